@@ -1,0 +1,98 @@
+"""dualflow: support vector machines whose dual problem flows to rest, on solvers chosen by name, certified.
+
+    X, y ─ Gram ─ DualProblem ─ Solver: start, step, step … ─ alpha ─ certify ─ Solution ─ support vectors
+
+Importing the package loads no quantum package and no plotting package; solvers are imported when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import problems
+from ._checkpoint import Checkpoint
+from ._solve import Progress, solve
+from .core.certificate import Certificate, certify
+from .core.kernels import Gram
+from .core.problem import DualProblem, Kind
+from .core.solution import Cost, Solution, Status, Trajectory
+from .exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch, SolverUnavailable
+from .registry import SolverInfo, list_solvers
+from .solvers import Solver
+
+if TYPE_CHECKING:
+    from ._compare import Comparison, compare
+    from .estimators import SVC, SVDD
+    from .quantum.devices import DeviceInfo, list_devices
+    from .solvers.cvxopt import CVXOPT
+    from .solvers.frank_wolfe import FrankWolfe
+    from .solvers.gradient_flow import GradientFlow
+    from .solvers.lotka_volterra import LotkaVolterra
+    from .solvers.smo import SMO
+    from .solvers.variational_flow import VariationalFlow
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CVXOPT",
+    "SMO",
+    "SVC",
+    "SVDD",
+    "Certificate",
+    "Checkpoint",
+    "Comparison",
+    "Cost",
+    "DeviceError",
+    "DeviceInfo",
+    "DualProblem",
+    "DualflowError",
+    "FrankWolfe",
+    "GradientFlow",
+    "Gram",
+    "Kind",
+    "LotkaVolterra",
+    "ProblemError",
+    "Progress",
+    "Solution",
+    "Solver",
+    "SolverInfo",
+    "SolverMismatch",
+    "SolverUnavailable",
+    "Status",
+    "Trajectory",
+    "VariationalFlow",
+    "__version__",
+    "certify",
+    "compare",
+    "list_devices",
+    "list_solvers",
+    "problems",
+    "solve",
+]
+
+#: Names loaded on first use, because they (or what they need) take time to import.
+_LAZY = {
+    "SVC": "dualflow.estimators",
+    "SVDD": "dualflow.estimators",
+    "compare": "dualflow._compare",
+    "Comparison": "dualflow._compare",
+    "list_devices": "dualflow.quantum.devices",
+    "DeviceInfo": "dualflow.quantum.devices",
+    "SMO": "dualflow.solvers.smo",
+    "GradientFlow": "dualflow.solvers.gradient_flow",
+    "LotkaVolterra": "dualflow.solvers.lotka_volterra",
+    "FrankWolfe": "dualflow.solvers.frank_wolfe",
+    "CVXOPT": "dualflow.solvers.cvxopt",
+    "VariationalFlow": "dualflow.solvers.variational_flow",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'dualflow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,121 @@
+"""A solver's state on disk: npz with a JSON header, written atomically, read without pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .exceptions import ProblemError
+
+__all__ = ["Checkpoint", "Saved", "load", "save"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often to save a run.
+
+    Parameters
+    ----------
+    path : str or Path
+        If the file exists, the run resumes from it; it must belong to the same problem, solver and seed.
+    interval_s : float
+        Least seconds between two saves; 0 saves after every step. The state at the end, at a limit and at
+        Ctrl-C is always saved.
+    """
+
+    path: str | Path
+    interval_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint file holds."""
+
+    state: Any
+    steps: int
+    wall_time_s: float
+    rows: dict[str, NDArray]
+
+
+def save(path: Path, key: dict[str, Any], saved: Saved) -> None:
+    """Write atomically: a full disk or a kill leaves the old file as it was."""
+    arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
+    plain: dict[str, Any] = {}
+    for f in fields(saved.state):
+        if not f.metadata.get("saved", True):
+            continue
+        value = getattr(saved.state, f.name)
+        if isinstance(value, np.ndarray):
+            arrays[f"state:{f.name}"] = value
+        else:
+            plain[f.name] = value.item() if isinstance(value, np.generic) else value
+    header = {
+        "format": FORMAT,
+        "key": key,
+        "steps": saved.steps,
+        "wall_time_s": saved.wall_time_s,
+        "state": plain,
+    }
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:
+    """Read a checkpoint into a copy of the ``fresh`` state.
+
+    Raises
+    ------
+    ProblemError
+        The file is damaged, of another version, or of another problem, solver, option or seed.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            arrays = {name: file[name] for name in file.files if name != "header"}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ProblemError(
+            f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}"
+        ) from error
+    if header.get("format") != FORMAT:
+        raise ProblemError(
+            f"checkpoint {path} has format {header.get('format')}, this version reads {FORMAT}"
+        )
+    for name, value in key.items():
+        if header["key"].get(name) != value:
+            raise ProblemError(
+                f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
+                f"this run's is {value!r}; give another path or delete the file"
+            )
+    state = {
+        name.removeprefix("state:"): array
+        for name, array in arrays.items()
+        if name.startswith("state:")
+    }
+    rows = {
+        name.removeprefix("row:"): array
+        for name, array in arrays.items()
+        if name.startswith("row:")
+    }
+    return Saved(
+        replace(fresh, **state, **header["state"]), header["steps"], header["wall_time_s"], rows
+    )

@@ -1,0 +1,299 @@
+"""How far from optimal is α? Answered from the problem and α alone, whoever found it.
+
+For positive semidefinite Q, any scalar ν, h = Qα − p and ρ = h − νe,
+
+    D(ν) = −½ αᵀQα + νd + Σᵢ min(lᵢρᵢ, uᵢρᵢ)  ≤  min f,
+
+so gap = f(α) − max_ν D(ν) ≥ f(α) − f*. D is concave and piecewise linear; its maximum is taken over its
+breakpoints hᵢ/eᵢ exactly. The bias is read off the maximiser: b = −ν.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import ProblemError
+from .problem import DualProblem, Kind
+from .psd import SpectrumEvidence
+
+__all__ = ["Certificate", "certify", "inseparability_witness"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What α is worth, in float64, of its projection onto the feasible set.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+        The projection; every figure below is about it. For hard margins it is also scaled by the best factor
+        t = 1ᵀα/αᵀQα.
+    objective : float
+        f at the projection, absolute.
+    lower_bound : float or None
+        A number no feasible α can go below; None without evidence that Q is positive semidefinite.
+    gap : float or None
+        objective − lower_bound ≥ f(α) − f*, absolute; ∞ where no finite bound exists, None where Q is
+        indefinite or unknown.
+    relative_gap : float or None
+        gap / max(|objective|, |lower_bound|).
+    infeasibility : float
+        Largest violation of a bound or the equality by the α that was given, absolute.
+    projection_distance : float
+        ‖α − projection‖₂.
+    multiplier : float or None
+        ν, the multiplier of eᵀα = d, with the sign of ρ = h − νe; None without an equality.
+    multiplier_interval : tuple of float or None
+        All maximisers of D: more than a point when no support vector is free.
+    bias : float
+        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2, 0 without an intercept.
+    bias_interval : tuple of float
+        The interval of equally good b; ``bias`` is its midpoint (LIBSVM's choice).
+    radius : float or None
+        R² ≥ 0 square root for SVDD.
+    psd : SpectrumEvidence
+        Why Q may be taken for positive semidefinite, or not.
+    """
+
+    alpha: NDArray
+    objective: float
+    lower_bound: float | None
+    gap: float | None
+    relative_gap: float | None
+    infeasibility: float
+    projection_distance: float
+    multiplier: float | None
+    multiplier_interval: tuple[float, float] | None
+    bias: float
+    bias_interval: tuple[float, float]
+    radius: float | None
+    psd: SpectrumEvidence
+
+    def __str__(self) -> str:
+        if self.gap is None:
+            return f"objective {self.objective:.10g}; {self.psd}; infeasibility {self.infeasibility:.2g}"
+        return (
+            f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}), "
+            f"infeasibility {self.infeasibility:.2g}, {self.psd}"
+        )
+
+
+def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
+    """Certify any α for a problem.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    alpha : array of shape (n,)
+        Feasible or not; it is projected first, since an infeasible α can show a small or negative gap.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    ProblemError
+        α has the wrong shape, or NaN or infinite entries.
+    """
+    given = np.asarray(alpha, dtype=float)
+    if given.shape != (problem.n,):
+        raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
+    if not np.isfinite(given).all():
+        raise ProblemError("alpha contains NaN or infinity")
+    point = problem.project(given)
+    Qa = problem.matvec(point)
+    if problem.kind.may_be_unbounded and (bound := _hard_margin(problem, point, Qa)) is not None:
+        scaling, lower_bound, interval = bound
+        point, Qa = scaling * point, scaling * Qa
+    else:
+        lower_bound, interval = _dual_bound(problem, point, Qa)
+    quadratic = float(point @ Qa)
+    objective = 0.5 * quadratic - float(problem.p @ point)
+    gap = relative_gap = None
+    if problem.psd.is_psd:
+        gap = max(0.0, objective - lower_bound)  # below zero is round-off
+        size = max(abs(objective), abs(lower_bound))
+        relative_gap = gap / size if 0 < size < np.inf else (0.0 if gap == 0 else np.inf)
+    nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+    bias, bias_interval = _bias(problem, point, quadratic, interval)
+    return Certificate(
+        alpha=point,
+        objective=objective,
+        lower_bound=lower_bound if problem.psd.is_psd else None,
+        gap=gap,
+        relative_gap=relative_gap,
+        infeasibility=problem.infeasibility(given),
+        projection_distance=float(np.linalg.norm(given - problem.project(given))),
+        multiplier=nu,
+        multiplier_interval=interval,
+        bias=bias,
+        bias_interval=bias_interval,
+        radius=_radius(problem, quadratic, nu),
+        psd=problem.psd,
+    )
+
+
+def _dual_bound(
+    problem: DualProblem, alpha: NDArray, Qa: NDArray
+) -> tuple[float, tuple[float, float] | None]:
+    """The best lower bound D and the interval of multipliers that give it."""
+    h, e, u = Qa - problem.p, problem.e, problem.effective_upper
+    if problem.kind is Kind.AFFINE:
+        return _affine_bound(problem, alpha, Qa, h)
+    fixed = -0.5 * float(alpha @ Qa)
+    if e is None:
+        return fixed + _capped_sum(u, h), None
+    nu_low, nu_high = _maximisers(h / e, u, e, problem.d)
+    if problem.kind is Kind.SIMPLEX:
+        # u = ∞ was replaced by the implied u = d; its plateau [h₍₁₎, h₍₂₎] is an artefact, ν = min h is not.
+        nu_high = nu_low
+    nu = 0.5 * (nu_low + nu_high)
+    best = max(
+        (fixed + x * problem.d + _capped_sum(u, h - x * e), x) for x in (nu_low, nu, nu_high)
+    )
+    return best[0], (nu_low, nu_high)
+
+
+def _capped_sum(u: NDArray, rho: NDArray) -> float:
+    """Σ min(0, uᵢρᵢ) with 0·∞ = 0."""
+    active = (rho < 0) & (u > 0)
+    return float(u[active] @ rho[active]) if active.any() else 0.0
+
+
+def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float, float]:
+    """The interval where the concave, piecewise linear D is largest.
+
+    D'(ν) = d − Σ eᵢ xᵢ(ν), where xᵢ = uᵢ if ρᵢ < 0, else 0. Passing the breakpoint of i from below adds uᵢ to
+    that sum whatever the sign of eᵢ, so the maximum is where the running sum passes d.
+    """
+    live = u > 0
+    knots, u, e = knots[live], u[live], e[live]
+    order = np.argsort(knots, kind="stable")
+    knots, jumps = knots[order], u[order]
+    start = -float(u[e < 0].sum())
+    if np.isinf(start) or np.isinf(jumps).any():
+        # Unbounded variables confine ν: below every infinite knot with e > 0, above every one with e < 0.
+        # A finite D exists only if that range is not empty.
+        infinite = np.isinf(u)
+        top = min(knots[np.isinf(jumps) & (e[order] > 0)], default=np.inf)
+        bottom = max(knots[np.isinf(jumps) & (e[order] < 0)], default=-np.inf)
+        if bottom > top:
+            middle = 0.5 * (bottom + top)
+            return middle, middle
+        start = -float(u[(e < 0) & ~infinite].sum())
+        finite = np.isfinite(jumps)
+        inside_knots, inside_jumps = knots[finite], jumps[finite]
+    else:
+        top, bottom = np.inf, -np.inf
+        inside_knots, inside_jumps = knots, jumps
+    if len(inside_knots) == 0:
+        ends = (bottom if np.isfinite(bottom) else top), (top if np.isfinite(top) else bottom)
+        return float(ends[0]), float(ends[1])
+    running = start + np.cumsum(inside_jumps)
+    tolerance = (
+        8 * np.finfo(float).eps * (abs(start) + float(inside_jumps.sum()) + abs(d)) * len(u) ** 0.5
+    )
+    first = int(np.searchsorted(running, d - tolerance))  # slope ≤ 0 from here on
+    last = int(np.searchsorted(running, d + tolerance, side="right"))  # slope < 0 from here on
+    if start >= d - tolerance:
+        low = high = (
+            inside_knots[0] if start > d + tolerance else inside_knots[min(last, len(running) - 1)]
+        )
+    else:
+        low, high = (
+            inside_knots[min(first, len(running) - 1)],
+            inside_knots[min(last, len(running) - 1)],
+        )
+    return float(np.clip(low, bottom, top)), float(np.clip(high, bottom, top))
+
+
+def _affine_bound(
+    problem: DualProblem, alpha: NDArray, Qa: NDArray, h: NDArray
+) -> tuple[float, tuple[float, float] | None]:
+    """Least squares: l = −∞ makes D = −∞, but f(α) − f* = min_ν ½ ρᵀQ⁻¹ρ on the affine set."""
+    objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
+    e = problem.e
+    try:
+        factor = scipy.linalg.cho_factor(problem.dense(), check_finite=False)
+    except scipy.linalg.LinAlgError:
+        nu = None if e is None else float(e @ h) / problem.n
+        return -np.inf, None if nu is None else (nu, nu)
+    if e is None:
+        return objective - 0.5 * float(h @ scipy.linalg.cho_solve(factor, h)), None
+    Qe = scipy.linalg.cho_solve(factor, e)
+    nu = float(Qe @ h) / float(Qe @ e)
+    rho = h - nu * e
+    return objective - 0.5 * float(rho @ scipy.linalg.cho_solve(factor, rho)), (nu, nu)
+
+
+def _hard_margin(
+    problem: DualProblem, alpha: NDArray, Qa: NDArray
+) -> tuple[float, float, tuple[float, float] | None] | None:
+    """Scaling t, bound D and multipliers for u = ∞ and p = 1, or None if α separates nothing yet.
+
+    With s = 1/m the direction of α becomes primal feasible (every margin ≥ 1), so −½ s²αᵀQα bounds f from
+    below; the α it is compared with is tα, the best point on the ray.
+    """
+    live = problem.upper > 0
+    if not (problem.p[live] == 1).all():
+        return None
+    quadratic, total = float(alpha @ Qa), float(alpha.sum())
+    if not (quadratic > 0 and total > 0):
+        return None
+    t = total / quadratic
+    if problem.e is None:
+        margin = float(Qa[live].min())
+        interval = None
+    else:
+        f0, positive = Qa * problem.e, problem.e > 0
+        if not (live & positive).any() or not (live & ~positive).any():
+            return None
+        above, below = float(f0[live & positive].min()), float(f0[live & ~positive].max())
+        margin = 0.5 * (above - below)
+        # At scale t the multiplier ν = −b puts both margins in balance: b = −t(above + below)/2.
+        centre = 0.5 * t * (above + below)
+        interval = (centre, centre)
+    if margin <= 0:
+        return None
+    return t, -0.5 * quadratic / margin**2, interval
+
+
+def _bias(
+    problem: DualProblem, alpha: NDArray, quadratic: float, interval: tuple[float, float] | None
+) -> tuple[float, tuple[float, float]]:
+    if problem.model == "squared_hinge":
+        b = float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
+        return b, (b, b)
+    if interval is None or problem.model == "svdd":
+        return 0.0, (0.0, 0.0)
+    return -0.5 * (interval[0] + interval[1]), (-interval[1], -interval[0])
+
+
+def _radius(problem: DualProblem, quadratic: float, nu: float | None) -> float | None:
+    """R of SVDD: R² = αᵀKα − ν with Q = 2K; round-off below zero (a single point) is zero."""
+    if problem.model != "svdd" or nu is None:
+        return None
+    return float(np.sqrt(max(0.0, quadratic / problem.scale - nu)))
+
+
+def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | None:
+    """v = α/1ᵀα if it proves that the hard margin does not exist, else None.
+
+    Not separable ⇔ some v ≥ 0 with yᵀv = 0, 1ᵀv = 1 has vᵀQv = 0: the convex hulls of the classes meet in
+    feature space (Howell eq. 6). Zero means ≤ 1e-12 of the largest Qᵢᵢ: a distance of 1e-6 between the hulls,
+    in units of the data's, is the least that float64 kernels resolve.
+    """
+    if not problem.is_hard_margin:
+        return None
+    v = problem.project(np.maximum(alpha, 0.0))
+    total = float(v.sum())
+    if not (np.isfinite(total) and total > 0):
+        return None
+    v = v / total
+    size = float(problem.diag()[problem.upper > 0].max(initial=0.0))
+    return v if float(v @ problem.matvec(v)) <= 1e-12 * size else None

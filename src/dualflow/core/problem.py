@@ -1,0 +1,355 @@
+"""The canonical dual problem: every model of this package is one of these."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import ProblemError
+from . import psd
+from .kernels import Gram
+
+__all__ = ["DualProblem", "Kind", "project_onto"]
+
+
+class Kind(Enum):
+    """The shape of the feasible set; a solver declares which of these it can solve."""
+
+    BOX_EQUALITY = "box with equality"  # 0 ≤ α ≤ u < ∞, eᵀα = d: C-SVM, SVR
+    BOX = "box"  # 0 ≤ α ≤ u < ∞: C-SVM without bias
+    SIMPLEX = "simplex"  # 0 ≤ α, 1ᵀα = 1: L2-SVM, hard SVDD
+    CAPPED_SIMPLEX = "capped simplex"  # 0 ≤ α ≤ u, 1ᵀα = 1: soft SVDD, one-class
+    ORTHANT_EQUALITY = (
+        "orthant with equality"  # 0 ≤ α, eᵀα = d: hard margin; may be unbounded below
+    )
+    ORTHANT = "orthant"  # 0 ≤ α: hard margin without bias; may be unbounded below
+    AFFINE = "affine"  # α free, eᵀα = d or not: least squares
+
+    @property
+    def may_be_unbounded(self) -> bool:
+        """Whether the dual can fall without end, which says that the data are not separable."""
+        return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
+
+
+@dataclass(frozen=True, eq=False)
+class DualProblem:
+    """Minimise f(α) = ½ αᵀQα − pᵀα subject to l ≤ α ≤ u and, if ``e`` is given, eᵀα = d.
+
+    Q = s·diag(σ)(K[idx, idx] + c)diag(σ) + diag(r) is never formed unless `dense` is called.
+
+    Parameters
+    ----------
+    gram : Gram
+        The kernel matrix K of the data.
+    p : array of shape (n,)
+        Linear term. The fitness is g(α) = p − Qα = −∇f.
+    lower, upper : float or array of shape (n,)
+        Bounds; ``lower`` is 0 or −∞ (least squares), ``upper`` may be ∞.
+    e : array of shape (n,) with entries ±1, or None
+        The equality eᵀα = d, or none.
+    d : float
+        Its right-hand side.
+    sigma : array of shape (n,) with entries ±1, or None (all +1)
+        Signs in Q: the labels, in classification.
+    scale, offset : float
+        s > 0 and c ≥ 0.
+    ridge : float or array of shape (n,)
+        r ≥ 0.
+    idx : integer array of shape (n,), or None (0, 1, …, n−1)
+        Which point of the Gram each variable belongs to; rows may repeat (SVR).
+    model : str
+        Which model this is the dual of ("hinge", "svdd", …); says how bias and radius are read off.
+
+    Raises
+    ------
+    ProblemError
+        Shapes disagree, numbers are not finite, or no point is feasible.
+    """
+
+    gram: Gram
+    p: NDArray
+    lower: NDArray
+    upper: NDArray
+    e: NDArray | None = None
+    d: float = 0.0
+    sigma: NDArray | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+    ridge: NDArray | float = 0.0
+    idx: NDArray | None = None
+    model: str = "custom"
+
+    def __post_init__(self) -> None:
+        p = np.array(self.p, dtype=float)
+        if p.ndim != 1:
+            raise ProblemError(f"p must be a vector, found shape {p.shape}")
+        n = len(p)
+
+        def vector(value: ArrayLike, name: str) -> NDArray:
+            try:
+                out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
+            except ValueError:
+                raise ProblemError(
+                    f"{name} has shape {np.shape(value)}, p has shape ({n},)"
+                ) from None
+            if np.isnan(out).any():
+                raise ProblemError(f"{name} contains NaN")
+            return out
+
+        fields: dict[str, object] = {
+            "p": vector(p, "p"),
+            "lower": vector(self.lower, "lower"),
+            "upper": vector(self.upper, "upper"),
+            "ridge": vector(self.ridge, "ridge"),
+            "sigma": np.ones(n) if self.sigma is None else vector(self.sigma, "sigma"),
+            "e": None if self.e is None else vector(self.e, "e"),
+            "d": float(self.d),
+        }
+        if self.idx is not None:
+            fields["idx"] = np.array(self.idx, dtype=np.intp)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self._check()
+
+    def _check(self) -> None:
+        n, points = self.n, self.gram.n
+        if self.idx is None and n != points:
+            raise ProblemError(
+                f"p has {n} entries but the Gram has {points} points; give idx if that is meant"
+            )
+        if self.idx is not None and (
+            self.idx.shape != (n,) or self.idx.min() < 0 or self.idx.max() >= points
+        ):
+            raise ProblemError(f"idx must have shape ({n},) with entries in 0…{points - 1}")
+        if (
+            not np.isfinite(self.p).all()
+            or not np.isfinite(self.ridge).all()
+            or (self.ridge < 0).any()
+        ):
+            raise ProblemError("p and ridge must be finite, and ridge ≥ 0")
+        if not (self.scale > 0 and np.isfinite(self.scale)) or not (
+            self.offset >= 0 and np.isfinite(self.offset)
+        ):
+            raise ProblemError(
+                f"scale must be > 0 and offset ≥ 0, found {self.scale} and {self.offset}"
+            )
+        if not (np.abs(self.sigma) == 1).all():
+            raise ProblemError("sigma must hold +1 and −1 only")
+        free = np.isneginf(self.lower)
+        if not (free.all() or (self.lower == 0).all()):
+            raise ProblemError("lower must be 0 everywhere or −∞ everywhere")
+        if (self.upper < 0).any() or (free.any() and not np.isposinf(self.upper).all()):
+            raise ProblemError("upper must be ≥ 0, and ∞ where lower is −∞")
+        if self.e is None:
+            return
+        if not (np.abs(self.e) == 1).all():
+            raise ProblemError("e must hold +1 and −1 only")
+        reach = (
+            np.where(self.e > 0, self.upper, 0.0).sum(),
+            np.where(self.e < 0, self.upper, 0.0).sum(),
+        )
+        if not free.any() and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
+            raise ProblemError(
+                f"no α is feasible: eᵀα can reach {-reach[1]:.6g}…{reach[0]:.6g}, d = {self.d:.6g} is asked"
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return len(self.p)
+
+    def __repr__(self) -> str:
+        return f"DualProblem(model={self.model!r}, n={self.n}, kind={self.kind.value!r}, {self.gram!r})"
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The shape of the feasible set."""
+        if np.isneginf(self.lower[0]):
+            return Kind.AFFINE
+        # A bound of 0 (a point of weight 0) caps nothing: it only takes its variable out.
+        capped = bool(np.isfinite(self.upper[self.upper > 0]).any())
+        if self.e is None:
+            return Kind.BOX if capped else Kind.ORTHANT
+        if (self.e == 1).all() and self.d > 0:
+            return Kind.CAPPED_SIMPLEX if capped or (self.upper == 0).any() else Kind.SIMPLEX
+        return Kind.BOX_EQUALITY if capped else Kind.ORTHANT_EQUALITY
+
+    @property
+    def is_hard_margin(self) -> bool:
+        """Whether the model demands separable data, so that a witness of the opposite can exist."""
+        return self.kind.may_be_unbounded or (
+            self.model == "squared_hinge" and not self.ridge.any()
+        )
+
+    @cached_property
+    def effective_upper(self) -> NDArray:
+        """Upper bounds with what the constraint implies: αᵢ ≤ d where eᵀα = d sums non-negative terms."""
+        if self.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
+            return np.minimum(self.upper, self.d)
+        return self.upper
+
+    # --- Q, a piece at a time ------------------------------------------------------------------
+
+    def _points(self, J: NDArray) -> NDArray:
+        return J if self.idx is None else self.idx[J]
+
+    def diag(self) -> NDArray:
+        """Qᵢᵢ, shape (n,)."""
+        diag = self.gram.diag()
+        return (
+            self.scale * ((diag if self.idx is None else diag[self.idx]) + self.offset) + self.ridge
+        )
+
+    def columns(self, J: ArrayLike) -> NDArray:
+        """Columns J of Q, shape (n, len(J))."""
+        J = np.asarray(J, dtype=np.intp)
+        K = self.gram.columns(self._points(J))
+        if self.idx is not None:
+            K = K[self.idx]
+        Q = self._signed(K, self.sigma, J)
+        Q[J, np.arange(len(J))] += self.ridge[J]
+        return Q
+
+    def block(self, rows: ArrayLike, J: ArrayLike) -> NDArray:
+        """The block Q[rows, J], shape (len(rows), len(J))."""
+        rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
+        Q = self._signed(self.gram.block(self._points(rows), self._points(J)), self.sigma[rows], J)
+        if self.ridge.any():
+            Q += np.where(rows[:, None] == J, self.ridge[J], 0.0)
+        return Q
+
+    def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
+        return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
+
+    def matvec(self, v: ArrayLike) -> NDArray:
+        """Q v, shape (n,); only columns where v is not zero are touched."""
+        v = np.asarray(v, dtype=float)
+        signed = self.sigma * v
+        if self.idx is None:
+            Kv = self.gram.matvec(signed)
+        else:
+            Kv = self.gram.matvec(np.bincount(self.idx, signed, minlength=self.gram.n))[self.idx]
+        return self.scale * self.sigma * (Kv + self.offset * signed.sum()) + self.ridge * v
+
+    def dense(self) -> NDArray:
+        """The whole Q, shape (n, n); kept. Ask only when n² entries are affordable."""
+        return self._dense
+
+    @cached_property
+    def _dense(self) -> NDArray:
+        K = self.gram.full()
+        if self.idx is not None:
+            K = K[np.ix_(self.idx, self.idx)]
+        Q = self._signed(K, self.sigma, np.arange(self.n))
+        Q[np.diag_indices(self.n)] += self.ridge
+        Q.flags.writeable = False
+        return Q
+
+    # --- f and the feasible set ----------------------------------------------------------------
+
+    def objective(self, alpha: NDArray) -> float:
+        """f(α) = ½ αᵀQα − pᵀα, absolute."""
+        return float(0.5 * alpha @ self.matvec(alpha) - self.p @ alpha)
+
+    def gradient(self, alpha: NDArray) -> NDArray:
+        """∇f(α) = Qα − p = −g(α), shape (n,)."""
+        return self.matvec(alpha) - self.p
+
+    def infeasibility(self, alpha: NDArray) -> float:
+        """Largest violation of any bound or of the equality, absolute."""
+        worst = max(float(np.max(self.lower - alpha)), float(np.max(alpha - self.upper)), 0.0)
+        return worst if self.e is None else max(worst, abs(float(self.e @ alpha) - self.d))
+
+    def project(self, alpha: NDArray) -> NDArray:
+        """Nearest feasible point in the Euclidean norm, shape (n,).
+
+        With the equality the projection is clip(α − t·e, l, u), and t is the root of a monotone piecewise
+        linear function, found exactly by sorting its breakpoints.
+        """
+        return project_onto(np.asarray(alpha, dtype=float), self.lower, self.upper, self.e, self.d)
+
+    # --- evidence ------------------------------------------------------------------------------
+
+    @cached_property
+    def psd(self) -> psd.SpectrumEvidence:
+        """Evidence that Q is positive semidefinite; looked at once, up to `psd.CHECK_UP_TO` variables."""
+        if self.gram.is_psd_by_kernel:
+            return psd.SpectrumEvidence("by kernel")
+        if self.n > psd.CHECK_UP_TO:
+            return psd.SpectrumEvidence("unknown")
+        return psd.examine(self.dense())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the numbers that define the problem; a checkpoint resumes only on the same one."""
+        digest = hashlib.sha256()
+        gram = self.gram
+        name = gram.kernel if isinstance(gram.kernel, str) else "callable"
+        digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r}".encode())
+        digest.update(f"{self.scale!r} {self.offset!r} {self.d!r} {self.model}".encode())
+        for array in (
+            gram.X,
+            self.p,
+            self.lower,
+            self.upper,
+            self.e,
+            self.sigma,
+            self.ridge,
+            self.idx,
+        ):
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def project_onto(
+    alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | None, d: float
+) -> NDArray:
+    """Nearest point of {l ≤ α ≤ u, eᵀα = d} in the Euclidean norm (entries of ``e`` are ±1).
+
+    If no such point exists, the equality is met as nearly as the bounds allow.
+    """
+    clipped = np.clip(alpha, lower, upper)
+    if e is None:
+        return clipped
+    if np.isneginf(lower).all() and np.isposinf(upper).all():
+        return alpha - e * ((e @ alpha - d) / len(e))
+    scale = max(abs(d), float(np.abs(clipped).sum()), np.finfo(float).tiny)
+    if abs(e @ clipped - d) <= 4 * np.finfo(float).eps * scale:
+        return clipped
+    # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i) between the breakpoints below.
+    ends = e * (alpha - lower), e * (alpha - upper)
+    lo, hi = np.minimum(*ends), np.maximum(*ends)
+    knots = np.unique(np.concatenate([lo[np.isfinite(lo)], hi[np.isfinite(hi)]]))
+
+    def excess(t: float) -> float:
+        return float(e @ np.clip(alpha - t * e, lower, upper)) - d
+
+    left, right = 0, len(knots) - 1
+    if excess(knots[left]) <= 0:
+        left, right = -1, left
+    elif excess(knots[right]) >= 0:
+        left, right = right, len(knots)
+    while right - left > 1:
+        middle = (left + right) // 2
+        if excess(knots[middle]) > 0:
+            left = middle
+        else:
+            right = middle
+    start = knots[left] if left >= 0 else -np.inf
+    stop = knots[right] if right < len(knots) else np.inf
+    anchor = start if left >= 0 else stop
+    slope = int(((lo <= start) & (hi >= stop)).sum())
+    out = np.clip(alpha - (anchor + excess(anchor) / max(1, slope)) * e, lower, upper)
+    # One rounding error is left; put it on the coordinate with most room, so that eᵀα = d to the last bits.
+    residual = float(e @ out) - d
+    room = np.where(e * residual > 0, out - lower, upper - out)
+    k = int(np.argmax(room))
+    out[k] = np.clip(out[k] - e[k] * residual, lower[k], upper[k])
+    return out

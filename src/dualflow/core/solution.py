@@ -1,0 +1,184 @@
+"""What a solve returns: the raw and the refined answer side by side, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .certificate import Certificate
+from .problem import DualProblem
+
+__all__ = ["Cost", "Solution", "Status", "Trajectory"]
+
+
+class Status(Enum):
+    """How a solve ended; the value is the sentence a user reads."""
+
+    OPTIMAL = "The certified relative gap is within the tolerance."
+    STATIONARY = (
+        "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
+    )
+    FINISHED = "The solver ran its course; the certified relative gap is above the tolerance."
+    STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
+    TIME_LIMIT = "The time limit was reached before the tolerance; this is the best state so far."
+    INTERRUPTED = "Interrupted (Ctrl-C); this is the state that was reached."
+    STOPPED = "The callback asked to stop; this is the state that was reached."
+    NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
+    BROKEN = "The solver returned NaN or infinity; its last finite state is given."
+
+    @property
+    def text(self) -> str:
+        """The sentence a user reads."""
+        return self.value
+
+
+@dataclass
+class Cost:
+    """What a solve cost.
+
+    Attributes
+    ----------
+    wall_time_s : float
+        Seconds from start to the raw answer; certificates and refinement are not in it.
+    device_time_s : float
+        Seconds of it spent waiting for a quantum device or its simulator.
+    steps : int
+        Steps of the driver's loop.
+    kernel_columns : float
+        Kernel entries evaluated, in columns of n.
+    circuits, shots : int
+        Circuits executed, and shots over all of them (0 where distributions were exact).
+    qubits, depth, two_qubit_gates : int
+        Of the largest circuit, as it was run.
+    success_probability : float or None
+        Of the post-selection, where there is one.
+    refine_time_s : float
+        Seconds spent in the classical refinement, if it was asked for.
+    certify_time_s : float
+        Seconds spent on certificates along the way.
+    """
+
+    wall_time_s: float = 0.0
+    device_time_s: float = 0.0
+    steps: int = 0
+    kernel_columns: float = 0.0
+    circuits: int = 0
+    shots: int = 0
+    qubits: int = 0
+    depth: int = 0
+    two_qubit_gates: int = 0
+    success_probability: float | None = None
+    refine_time_s: float = 0.0
+    certify_time_s: float = 0.0
+
+    @property
+    def classical_time_s(self) -> float:
+        """Seconds of `wall_time_s` that ran on the classical machine's own account."""
+        return max(0.0, self.wall_time_s - self.device_time_s)
+
+    @property
+    def classical_share(self) -> float:
+        """`classical_time_s` as a fraction of `wall_time_s`."""
+        return 1.0 if self.wall_time_s == 0 else self.classical_time_s / self.wall_time_s
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The states a solve went through, one row a step (row 0 is the start).
+
+    Attributes
+    ----------
+    t : array of shape (k,)
+        Flow time; the step count for solvers that have no time.
+    alpha : array of shape (k, n)
+    multiplier : array of shape (k,)
+        ν, the solver's own where it has one (λ of Lotka-Volterra), else the certificate's; NaN without an
+        equality.
+    survivors : array of shape (k,)
+        Number of variables above 1e-8 of the largest one.
+    objective : array of shape (k,)
+        f of the state's projection, absolute.
+    gap : array of shape (k,)
+        Certified relative gap; NaN where none exists.
+    """
+
+    t: NDArray
+    alpha: NDArray
+    multiplier: NDArray
+    survivors: NDArray
+    objective: NDArray
+    gap: NDArray
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A solved (or interrupted) dual problem.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+        The answer: refined if that was asked for, else the projection of the raw one.
+    raw_alpha : array of shape (n,)
+        Exactly what the solver's final state was read as; always kept.
+    certificate, raw_certificate : Certificate
+        Of `alpha` and of `raw_alpha`; the same object when nothing was refined.
+    refined : bool
+    support : array of int
+        Indices of the variables with weight.
+    bias : float
+        b of the decision function, from `certificate`.
+    status, raw_status : Status
+        How `alpha` stands, and how the solver itself ended.
+    witness : array of shape (n,) or None
+        With status NOT_SEPARABLE: v ≥ 0, yᵀv = 0, 1ᵀv = 1 and vᵀQv = 0 up to round-off.
+    trajectory : Trajectory or None
+    cost : Cost
+    provenance : dict
+        Versions, solver, options, seed, device, job ids.
+    extras : dict of arrays
+        Labelled classical by-products, such as ``parameter_alpha``; shown, never ranked.
+    """
+
+    problem: DualProblem
+    alpha: NDArray
+    raw_alpha: NDArray
+    certificate: Certificate
+    raw_certificate: Certificate
+    refined: bool
+    support: NDArray
+    status: Status
+    raw_status: Status
+    cost: Cost
+    witness: NDArray | None = None
+    trajectory: Trajectory | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, NDArray] = field(default_factory=dict)
+
+    @property
+    def bias(self) -> float:
+        """b of the decision function."""
+        return self.certificate.bias
+
+    @property
+    def coefficients(self) -> NDArray:
+        """Weight of every *point* of the Gram in the decision function, shape (gram.n,).
+
+        σᵢαᵢ summed over repeated rows; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀHμ).
+        """
+        problem, weights = self.problem, self.problem.sigma * self.alpha
+        if problem.model == "squared_hinge":
+            quadratic = float(self.alpha @ problem.matvec(self.alpha))
+            weights = weights / quadratic if quadratic > 0 else weights
+        if problem.idx is None:
+            return weights
+        return np.bincount(problem.idx, weights, minlength=problem.gram.n)
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
+            f"vectors of {self.problem.n}, {self.certificate})"
+        )

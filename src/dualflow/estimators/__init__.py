@@ -1,0 +1,1 @@
+"""Floor 5: estimators in scikit-learn's manner."""

@@ -1,0 +1,14 @@
+"""Floor 3: the solvers, one short file each. This is the catalogue: one line a solver, imported when used."""
+
+from .base import Solver
+
+__all__ = ["CATALOGUE", "Solver"]
+
+CATALOGUE = {
+    "smo": "dualflow.solvers.smo:SMO",
+    "gradient-flow": "dualflow.solvers.gradient_flow:GradientFlow",
+    "lotka-volterra": "dualflow.solvers.lotka_volterra:LotkaVolterra",
+    "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
+    "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
+    "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
+}

@@ -1,0 +1,98 @@
+"""CVXOPT's interior-point method: the independent reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem, Kind
+from .base import EVERY_CONVEX, Solver
+
+__all__ = ["CVXOPT"]
+
+
+@dataclass(frozen=True)
+class CVXOPTState:
+    """α of shape (n,), the multiplier (NaN without an equality), and whether the call was made."""
+
+    alpha: NDArray
+    multiplier: float
+    done: bool
+
+
+@dataclass(frozen=True)
+class CVXOPT(Solver):
+    """CVXOPT's coneqp on the whole problem in one call: a reference, not a fast solver.
+
+    Parameters
+    ----------
+    abstol, reltol, feastol : float
+        CVXOPT's tolerances; tight, because this is what others are measured against.
+    max_iterations : int
+    """
+
+    abstol: float = 1e-12
+    reltol: float = 1e-10
+    feastol: float = 1e-10
+    max_iterations: int = 200
+
+    name: ClassVar[str] = "cvxopt"
+    kinds = EVERY_CONVEX | {Kind.AFFINE}
+    accuracy: ClassVar[str] = "exact"
+    requires: ClassVar[tuple[str, ...]] = ("cvxopt",)
+    interruptible: ClassVar[bool] = False
+    max_n: ClassVar[int | None] = 5000
+
+    def start(
+        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
+    ) -> CVXOPTState:
+        alpha = warm if warm is not None else problem.project(np.zeros(problem.n))
+        return CVXOPTState(alpha, np.nan, False)
+
+    def step(self, problem: DualProblem, state: CVXOPTState) -> CVXOPTState:
+        import cvxopt
+
+        n = problem.n
+        lower, upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
+        # In units of the largest bound, so that the absolute tolerances mean the same for every C.
+        scale = float(problem.upper[upper].max(initial=0.0)) or 1.0
+        rows = np.vstack([-np.eye(n)[lower], np.eye(n)[upper]])
+        bounds = np.concatenate([-problem.lower[lower], problem.upper[upper]]) / scale
+        if not len(rows):
+            rows, bounds = (
+                np.zeros((1, n)),
+                np.ones(1),
+            )  # coneqp wants at least one inequality: 0 ≤ 1
+        equality = {}
+        if problem.e is not None:
+            equality = {"A": cvxopt.matrix(problem.e[None]), "b": cvxopt.matrix(problem.d / scale)}
+        result = cvxopt.solvers.coneqp(
+            cvxopt.matrix(problem.dense() * scale),
+            cvxopt.matrix(-problem.p),
+            cvxopt.matrix(rows),
+            cvxopt.matrix(bounds),
+            options={
+                "show_progress": False,
+                "abstol": self.abstol,
+                "reltol": self.reltol,
+                "feastol": self.feastol,
+                "maxiters": self.max_iterations,
+            },
+            **equality,
+        )
+        alpha = np.array(result["x"], dtype=float).ravel() * scale
+        # CVXOPT's Lagrangian carries + yᵀ(Ax − b): its multiplier is −ν.
+        nu = -float(result["y"][0]) if problem.e is not None and len(result["y"]) else np.nan
+        return CVXOPTState(alpha, nu, True)
+
+    def alpha(self, state: CVXOPTState) -> NDArray:
+        return state.alpha
+
+    def finished(self, state: CVXOPTState) -> bool:
+        return state.done
+
+    def multiplier(self, state: CVXOPTState) -> float | None:
+        return None if np.isnan(state.multiplier) else state.multiplier
