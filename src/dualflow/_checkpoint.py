@@ -93,29 +93,15 @@ def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:
             header = json.loads(file["header"].tobytes())
             arrays = {name: file[name] for name in file.files if name != "header"}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ProblemError(
-            f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}"
-        ) from error
+        raise ProblemError(f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}") from error
     if header.get("format") != FORMAT:
-        raise ProblemError(
-            f"checkpoint {path} has format {header.get('format')}, this version reads {FORMAT}"
-        )
+        raise ProblemError(f"checkpoint {path} has format {header.get('format')}, this version reads {FORMAT}")
     for name, value in key.items():
         if header["key"].get(name) != value:
             raise ProblemError(
                 f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
                 f"this run's is {value!r}; give another path or delete the file"
             )
-    state = {
-        name.removeprefix("state:"): array
-        for name, array in arrays.items()
-        if name.startswith("state:")
-    }
-    rows = {
-        name.removeprefix("row:"): array
-        for name, array in arrays.items()
-        if name.startswith("row:")
-    }
-    return Saved(
-        replace(fresh, **state, **header["state"]), header["steps"], header["wall_time_s"], rows
-    )
+    state = {name.removeprefix("state:"): array for name, array in arrays.items() if name.startswith("state:")}
+    rows = {name.removeprefix("row:"): array for name, array in arrays.items() if name.startswith("row:")}
+    return Saved(replace(fresh, **state, **header["state"]), header["steps"], header["wall_time_s"], rows)

@@ -129,6 +129,9 @@ def _warm_start(problem: DualProblem, warm: ArrayLike | Solution | None) -> NDAr
     return problem.project(alpha)
 
 
+_ROW_NAMES = ("t", "alpha", "multiplier", "survivors", "objective", "gap")
+
+
 @dataclass
 class _Run:
     """One run of one solver: its state, its clock, its record."""
@@ -153,9 +156,7 @@ class _Run:
     saved_at: float = 0.0
     key: dict[str, Any] = field(default_factory=dict)
 
-    def start(
-        self, warm: NDArray | None, random_state: Any, checkpoint: str | Path | Checkpoint | None
-    ) -> None:
+    def start(self, warm: NDArray | None, random_state: Any, checkpoint: str | Path | Checkpoint | None) -> None:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         self.checkpoint = checkpoint
@@ -208,22 +209,13 @@ class _Run:
     def at_rest(self) -> bool:
         certificate = self.certificate
         assert certificate is not None
-        if (
-            self.decisive
-            and certificate.relative_gap is not None
-            and certificate.relative_gap <= self.tol
-        ):
+        if self.decisive and certificate.relative_gap is not None and certificate.relative_gap <= self.tol:
             self.status = Status.OPTIMAL
             return True
         if self.decisive and certificate.gap == math.inf and self.problem.is_hard_margin:
             self.witness = inseparability_witness(self.problem, certificate.alpha)
-            if (
-                self.witness is None
-                and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every
-            ):
-                self.witness = refine_support(
-                    self.problem, certificate.alpha, deadline=self.deadline
-                ).witness
+            if self.witness is None and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every:
+                self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
             if self.witness is not None:
                 self.status = Status.NOT_SEPARABLE
                 return True
@@ -242,9 +234,7 @@ class _Run:
 
     def clock(self) -> float:
         """Solver seconds so far, over all resumed runs."""
-        return (
-            self.earlier_s + time.monotonic() - self.started - self.certify_time_s - self.overhead_s
-        )
+        return self.earlier_s + time.monotonic() - self.started - self.certify_time_s - self.overhead_s
 
     def flow_time(self) -> float:
         t = self.engine.time(self.state)
@@ -270,9 +260,7 @@ class _Run:
     def save(self, final: bool = False) -> None:
         if self.checkpoint is None or self.state is None:
             return
-        if not final and (
-            self.steps == 0 or time.monotonic() - self.saved_at < self.checkpoint.interval_s
-        ):
+        if not final and (self.steps == 0 or time.monotonic() - self.saved_at < self.checkpoint.interval_s):
             return
         rows = {name: np.array(values) for name, values in self.rows.items() if values}
         saved = _checkpoint.Saved(self.state, self.steps, self.clock(), rows)
@@ -300,11 +288,7 @@ class _Run:
         problem, engine = self.problem, self.engine
         raw_alpha = np.array(self.engine.alpha(self.state), dtype=float)
         raw = certify(problem, raw_alpha)
-        if (
-            self.status is not Status.OPTIMAL
-            and raw.relative_gap is not None
-            and raw.relative_gap <= self.tol
-        ):
+        if self.status is not Status.OPTIMAL and raw.relative_gap is not None and raw.relative_gap <= self.tol:
             self.status = Status.OPTIMAL if self.status is not Status.BROKEN else self.status
         columns = (problem.gram.entries_computed - self.columns_before) / problem.gram.n
         cost = Cost(wall_time_s=wall_time_s, steps=self.steps, kernel_columns=columns)
@@ -331,9 +315,7 @@ class _Run:
             extras=engine.extras(self.state),
         )
 
-    def finish(
-        self, raw: Certificate, refine: bool
-    ) -> tuple[NDArray, Certificate, Status, NDArray | None]:
+    def finish(self, raw: Certificate, refine: bool) -> tuple[NDArray, Certificate, Status, NDArray | None]:
         """The answer, its certificate and status, and a witness if the data are not separable."""
         problem, status, witness = self.problem, self.status, self.witness
         if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
@@ -360,9 +342,6 @@ class _Run:
         if not self.record:
             return None
         return Trajectory(**{name: np.array(values) for name, values in self.rows.items()})
-
-
-_ROW_NAMES = ("t", "alpha", "multiplier", "survivors", "objective", "gap")
 
 
 def _provenance(engine: Solver, key: dict[str, Any]) -> dict[str, Any]:

@@ -51,15 +51,13 @@ def svc(
     weight = _check_weight(sample_weight, gram.n)
     for label in (1.0, -1.0):
         if fit_intercept and not (weight[y == label] > 0).any():
-            raise ProblemError(
-                f"y: no point of class {label:+g} with a positive weight; two classes are needed"
-            )
+            raise ProblemError(f"y: no point of class {label:+g} with a positive weight; two classes are needed")
     if loss == "hinge":
         upper = np.where(weight > 0, C, 0.0) * np.where(weight > 0, weight, 1.0)
         return DualProblem(
             gram,
             p=np.ones(gram.n),
-            lower=0.0,
+            lower=np.zeros(gram.n),
             upper=upper,
             e=y if fit_intercept else None,
             sigma=y,
@@ -72,7 +70,7 @@ def svc(
     return DualProblem(
         gram,
         p=np.zeros(gram.n),
-        lower=0.0,
+        lower=np.zeros(gram.n),
         upper=np.where(live, np.inf, 0.0),
         e=np.ones(gram.n),
         d=1.0,
@@ -83,9 +81,7 @@ def svc(
     )
 
 
-def svdd(
-    gram: Gram, nu: float | None = None, *, sample_weight: ArrayLike | None = None
-) -> DualProblem:
+def svdd(gram: Gram, nu: float | None = None, *, sample_weight: ArrayLike | None = None) -> DualProblem:
     """Support vector data description: the smallest ball around the data in feature space (Howell 23).
 
     Parameters
@@ -100,7 +96,7 @@ def svdd(
     return DualProblem(
         gram,
         p=gram.diag(),
-        lower=0.0,
+        lower=np.zeros(gram.n),
         upper=upper,
         e=np.ones(gram.n),
         d=1.0,
@@ -109,21 +105,17 @@ def svdd(
     )
 
 
-def one_class(
-    gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = None
-) -> DualProblem:
+def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = None) -> DualProblem:
     """One-class ν-SVM: separate the data from the origin; decision Σαᵢk(x,xᵢ) − ρ with ρ = the multiplier ν.
 
     α is scikit-learn's OneClassSVM's divided by νn, and so are ρ and the decision values.
     """
     if nu is None:
-        raise ProblemError(
-            "nu must be a number in (0, 1]; the hard one-class problem is svdd(gram, nu=None)"
-        )
+        raise ProblemError("nu must be a number in (0, 1]; the hard one-class problem is svdd(gram, nu=None)")
     return DualProblem(
         gram,
         p=np.zeros(gram.n),
-        lower=0.0,
+        lower=np.zeros(gram.n),
         upper=_ball_bounds(gram.n, nu, sample_weight),
         e=np.ones(gram.n),
         d=1.0,
@@ -131,20 +123,18 @@ def one_class(
     )
 
 
-def least_squares(
-    gram: Gram, y: ArrayLike, C: float = 1.0, *, fit_intercept: bool = True
-) -> DualProblem:
+def least_squares(gram: Gram, y: ArrayLike, C: float = 1.0, *, fit_intercept: bool = True) -> DualProblem:
     """Least-squares SVM: α free, r = 1/C, yᵀα = 0."""
     y = _check_signs(y, gram.n)
     C = _check_positive(C, "C", finite=True)
     return DualProblem(
         gram,
         p=np.ones(gram.n),
-        lower=-np.inf,
-        upper=np.inf,
+        lower=np.full(gram.n, -np.inf),
+        upper=np.full(gram.n, np.inf),
         e=y if fit_intercept else None,
         sigma=y,
-        ridge=1.0 / C,
+        ridge=np.full(gram.n, 1.0 / C),
         model="least_squares",
     )
 
@@ -168,7 +158,7 @@ def svr(
     return DualProblem(
         gram,
         p=np.concatenate([z - epsilon, -z - epsilon]),
-        lower=0.0,
+        lower=np.zeros(gram.n),
         upper=np.tile(C * _check_weight(sample_weight, gram.n), 2),
         e=signs,
         sigma=signs,
@@ -187,11 +177,7 @@ def _check_signs(y: ArrayLike, n: int) -> NDArray:
 
 
 def _check_positive(value: float, name: str, finite: bool = False) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.integer, np.floating))
-        or not value > 0
-    ):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not value > 0:
         raise ProblemError(f"{name}={value!r} must be a number > 0")
     if finite and not np.isfinite(value):
         raise ProblemError(f"{name}={value!r} must be finite")
@@ -215,10 +201,6 @@ def _ball_bounds(n: int, nu: float | None, weight: ArrayLike | None) -> NDArray:
     w = _check_weight(weight, n)
     if nu is None:
         return np.where(w > 0, np.inf, 0.0)
-    if (
-        isinstance(nu, bool)
-        or not isinstance(nu, (int, float, np.integer, np.floating))
-        or not 0 < nu <= 1
-    ):
+    if isinstance(nu, bool) or not isinstance(nu, (int, float, np.integer, np.floating)) or not 0 < nu <= 1:
         raise ProblemError(f"nu={nu!r} must be a number in (0, 1]")
     return w / (float(nu) * w.sum())

@@ -65,13 +65,9 @@ def solver_class(name: str) -> type[Solver]:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
-        raise SolverUnavailable(
-            f"solver {name!r} could not be imported from {module}: {error}"
-        ) from error
+        raise SolverUnavailable(f"solver {name!r} could not be imported from {module}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Solver)):
-        raise SolverUnavailable(
-            f"solver {name!r}: {targets[name]} is not a subclass of dualflow.Solver"
-        )
+        raise SolverUnavailable(f"solver {name!r}: {targets[name]} is not a subclass of dualflow.Solver")
     return found
 
 
@@ -79,16 +75,12 @@ def make_solver(solver: str | Solver, options: dict[str, Any] | None = None) -> 
     """An instance from a name and its options, or the instance that was given."""
     if isinstance(solver, Solver):
         if options:
-            raise TypeError(
-                f"options {sorted(options)} go with a solver's name, not with an instance of one"
-            )
+            raise TypeError(f"options {sorted(options)} go with a solver's name, not with an instance of one")
         found = solver
     elif isinstance(solver, str):
         found = solver_class(solver).from_options(options or {})
     else:
-        raise TypeError(
-            f"solver must be a name or a dualflow.Solver instance, found {type(solver).__name__}"
-        )
+        raise TypeError(f"solver must be a name or a dualflow.Solver instance, found {type(solver).__name__}")
     found.check_installed()
     return found
 
@@ -103,9 +95,7 @@ def list_solvers() -> list[SolverInfo]:
             rows.append(SolverInfo(name, (), "", "", None, False, "", install=str(error)))
             continue
         gone = cls.missing()
-        line = (
-            f"pip install 'dualflow[{cls.extra}]'" if cls.extra else "pip install " + " ".join(gone)
-        )
+        line = f"pip install 'dualflow[{cls.extra}]'" if cls.extra else "pip install " + " ".join(gone)
         rows.append(
             SolverInfo(
                 name=name,

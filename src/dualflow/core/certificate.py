@@ -138,9 +138,7 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     )
 
 
-def _dual_bound(
-    problem: DualProblem, alpha: NDArray, Qa: NDArray
-) -> tuple[float, tuple[float, float] | None]:
+def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, tuple[float, float] | None]:
     """The best lower bound D and the interval of multipliers that give it."""
     h, e, u = Qa - problem.p, problem.e, problem.effective_upper
     if problem.kind is Kind.AFFINE:
@@ -153,9 +151,7 @@ def _dual_bound(
         # u = ∞ was replaced by the implied u = d; its plateau [h₍₁₎, h₍₂₎] is an artefact, ν = min h is not.
         nu_high = nu_low
     nu = 0.5 * (nu_low + nu_high)
-    best = max(
-        (fixed + x * problem.d + _capped_sum(u, h - x * e), x) for x in (nu_low, nu, nu_high)
-    )
+    best = max((fixed + x * problem.d + _capped_sum(u, h - x * e), x) for x in (nu_low, nu, nu_high))
     return best[0], (nu_low, nu_high)
 
 
@@ -195,15 +191,11 @@ def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float
         ends = (bottom if np.isfinite(bottom) else top), (top if np.isfinite(top) else bottom)
         return float(ends[0]), float(ends[1])
     running = start + np.cumsum(inside_jumps)
-    tolerance = (
-        8 * np.finfo(float).eps * (abs(start) + float(inside_jumps.sum()) + abs(d)) * len(u) ** 0.5
-    )
+    tolerance = 8 * np.finfo(float).eps * (abs(start) + float(inside_jumps.sum()) + abs(d)) * len(u) ** 0.5
     first = int(np.searchsorted(running, d - tolerance))  # slope ≤ 0 from here on
     last = int(np.searchsorted(running, d + tolerance, side="right"))  # slope < 0 from here on
     if start >= d - tolerance:
-        low = high = (
-            inside_knots[0] if start > d + tolerance else inside_knots[min(last, len(running) - 1)]
-        )
+        low = high = inside_knots[0] if start > d + tolerance else inside_knots[min(last, len(running) - 1)]
     else:
         low, high = (
             inside_knots[min(first, len(running) - 1)],

@@ -81,11 +81,7 @@ class Gram:
         self._points = self.X if self._center is None else self.X - self._center
         with np.errstate(over="ignore", invalid="ignore"):
             self._squares = np.einsum("ij,ij->i", self._points, self._points)
-        if (
-            kernel != "precomputed"
-            and not callable(kernel)
-            and not np.isfinite(self._squares).all()
-        ):
+        if kernel != "precomputed" and not callable(kernel) and not np.isfinite(self._squares).all():
             raise ProblemError(
                 "X: squared lengths overflow float64 (entries as large as "
                 f"{np.abs(self.X).max():.3g}); scale the features, e.g. with StandardScaler"
@@ -101,11 +97,7 @@ class Gram:
         return self.n
 
     def __repr__(self) -> str:
-        name = (
-            self.kernel
-            if isinstance(self.kernel, str)
-            else getattr(self.kernel, "__name__", "callable")
-        )
+        name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
         return f"Gram(n={self.n}, kernel={name!r}, gamma={self.gamma:.6g})"
 
     @property
@@ -173,9 +165,7 @@ class Gram:
         """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
         Z = np.asarray(Z, dtype=float)
         if self.kernel == "precomputed":
-            raise ProblemError(
-                "kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel"
-            )
+            raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
         if self.kernel == "rbf":
             return np.ones(len(Z))
         if callable(self.kernel):
@@ -191,18 +181,14 @@ class Gram:
             with np.errstate(over="ignore"):
                 diag = self._apply(self._squares)
             if not np.isfinite(diag).all():
-                raise ProblemError(
-                    f"X: kernel={self.kernel!r} overflows float64 on it; scale the features"
-                )
+                raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
             return diag
         diag = np.empty(self.n)
         for start in range(0, self.n, 64):
             J = np.arange(start, min(start + 64, self.n))
             K = self._call(self.X[J], self.X[J])
             if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * max(1.0, float(np.abs(K).max()))):
-                raise ProblemError(
-                    "kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data"
-                )
+                raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
             diag[J] = np.diag(K)
         return diag
 
@@ -271,9 +257,7 @@ def _check_number(value: float, name: str, lower: float = -np.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ProblemError(f"{name} must be a number, found {value!r}")
     if not np.isfinite(value) or value < lower:
-        raise ProblemError(
-            f"{name}={value!r} must be finite" + (f" and ≥ {lower:g}" if lower > -np.inf else "")
-        )
+        raise ProblemError(f"{name}={value!r} must be finite" + (f" and ≥ {lower:g}" if lower > -np.inf else ""))
     return float(value)
 
 
@@ -285,9 +269,7 @@ def _check_gamma(gamma: str | float, X: NDArray) -> float:
             with np.errstate(over="ignore", invalid="ignore"):
                 variance = X.var()
             if not np.isfinite(variance):
-                raise ProblemError(
-                    'gamma="scale": the variance of X overflows float64; scale the features'
-                )
+                raise ProblemError('gamma="scale": the variance of X overflows float64; scale the features')
             # A variance that underflows to 0 (or whose inverse overflows) has no scale to give: 1, as in
             # scikit-learn for a constant X.
             inverse = 1.0 / (X.shape[1] * variance) if variance > 1e-300 else 1.0
@@ -312,7 +294,5 @@ def _check_precomputed(K: NDArray) -> NDArray:
     if asymmetry == 0.0:
         return K
     if asymmetry > 1e-8 * scale:
-        warnings.warn(
-            f"K was not exactly symmetric (by {asymmetry:.3g}); (K + K.T)/2 is used", stacklevel=5
-        )
+        warnings.warn(f"K was not exactly symmetric (by {asymmetry:.3g}); (K + K.T)/2 is used", stacklevel=5)
     return 0.5 * (K + K.T)

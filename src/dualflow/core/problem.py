@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -24,9 +24,7 @@ class Kind(Enum):
     BOX = "box"  # 0 ≤ α ≤ u < ∞: C-SVM without bias
     SIMPLEX = "simplex"  # 0 ≤ α, 1ᵀα = 1: L2-SVM, hard SVDD
     CAPPED_SIMPLEX = "capped simplex"  # 0 ≤ α ≤ u, 1ᵀα = 1: soft SVDD, one-class
-    ORTHANT_EQUALITY = (
-        "orthant with equality"  # 0 ≤ α, eᵀα = d: hard margin; may be unbounded below
-    )
+    ORTHANT_EQUALITY = "orthant with equality"  # 0 ≤ α, eᵀα = d: hard margin; may be unbounded below
     ORTHANT = "orthant"  # 0 ≤ α: hard margin without bias; may be unbounded below
     AFFINE = "affine"  # α free, eᵀα = d or not: least squares
 
@@ -48,14 +46,14 @@ class DualProblem:
         The kernel matrix K of the data.
     p : array of shape (n,)
         Linear term. The fitness is g(α) = p − Qα = −∇f.
-    lower, upper : float or array of shape (n,)
+    lower, upper : array of shape (n,), or a number for all
         Bounds; ``lower`` is 0 or −∞ (least squares), ``upper`` may be ∞.
     e : array of shape (n,) with entries ±1, or None
         The equality eᵀα = d, or none.
     d : float
         Its right-hand side.
-    sigma : array of shape (n,) with entries ±1, or None (all +1)
-        Signs in Q: the labels, in classification.
+    sigma : array of shape (n,) with entries ±1
+        Signs in Q: the labels, in classification; all +1 by default.
     scale, offset : float
         s > 0 and c ≥ 0.
     ridge : float or array of shape (n,)
@@ -77,10 +75,10 @@ class DualProblem:
     upper: NDArray
     e: NDArray | None = None
     d: float = 0.0
-    sigma: NDArray | None = None
+    sigma: NDArray = field(default_factory=lambda: np.ones(1))
     scale: float = 1.0
     offset: float = 0.0
-    ridge: NDArray | float = 0.0
+    ridge: NDArray = field(default_factory=lambda: np.zeros(1))
     idx: NDArray | None = None
     model: str = "custom"
 
@@ -94,9 +92,7 @@ class DualProblem:
             try:
                 out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:
-                raise ProblemError(
-                    f"{name} has shape {np.shape(value)}, p has shape ({n},)"
-                ) from None
+                raise ProblemError(f"{name} has shape {np.shape(value)}, p has shape ({n},)") from None
             if np.isnan(out).any():
                 raise ProblemError(f"{name} contains NaN")
             return out
@@ -106,7 +102,7 @@ class DualProblem:
             "lower": vector(self.lower, "lower"),
             "upper": vector(self.upper, "upper"),
             "ridge": vector(self.ridge, "ridge"),
-            "sigma": np.ones(n) if self.sigma is None else vector(self.sigma, "sigma"),
+            "sigma": vector(self.sigma, "sigma"),
             "e": None if self.e is None else vector(self.e, "e"),
             "d": float(self.d),
         }
@@ -121,25 +117,13 @@ class DualProblem:
     def _check(self) -> None:
         n, points = self.n, self.gram.n
         if self.idx is None and n != points:
-            raise ProblemError(
-                f"p has {n} entries but the Gram has {points} points; give idx if that is meant"
-            )
-        if self.idx is not None and (
-            self.idx.shape != (n,) or self.idx.min() < 0 or self.idx.max() >= points
-        ):
+            raise ProblemError(f"p has {n} entries but the Gram has {points} points; give idx if that is meant")
+        if self.idx is not None and (self.idx.shape != (n,) or self.idx.min() < 0 or self.idx.max() >= points):
             raise ProblemError(f"idx must have shape ({n},) with entries in 0…{points - 1}")
-        if (
-            not np.isfinite(self.p).all()
-            or not np.isfinite(self.ridge).all()
-            or (self.ridge < 0).any()
-        ):
+        if not np.isfinite(self.p).all() or not np.isfinite(self.ridge).all() or (self.ridge < 0).any():
             raise ProblemError("p and ridge must be finite, and ridge ≥ 0")
-        if not (self.scale > 0 and np.isfinite(self.scale)) or not (
-            self.offset >= 0 and np.isfinite(self.offset)
-        ):
-            raise ProblemError(
-                f"scale must be > 0 and offset ≥ 0, found {self.scale} and {self.offset}"
-            )
+        if not (self.scale > 0 and np.isfinite(self.scale)) or not (self.offset >= 0 and np.isfinite(self.offset)):
+            raise ProblemError(f"scale must be > 0 and offset ≥ 0, found {self.scale} and {self.offset}")
         if not (np.abs(self.sigma) == 1).all():
             raise ProblemError("sigma must hold +1 and −1 only")
         free = np.isneginf(self.lower)
@@ -184,9 +168,7 @@ class DualProblem:
     @property
     def is_hard_margin(self) -> bool:
         """Whether the model demands separable data, so that a witness of the opposite can exist."""
-        return self.kind.may_be_unbounded or (
-            self.model == "squared_hinge" and not self.ridge.any()
-        )
+        return self.kind.may_be_unbounded or (self.model == "squared_hinge" and not self.ridge.any())
 
     @cached_property
     def effective_upper(self) -> NDArray:
@@ -203,9 +185,7 @@ class DualProblem:
     def diag(self) -> NDArray:
         """Qᵢᵢ, shape (n,)."""
         diag = self.gram.diag()
-        return (
-            self.scale * ((diag if self.idx is None else diag[self.idx]) + self.offset) + self.ridge
-        )
+        return self.scale * ((diag if self.idx is None else diag[self.idx]) + self.offset) + self.ridge
 
     def columns(self, J: ArrayLike) -> NDArray:
         """Columns J of Q, shape (n, len(J))."""
@@ -308,9 +288,7 @@ class DualProblem:
         return digest.hexdigest()
 
 
-def project_onto(
-    alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | None, d: float
-) -> NDArray:
+def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | None, d: float) -> NDArray:
     """Nearest point of {l ≤ α ≤ u, eᵀα = d} in the Euclidean norm (entries of ``e`` are ±1).
 
     If no such point exists, the equality is met as nearly as the bounds allow.

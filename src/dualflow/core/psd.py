@@ -37,9 +37,7 @@ class SpectrumEvidence:
 
     def __str__(self) -> str:
         if self.kind == "indefinite":
-            return (
-                f"indefinite: smallest eigenvalue {self.smallest_eigenvalue:.3g}, no bound exists"
-            )
+            return f"indefinite: smallest eigenvalue {self.smallest_eigenvalue:.3g}, no bound exists"
         if self.kind == "unknown":
             return f"unknown: more than {CHECK_UP_TO} points of a kernel without guarantee, no bound given"
         return f"positive semidefinite ({self.kind})"
@@ -57,9 +55,7 @@ def examine(Q: NDArray) -> SpectrumEvidence:
         return SpectrumEvidence("checked")
     try:
         # Cholesky of Q + slack·I succeeds when λ_min ≥ −slack, at a tenth of the price of eigenvalues.
-        scipy.linalg.cholesky(
-            Q + slack * np.eye(n), lower=True, overwrite_a=True, check_finite=False
-        )
+        scipy.linalg.cholesky(Q + slack * np.eye(n), lower=True, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
         smallest = float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0], check_finite=False)[0])
         if smallest < -slack:

@@ -19,9 +19,7 @@ class Status(Enum):
     """How a solve ended; the value is the sentence a user reads."""
 
     OPTIMAL = "The certified relative gap is within the tolerance."
-    STATIONARY = (
-        "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
-    )
+    STATIONARY = "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
     FINISHED = "The solver ran its course; the certified relative gap is above the tolerance."
     STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
     TIME_LIMIT = "The time limit was reached before the tolerance; this is the best state so far."

@@ -121,9 +121,7 @@ def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDA
 class _ActiveSet:
     """The running state of one refinement: α, the free set, and the gradient h = Qα − p."""
 
-    def __init__(
-        self, problem: DualProblem, alpha: NDArray, max_solves: int, deadline: float | None
-    ) -> None:
+    def __init__(self, problem: DualProblem, alpha: NDArray, max_solves: int, deadline: float | None) -> None:
         self.problem, self.max_solves, self.deadline = problem, max_solves, deadline
         self.alpha = alpha.copy()
         self.diag_max = max(float(problem.diag().max()), _EPS)
@@ -178,9 +176,7 @@ class _ActiveSet:
             else:
                 nu = certify(problem, self.alpha).multiplier or 0.0
             rho -= nu * problem.e
-        wrong = np.where(
-            self.alpha <= problem.lower, -rho, np.where(self.alpha >= problem.upper, rho, 0.0)
-        )
+        wrong = np.where(self.alpha <= problem.lower, -rho, np.where(self.alpha >= problem.upper, rho, 0.0))
         wrong[(problem.upper <= problem.lower)] = 0.0
         wrong[free] = 0.0
         magnitude = self.diag_max * float(np.abs(self.alpha).sum()) + float(np.abs(problem.p).max())
@@ -203,9 +199,7 @@ class _ActiveSet:
             if not blocked.any():
                 # A regularised or ill-conditioned solve leaves a residual: solve again for what is left.
                 polish += 1
-                if polish > 2 or float(np.abs(step).max()) <= 64 * _EPS * float(
-                    np.abs(target).max()
-                ):
+                if polish > 2 or float(np.abs(step).max()) <= 64 * _EPS * float(np.abs(target).max()):
                     return
                 continue
             polish = 0
@@ -224,9 +218,7 @@ class _ActiveSet:
         for _ in range(8):
             self.solves += 1
             try:
-                factor = scipy.linalg.cho_factor(
-                    Q + delta * np.eye(len(free)), lower=True, check_finite=False
-                )
+                factor = scipy.linalg.cho_factor(Q + delta * np.eye(len(free)), lower=True, check_finite=False)
                 break
             except scipy.linalg.LinAlgError:
                 delta *= 10
@@ -240,9 +232,7 @@ class _ActiveSet:
         nu = (missing + float(e @ solved[:, 0])) / float(e @ solved[:, 1])
         return nu * solved[:, 1] - solved[:, 0]
 
-    def advance(
-        self, Q: NDArray, step: NDArray, low: NDArray, high: NDArray
-    ) -> tuple[NDArray, NDArray]:
+    def advance(self, Q: NDArray, step: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
         """Walk along the step to the first bound, or clip several at once where that lowers f more.
 
         Clipping several bounds a step is fast on well-conditioned sets and diverges on ill-conditioned ones,
@@ -250,9 +240,7 @@ class _ActiveSet:
         """
         here = self.alpha[self.free]
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(
-                step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf)
-            )
+            reach = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
         t = min(1.0, max(0.0, float(reach.min())))
         one = np.clip(here + t * step, low, high)
         if t == 1.0:

@@ -61,9 +61,7 @@ class Solver:
 
     # --- the four methods a solver must have ---------------------------------------------------
 
-    def start(
-        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
-    ) -> Any:
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Any:
         """First state; ``warm`` is a feasible α of shape (n,) to start from, or None."""
         raise NotImplementedError
 
@@ -128,14 +126,8 @@ class Solver:
     def check_installed(cls) -> None:
         """Raise `SolverUnavailable` with the pip line if a package is missing."""
         if gone := cls.missing():
-            line = (
-                f"pip install 'dualflow[{cls.extra}]'"
-                if cls.extra
-                else "pip install " + " ".join(gone)
-            )
-            raise SolverUnavailable(
-                f"solver {cls.name!r} needs {', '.join(gone)}, which is not installed: {line}"
-            )
+            line = f"pip install 'dualflow[{cls.extra}]'" if cls.extra else "pip install " + " ".join(gone)
+            raise SolverUnavailable(f"solver {cls.name!r} needs {', '.join(gone)}, which is not installed: {line}")
 
     def mismatch(self, problem: DualProblem) -> str | None:
         """Why this solver cannot solve the problem, or None if it can."""

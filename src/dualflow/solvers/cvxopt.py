@@ -46,9 +46,7 @@ class CVXOPT(Solver):
     interruptible: ClassVar[bool] = False
     max_n: ClassVar[int | None] = 5000
 
-    def start(
-        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
-    ) -> CVXOPTState:
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> CVXOPTState:
         alpha = warm if warm is not None else problem.project(np.zeros(problem.n))
         return CVXOPTState(alpha, np.nan, False)
 

@@ -75,9 +75,7 @@ class SMO(Solver):
     needs_psd: ClassVar[bool] = False
     default_max_steps: ClassVar[int] = 2000
 
-    def start(
-        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
-    ) -> SMOState:
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         alpha = warm
         if alpha is None:
             # Zero where it is feasible; on the simplex the cheapest feasible point in terms of columns.
@@ -89,12 +87,8 @@ class SMO(Solver):
         # Incremental updates drift; with Q at hand the fresh gradient costs one of the n updates to come.
         h = state.h.copy() if state.columns.dense is None else problem.gradient(alpha)
         sweep = _pair_updates if problem.e is not None else _single_updates
-        updates, violation = sweep(
-            problem, alpha, h, state.columns, max(100, problem.n), self.kkt_tol
-        )
-        return replace(
-            state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates
-        )
+        updates, violation = sweep(problem, alpha, h, state.columns, max(100, problem.n), self.kkt_tol)
+        return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
 
     def alpha(self, state: SMOState) -> NDArray:
         return state.alpha
