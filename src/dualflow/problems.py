@@ -158,7 +158,7 @@ def svr(
     return DualProblem(
         gram,
         p=np.concatenate([z - epsilon, -z - epsilon]),
-        lower=np.zeros(gram.n),
+        lower=np.zeros(2 * gram.n),
         upper=np.tile(C * _check_weight(sample_weight, gram.n), 2),
         e=signs,
         sigma=signs,

@@ -153,13 +153,13 @@ class Gram:
         points, shape (n_new, n).
         """
         J = np.asarray(J, dtype=np.intp)
-        Z = np.asarray(Z, dtype=float)
+        points = np.asarray(Z, dtype=float)
         if self.kernel == "precomputed":
-            return Z[:, J]
+            return points[:, J]
         if self._center is not None:
-            Z = Z - self._center
+            points = points - self._center
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._evaluate(Z, np.einsum("ij,ij->i", Z, Z), J)
+            return self._evaluate(points, np.einsum("ij,ij->i", points, points), J)
 
     def self_kernel(self, Z: ArrayLike) -> NDArray:
         """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""

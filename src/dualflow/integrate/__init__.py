@@ -1,0 +1,1 @@
+"""Floor 2: how it moves. Steppers for the flows."""
