@@ -16,7 +16,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from .certificate import certify, inseparability_witness
-from .problem import DualProblem, project_onto
+from .problem import DualProblem
+from .projection import project_onto
 
 __all__ = ["Refinement", "refine", "support_set"]
 

@@ -1,0 +1,82 @@
+"""The gradient flow of f on the feasible set (Bauckhage eq. 3; Helmke and Moore 1994).
+
+    α̇ᵢ = wᵢ (gᵢ + νeᵢ),   g = p − Qα,   wᵢ = αᵢ if uᵢ = ∞, else αᵢ(uᵢ − αᵢ)/uᵢ
+
+ν = −Σew g/Σe²w keeps eᵀα where it is, and df/dt = −Σ w(g + νe)² ≤ 0. On the simplex this is the replicator
+equation, and with ψᵢ = √μᵢ it is imaginary-time evolution, ψ̇ = −½(F − ⟨F⟩)ψ with F = diag(∇f).
+
+Bauckhage's (3) integrated literally, μ̇ = −μ∘(Hμ) + μ(μᵀHμ), drifts off the simplex: s = 1ᵀμ obeys
+ṡ = (s − 1)μᵀHμ, which grows. With ν as above, Σα̇e = 0 everywhere, not on the simplex only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem
+
+__all__ = ["GradientField", "balance", "interior_point", "weights"]
+
+
+def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """The metric w of the flow, shape (n,); zero at every bound, which is why the flow never leaves."""
+    finite = np.isfinite(problem.upper)
+    w = alpha.copy()
+    u = problem.upper[finite]
+    w[finite] *= np.divide(u - alpha[finite], u, out=np.zeros(len(u)), where=u > 0)
+    return w
+
+
+def interior_point(problem: DualProblem) -> NDArray:
+    """A feasible α of shape (n,) as far from the bounds as the equality lets it: 1/n on the simplex."""
+    unit = np.where(np.isfinite(problem.upper), problem.upper, 1.0)
+    if problem.e is None:
+        return 0.5 * unit
+    plus, minus = problem.e > 0, problem.e < 0
+    U_plus, U_minus = float(unit[plus].sum()), float(unit[minus].sum())
+    if not minus.any():
+        return unit * (problem.d / U_plus)
+    # α = β₊u on one class and β₋u on the other, with β₊U₊ − β₋U₋ = d and neither above ½.
+    beta_plus = 0.5 * min(1.0, (U_minus + 2 * problem.d) / U_plus)
+    beta_minus = (beta_plus * U_plus - problem.d) / U_minus
+    return np.where(plus, beta_plus, beta_minus) * unit
+
+
+def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
+    """The ν with Σ eᵢwᵢ(driveᵢ + νeᵢ) = 0, so that eᵀα stays; 0 without an equality."""
+    if problem.e is None:
+        return 0.0
+    total = float(w.sum())
+    return -float(problem.e @ (w * drive)) / total if total > 0 else 0.0
+
+
+class GradientField:
+    """The field α̇ = w(g + νe) with ν the exact multiplier; its state y is α, shape (n,)."""
+
+    def __init__(self, problem: DualProblem) -> None:
+        self.problem = problem
+
+    def start(self, warm: NDArray | None = None) -> NDArray:
+        """y at t = 0: the interior point, or ``warm`` mixed with 1 % of it (the flow cannot leave a bound)."""
+        centre = interior_point(self.problem)
+        return centre if warm is None else 0.99 * warm + 0.01 * centre
+
+    def rate(self, t: float, y: NDArray) -> NDArray:
+        """ẏ, shape (n,)."""
+        w = weights(self.problem, y)
+        g = -self.problem.gradient(y)
+        nu = balance(self.problem, w, g)
+        return w * (g if self.problem.e is None else g + nu * self.problem.e)
+
+    def alpha(self, y: NDArray) -> NDArray:
+        """y read as α."""
+        return y
+
+    def multiplier(self, y: NDArray) -> float:
+        """ν at y, in the sign of ρ = Qα − p − νe."""
+        return balance(self.problem, weights(self.problem, y), -self.problem.gradient(y))
+
+    def lyapunov(self, y: NDArray) -> float:
+        """f: what must never increase along the flow."""
+        return self.problem.objective(y)

@@ -1,0 +1,45 @@
+"""The gradient flow, integrated implicitly to rest or faithfully along its path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..core.problem import DualProblem
+from ..flows.gradient import GradientField
+from ..flows.replicator_mutator import ReplicatorMutatorField
+from ._flow_solver import FlowSolver
+
+__all__ = ["GradientFlow"]
+
+
+@dataclass(frozen=True)
+class GradientFlow(FlowSolver):
+    """Gradient flow of the dual on its feasible set (Bauckhage eq. 3), by implicit steps of growing length.
+
+    α̇ = w(g + νe) with ν the exact multiplier, so eᵀα = d all the way. The default integrator steps the
+    replicator-mutator form of the flow while its mutation fades (see `dualflow.integrate.implicit`): one
+    Cholesky factorisation of Q + diagonal a step, 7-20 steps to relative gap 1e-6.
+
+    Parameters
+    ----------
+    integrator : {"implicit", "multiplicative", "RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA"}
+        "implicit" is for training; the others follow the trajectory, one step of ``time_step`` at a time, and
+        come to rest slowly.
+    time_step : float, optional
+        First step length (implicit), or every step's. Default: 10 over the largest drive (implicit), the
+        longest step with which f cannot rise (multiplicative), 1 (SciPy's methods).
+    growth : float ≥ 1, default=10
+        Factor from one implicit step length to the next.
+    t_end : float, optional
+        Flow time at which to stop.
+    mutation : float ≥ 0, default=0
+        ε of the replicator-mutator flow for SciPy's methods; implicit steps anneal theirs.
+    """
+
+    mutation: float = 0.0
+
+    name: ClassVar[str] = "gradient-flow"
+
+    def field(self, problem: DualProblem) -> GradientField:
+        return ReplicatorMutatorField(problem, self.mutation) if self.mutation else GradientField(problem)

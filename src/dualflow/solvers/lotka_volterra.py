@@ -1,0 +1,58 @@
+"""Lotka-Volterra competition with the multiplier as a dynamic resource (EcoSVM's equations)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem
+from ..exceptions import ProblemError
+from ..flows.lotka_volterra import LotkaVolterraField
+from ..integrate.multiplicative import multiplicative_step
+from ._flow_solver import FlowSolver, FlowState
+
+__all__ = ["LotkaVolterra"]
+
+
+@dataclass(frozen=True)
+class LotkaVolterra(FlowSolver):
+    """Lotka-Volterra flow (Howell eq. 7, 16, 27): α̇ = w(g + λe), λ̇ = −(eᵀα − d)/τ.
+
+    The multiplier λ is a state of its own, so eᵀα = d holds at rest and not on the way. Implicit steps treat λ
+    implicitly too: with steps much longer than τ it becomes the exact multiplier.
+
+    Parameters
+    ----------
+    integrator, time_step, growth, t_end
+        As for `GradientFlow`.
+    tau : float > 0, default=1
+        Time scale of λ; Howell's is 1. The gradient flow is the limit τ → 0.
+    damping : float ≥ 0, default=0
+        ϱ of the augmented fitness g − ϱe(eᵀα − d), which damps λ's oscillation (SciPy's methods only:
+        implicit steps do not ring).
+    """
+
+    tau: float = 1.0
+    damping: float = 0.0
+
+    name: ClassVar[str] = "lotka-volterra"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.tau > 0:
+            raise ProblemError(f"tau={self.tau!r} must be > 0")
+        if not self.damping >= 0:
+            raise ProblemError(f"damping={self.damping!r} must be ≥ 0")
+
+    def field(self, problem: DualProblem) -> LotkaVolterraField:
+        return LotkaVolterraField(problem, self.tau, self.damping)
+
+    def multiplier_time(self) -> float:
+        return self.tau
+
+    def multiplicative(self, problem: DualProblem, state: FlowState, h: float) -> tuple[NDArray, float]:
+        alpha = multiplicative_step(problem, state.alpha, h, nu=state.nu)
+        excess = 0.0 if problem.e is None else float(problem.e @ alpha) - problem.d
+        return alpha, state.nu - h * excess / self.tau

@@ -1,0 +1,121 @@
+"""Gram against scikit-learn's kernels, piece by piece, and its refusals."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from dualflow import Gram, ProblemError
+from dualflow.core.psd import examine
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 4)) + 2.0
+Z = RNG.normal(size=(7, 4))
+
+CASES = [
+    ("linear", {}, {}),
+    ("rbf", {"gamma": 0.3}, {"gamma": 0.3}),
+    ("poly", {"gamma": 0.5, "degree": 3, "coef0": 1.0}, {"gamma": 0.5, "degree": 3, "coef0": 1.0}),
+    ("sigmoid", {"gamma": 0.1, "coef0": -0.5}, {"gamma": 0.1, "coef0": -0.5}),
+]
+
+
+@pytest.mark.parametrize(("kernel", "ours", "theirs"), CASES, ids=[c[0] for c in CASES])
+def test_pieces_equal_scikit_learn(kernel, ours, theirs):
+    gram = Gram(X, kernel=kernel, **ours)
+    K = pairwise_kernels(X, metric=kernel, **theirs)
+    J = [3, 0, 17]
+    v = RNG.normal(size=30)
+    np.testing.assert_allclose(gram.columns(J), K[:, J], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gram.block([1, 2], J), K[np.ix_([1, 2], J)], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gram.diag(), np.diag(K), rtol=1e-12)
+    np.testing.assert_allclose(gram.matvec(v), K @ v, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(gram.full(), K, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gram.matvec(v), K @ v, rtol=1e-10, atol=1e-10)  # now from the kept matrix
+    np.testing.assert_allclose(
+        gram.cross(Z, J), pairwise_kernels(Z, X[J], metric=kernel, **theirs), rtol=1e-12, atol=1e-12
+    )
+    expected = np.diag(pairwise_kernels(Z, metric=kernel, **theirs))
+    np.testing.assert_allclose(gram.self_kernel(Z), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto"])
+def test_gamma_names_are_scikit_learns(gamma):
+    value = 1 / (4 * X.var()) if gamma == "scale" else 0.25
+    assert Gram(X, gamma=gamma).gamma == pytest.approx(value, rel=1e-14)
+
+
+def test_callable_and_precomputed_equal_the_named_kernel():
+    named = Gram(X, kernel="rbf", gamma=0.3)
+    called = Gram(X, kernel=lambda A, B: pairwise_kernels(A, B, metric="rbf", gamma=0.3))
+    given = Gram.precomputed(named.full())
+    J = [5, 6]
+    for other in (called, given):
+        np.testing.assert_allclose(other.columns(J), named.columns(J), rtol=1e-12)
+        np.testing.assert_allclose(other.diag(), named.diag(), rtol=1e-12)
+    np.testing.assert_allclose(called.self_kernel(Z), np.ones(7))
+
+
+def test_radial_kernel_survives_a_far_origin():
+    """‖x‖² − 2⟨x,z⟩ + ‖z‖² at offset 1e8 loses every digit unless the data are centred."""
+    near, far = Gram(X, gamma=0.3), Gram(X + 1e8, gamma=0.3)
+    np.testing.assert_allclose(far.full(), near.full(), atol=1e-6)
+    np.testing.assert_allclose(far.cross(X[:3] + 1e8, range(30)), near.cross(X[:3], range(30)), atol=1e-6)
+
+
+def test_far_away_points_have_kernel_value_zero_not_nan():
+    assert np.array_equal(Gram(X, gamma=1.0).cross(np.full((1, 4), 1e200), range(30)), np.zeros((1, 30)))
+
+
+def test_entries_are_counted():
+    gram = Gram(X)
+    gram.columns([0, 1])
+    gram.block([0, 1, 2], [4])
+    assert gram.entries_computed == 2 * 30 + 3
+
+
+@pytest.mark.parametrize(
+    ("bad", "kwargs", "match"),
+    [
+        ([[np.nan, 1.0]], {}, "NaN"),
+        ([[np.inf, 1.0]], {}, "infinity"),
+        ([[1e200], [1.0]], {"kernel": "linear"}, "overflow"),
+        ([[1e308, -1e308], [1.0, 2.0]], {}, "overflow"),
+        ([[1j]], {}, "complex"),
+        ([["a"]], {}, "dtype"),
+        ([1.0, 2.0], {}, "matrix"),
+        (np.zeros((0, 3)), {}, "non-empty"),
+        (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), {}, "masked"),
+        (X, {"kernel": "rfb"}, "did you mean 'rbf'"),
+        (X, {"gamma": -1.0}, "gamma"),
+        (X, {"gamma": "foo"}, "gamma"),
+        (X, {"gamma": np.nan}, "gamma"),
+        (X, {"degree": -1}, "degree"),
+        (np.ones((2, 3)), {"kernel": "precomputed"}, "square"),
+        (np.array([[1.0, 2.0], [0.0, 1.0]]), {"kernel": "precomputed"}, "symmetric"),
+        (X, {"kernel": lambda A, B: np.zeros(3)}, "shape"),
+        (X, {"kernel": lambda A, B: np.full((len(A), len(B)), np.nan)}, "NaN"),
+        (X, {"kernel": lambda A, B: A[:, :1] @ np.ones((1, len(B)))}, "symmetric"),
+    ],
+)
+def test_refusals_name_what_was_found(bad, kwargs, match):
+    with pytest.raises(ProblemError, match=match):
+        Gram(bad, **kwargs)
+
+
+def test_slightly_asymmetric_precomputed_is_symmetrised_with_a_warning():
+    K = np.eye(3)
+    K[0, 1] = 1e-5
+    with pytest.warns(UserWarning, match="symmetric"):
+        gram = Gram.precomputed(K)
+    assert np.array_equal(gram.full(), gram.full().T)
+
+
+def test_spectrum_evidence():
+    doubled = np.vstack([X, X])
+    K = pairwise_kernels(doubled, metric="rbf", gamma=0.3)
+    assert examine(K).kind == "checked"  # its least eigenvalue is round-off below zero
+    assert examine(-np.eye(3)).kind == "indefinite"
+    assert examine(-np.eye(3)).smallest_eigenvalue == pytest.approx(-1.0)
+    assert examine(np.zeros((3, 3))).is_psd
+    assert Gram(X, kernel="poly", coef0=-1.0).is_psd_by_kernel is False
+    assert Gram(X, kernel="poly", degree=2.5, coef0=10.0).is_psd_by_kernel is False
