@@ -111,7 +111,8 @@ class _System:
     def __init__(self, problem: DualProblem, state: ImplicitState, tau: float) -> None:
         self.problem, self.state = problem, state
         self.live, self.capped = _live(problem)
-        self.room = problem.upper - state.alpha
+        # A step to 0.995 of the way, repeated, meets the upper bound in float64: half an ulp of room is kept.
+        self.room = np.maximum(problem.upper - state.alpha, 1e-16 * problem.effective_upper)
         inverse = np.zeros(problem.n)  # 1/α, 0 for dead variables, and so on below
         inverse[self.live] = 1.0 / state.alpha[self.live]
         inverse_room = np.zeros(problem.n)

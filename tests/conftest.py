@@ -1,0 +1,31 @@
+"""One BLAS thread for the whole suite, and no skip without a reason."""
+
+import os
+
+# Before numpy is imported: the problems here are small, and threads that spin on a busy machine cost 100 ×.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import pytest  # noqa: E402 - after the environment is set
+
+_UNEXPLAINED = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_UNEXPLAINED] = []
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    report = (yield).get_result()
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped").strip(": ")
+        if reason in ("", "unconditional skip", "<Skipped instance>"):
+            item.config.stash[_UNEXPLAINED].append(item.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    unexplained = session.config.stash[_UNEXPLAINED]
+    if unexplained:
+        print("\nskipped without a reason: " + ", ".join(unexplained))
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
