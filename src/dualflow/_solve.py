@@ -213,9 +213,7 @@ class _Run:
             self.status = Status.OPTIMAL
             return True
         if self.decisive and certificate.gap == math.inf and self.problem.is_hard_margin:
-            self.witness = inseparability_witness(self.problem, certificate.alpha)
-            if self.witness is None and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every:
-                self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
+            self.look_for_witness(certificate)
             if self.witness is not None:
                 self.status = Status.NOT_SEPARABLE
                 return True
@@ -223,6 +221,13 @@ class _Run:
             self.status = Status.FINISHED if certificate.gap is not None else Status.STATIONARY
             return True
         return False
+
+    def look_for_witness(self, certificate: Certificate) -> None:
+        begun = time.monotonic()
+        self.witness = inseparability_witness(self.problem, certificate.alpha)
+        if self.witness is None and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every:
+            self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
+        self.certify_time_s += time.monotonic() - begun
 
     def certify(self, decisive: bool = True) -> None:
         # A recorded run must end where an unrecorded one does, so a certificate made only for the record

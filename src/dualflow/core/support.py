@@ -23,6 +23,9 @@ __all__ = ["Refinement", "refine", "support_set"]
 
 _EPS = float(np.finfo(float).eps)
 
+#: Relative gap above which a state says nothing of the support set.
+_USELESS_GAP = 0.5
+
 
 @dataclass(frozen=True)
 class Refinement:
@@ -98,15 +101,18 @@ def refine(
     -------
     Refinement
     """
-    start = problem.project(np.asarray(alpha, dtype=float))
-    at_lower, at_upper = _active_guess(problem, start)
-    snapped = _snap(problem, start, at_lower, at_upper)
-    search = _ActiveSet(problem, snapped, max_solves or 20 * problem.n + 200, deadline)
+    given = start = problem.project(np.asarray(alpha, dtype=float))
+    gap = certify(problem, given).relative_gap
+    if gap is not None and gap > _USELESS_GAP:
+        # A state this far off names a support set so large and wrong that starting empty is far cheaper.
+        start = problem.project(np.zeros(problem.n))
+    search = _ActiveSet(
+        problem, _snap(problem, start, *_active_guess(problem, start)), max_solves or 20 * problem.n + 200, deadline
+    )
     witness = search.run()
-    best, converged = search.alpha, search.converged
-    if problem.objective(best) > problem.objective(start):
-        best, converged = start, False  # only after an early stop: snapping had raised f
-    return Refinement(best, search.solves, converged, witness)
+    if problem.objective(search.alpha) > problem.objective(given):
+        return Refinement(given, search.solves, False, witness)  # only after an early stop: snapping had raised f
+    return Refinement(search.alpha, search.solves, search.converged, witness)
 
 
 def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDArray) -> NDArray:
