@@ -8,6 +8,7 @@ Importing the package loads no quantum package and no plotting package; solvers 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 from . import problems
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from .solvers.smo import SMO
     from .solvers.variational_flow import VariationalFlow
 
-__version__ = "0.1.0"
+__version__ = importlib.metadata.version("dualflow")
 
 __all__ = [
     "CVXOPT",

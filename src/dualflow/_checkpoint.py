@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import tempfile
-import zipfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -89,19 +89,28 @@ def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:
         The file is damaged, of another version, or of another problem, solver, option or seed.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            header = json.loads(file["header"].tobytes())
-            arrays = {name: file[name] for name in file.files if name != "header"}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        header, arrays = _read(path)
+        if header["format"] != FORMAT:
+            raise ProblemError(f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}")
+        for name, value in key.items():
+            if header["key"].get(name) != value:
+                raise ProblemError(
+                    f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
+                    f"this run's is {value!r}; give another path or delete the file"
+                )
+        state = {name.removeprefix("state:"): array for name, array in arrays.items() if name.startswith("state:")}
+        rows = {name.removeprefix("row:"): array for name, array in arrays.items() if name.startswith("row:")}
+        state |= header["state"]
+        expected = {f.name for f in fields(fresh) if f.metadata.get("saved", True)}
+        if set(state) != expected:
+            raise ValueError(f"it holds a state of {sorted(state)}, the solver's has {sorted(expected)}")
+        return Saved(replace(fresh, **state), operator.index(header["steps"]), float(header["wall_time_s"]), rows)
+    except ProblemError:
+        raise
+    except Exception as error:  # numpy, zipfile and json between them raise nearly anything on damaged bytes
         raise ProblemError(f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}") from error
-    if header.get("format") != FORMAT:
-        raise ProblemError(f"checkpoint {path} has format {header.get('format')}, this version reads {FORMAT}")
-    for name, value in key.items():
-        if header["key"].get(name) != value:
-            raise ProblemError(
-                f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
-                f"this run's is {value!r}; give another path or delete the file"
-            )
-    state = {name.removeprefix("state:"): array for name, array in arrays.items() if name.startswith("state:")}
-    rows = {name.removeprefix("row:"): array for name, array in arrays.items() if name.startswith("row:")}
-    return Saved(replace(fresh, **state, **header["state"]), header["steps"], header["wall_time_s"], rows)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    with np.load(path, allow_pickle=False) as file:
+        return json.loads(file["header"].tobytes()), {name: file[name] for name in file.files if name != "header"}

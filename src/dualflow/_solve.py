@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import platform
 import time
@@ -175,7 +176,8 @@ class _Run:
             saved = _checkpoint.load(Path(checkpoint.path), self.key, self.state)
             self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
             self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
-            self.certify()
+            # Between two certificates the uninterrupted run would not have ended here.
+            self.certify(decisive=self.steps % self.engine.certify_every == 0)
         else:
             self.certify()
             self.note()
@@ -209,23 +211,35 @@ class _Run:
     def at_rest(self) -> bool:
         certificate = self.certificate
         assert certificate is not None
-        if self.decisive and certificate.relative_gap is not None and certificate.relative_gap <= self.tol:
-            self.status = Status.OPTIMAL
-            return True
-        if self.decisive and certificate.gap == math.inf and self.problem.is_hard_margin:
+        if self.decisive and self.problem.is_hard_margin:
+            # Before the gap: on the simplex a witness has f = 0, and with it a gap of 0.
             self.look_for_witness(certificate)
             if self.witness is not None:
                 self.status = Status.NOT_SEPARABLE
                 return True
+        if self.decisive and self.within_tol(certificate):
+            self.status = Status.OPTIMAL
+            return True
         if self.engine.finished(self.state):
             self.status = Status.FINISHED if certificate.gap is not None else Status.STATIONARY
             return True
         return False
 
+    def within_tol(self, certificate: Certificate) -> bool:
+        """Whether the gap is, and α itself lies near the feasible set: √tol, as f is quadratic.
+
+        Without the second half a flow that meets its equality only at rest ends where its projection is lucky.
+        """
+        if certificate.relative_gap is None or certificate.relative_gap > self.tol:
+            return False
+        near = math.sqrt(self.tol) * float(np.linalg.norm(certificate.alpha))
+        return certificate.projection_distance <= near or self.engine.accuracy_class() == "sampled"
+
     def look_for_witness(self, certificate: Certificate) -> None:
         begun = time.monotonic()
         self.witness = inseparability_witness(self.problem, certificate.alpha)
-        if self.witness is None and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every:
+        due = certificate.gap == math.inf and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every
+        if self.witness is None and due:
             self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
         self.certify_time_s += time.monotonic() - begun
 
@@ -293,8 +307,8 @@ class _Run:
         problem, engine = self.problem, self.engine
         raw_alpha = np.array(self.engine.alpha(self.state), dtype=float)
         raw = certify(problem, raw_alpha)
-        if self.status is not Status.OPTIMAL and raw.relative_gap is not None and raw.relative_gap <= self.tol:
-            self.status = Status.OPTIMAL if self.status is not Status.BROKEN else self.status
+        if self.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and self.within_tol(raw):
+            self.status = Status.OPTIMAL
         columns = (problem.gram.entries_computed - self.columns_before) / problem.gram.n
         cost = Cost(wall_time_s=wall_time_s, steps=self.steps, kernel_columns=columns)
         cost.certify_time_s = self.certify_time_s
@@ -350,14 +364,12 @@ class _Run:
 
 
 def _provenance(engine: Solver, key: dict[str, Any]) -> dict[str, Any]:
-    from . import __version__
-
     return {
         "solver": engine.name,
         "options": asdict(engine),
         "seed": key["seed"],
         "versions": {
-            "dualflow": __version__,
+            "dualflow": importlib.metadata.version("dualflow"),
             "python": platform.python_version(),
             "numpy": np.__version__,
             "scipy": scipy.__version__,

@@ -86,7 +86,7 @@ class FlowSolver(Solver):
             mutation = float(np.finfo(float).eps)
         # Longer than both clocks: that of the flow, and that of λ, whose restoring force is of the size of 1/Q.
         clock = self.multiplier_time() * float(problem.diag().max())
-        h = self.time_step or 10.0 * max(1.0 / max(float(drive.max()), np.finfo(float).tiny), clock)
+        h = self.time_step or 10.0 * max(1.0 / max(float(drive.max()), 1e-300), clock)
         return _flow_state(problem, implicit_start(problem, alpha, h, nu, mutation))
 
     def step(self, problem: DualProblem, state: FlowState) -> FlowState:

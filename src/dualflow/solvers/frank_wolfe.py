@@ -71,6 +71,9 @@ class FrankWolfe(Solver):
         if self.variant != "classic":
             away = best_vertex(problem, -h, face_of=alpha)
             moves.append(toward - away if self.variant == "pairwise" else alpha - away)
+            # A move of round-off alone (α is its own away vertex) has a direction but no meaning.
+            least = 1e-12 * float(problem.effective_upper.max())
+            moves = [move for move in moves if np.abs(move).max() > least] or moves[:1]
         move, Qm, length, longest = self.best_move(problem, state, moves)
         after = np.clip(alpha + length * move, 0.0, problem.upper)
         if length == longest:
@@ -93,7 +96,7 @@ class FrankWolfe(Solver):
         for move in moves:
             Qm, slope = problem.matvec(move), float(state.h @ move)
             longest, curvature = _longest(problem, state.alpha, move), float(move @ Qm)
-            length = min(longest, -slope / curvature) if curvature > 0 else longest
+            length = min(longest, max(0.0, -slope / curvature)) if curvature > 0 else longest
             tried.append((length * slope + 0.5 * length**2 * curvature, move, Qm, length, longest))
         return min(tried, key=lambda trial: trial[0])[1:]
 

@@ -1,0 +1,6 @@
+"""Circuit builders, one family a file; each stands beside its own ideal distribution in plain numpy."""
+
+from .base import ParametricCircuit
+from .tree import TreeCircuit
+
+__all__ = ["ParametricCircuit", "TreeCircuit"]

@@ -1,0 +1,78 @@
+"""What a circuit family is: a builder, the map from a solver's angles to its parameters, and its distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["ParametricCircuit"]
+
+
+@dataclass(frozen=True)
+class ParametricCircuit:
+    """A circuit with free parameters, transpiled once and bound many times.
+
+    Two of the same family and size are equal, and so share a device's transpiled copy; everything that shapes the
+    circuit must therefore be a field. Subclasses give `family`, `n_parameters`, `_build` and `distribution`.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    """
+
+    n_qubits: int
+    family: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n_qubits, (int, np.integer)) or self.n_qubits < 1:
+            raise ProblemError(f"n_qubits={self.n_qubits!r} must be an integer ≥ 1")
+
+    @property
+    def name(self) -> str:
+        """Family and size, such as "tree_q4"."""
+        return f"{self.family}_q{self.n_qubits}"
+
+    @property
+    def n_parameters(self) -> int:
+        """Length P of a parameter vector."""
+        raise NotImplementedError
+
+    def build(self) -> QuantumCircuit:
+        """The unbound circuit, without measurements; its ``parameters`` are one vector in order. Do not change it."""
+        return self._built
+
+    @cached_property
+    def _built(self) -> QuantumCircuit:
+        return self._build()
+
+    def _build(self) -> QuantumCircuit:
+        raise NotImplementedError
+
+    def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        """The circuit's parameters, shape (…, P), for the solver's angles of the same shape."""
+        return self.check_parameters(theta)
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        """Exact ideal outcome distribution, shape (…, 2^q), little-endian, computed without any circuit."""
+        raise NotImplementedError
+
+    def check_parameters(self, theta: ArrayLike) -> NDArray:
+        """``theta`` as a float array of shape (P,) or (k, P), or `ProblemError`."""
+        array = np.asarray(theta, dtype=float)
+        if array.ndim not in (1, 2) or array.shape[-1] != self.n_parameters or 0 in array.shape:
+            raise ProblemError(
+                f"parameter_values has shape {array.shape}; circuit {self.name!r} takes ({self.n_parameters},) or "
+                f"(k, {self.n_parameters})"
+            )
+        if not np.isfinite(array).all():
+            raise ProblemError("parameter_values contains NaN or infinity")
+        return array

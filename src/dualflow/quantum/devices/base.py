@@ -1,0 +1,189 @@
+"""The device protocol: run circuits, nothing else. Simulators and remote hardware answer to the same calls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import DeviceError, ProblemError
+from .. import resources
+from ..circuits import ParametricCircuit
+from ..encoding import reverse_bits
+from ..resources import Resources
+
+__all__ = ["Capabilities", "Device", "Job", "Readout", "check_shots"]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a device can do.
+
+    Attributes
+    ----------
+    exact : bool
+        Gives the exact distribution when no shots are asked for.
+    sampled : bool
+        Gives counts.
+    noisy : bool
+        Its distribution differs from the circuit's ideal one.
+    qubits : int or None
+        The widest circuit it takes; None if nobody knows.
+    """
+
+    exact: bool
+    sampled: bool
+    noisy: bool
+    qubits: int | None
+
+
+@dataclass(frozen=True)
+class Readout:
+    """What came back from a job.
+
+    Attributes
+    ----------
+    probabilities : array of shape (2^q,), or (k, 2^q) for a batch
+        Exact, or counts / shots.
+    counts : integer array of the same shape, or None where the distribution is exact
+    shots : int or None
+        Shots of each circuit of the batch.
+    bit_order : {"little", "big"}
+        "little": index i = Σ_k bit_k 2^k with bit_k of qubit k (Qiskit). "big": the other way round.
+    job_id : str
+    """
+
+    probabilities: NDArray
+    counts: NDArray | None
+    shots: int | None
+    bit_order: str
+    job_id: str
+
+    @property
+    def n_qubits(self) -> int:
+        return int(math.log2(self.probabilities.shape[-1]))
+
+    def ordered(self, bit_order: str = "little") -> Readout:
+        """The same read-out with its outcomes indexed in the order asked for."""
+        if bit_order == self.bit_order:
+            return self
+        counts = None if self.counts is None else reverse_bits(self.counts, self.n_qubits)
+        probabilities = reverse_bits(self.probabilities, self.n_qubits)
+        return Readout(probabilities, counts, self.shots, bit_order, self.job_id)
+
+
+class Job:
+    """A submitted batch, wherever it runs; `Device.fetch` finds it again by its id.
+
+    Attributes
+    ----------
+    job_id, tag : str
+    """
+
+    job_id: str
+    tag: str
+
+    def done(self) -> bool:
+        """Whether `result` returns (or raises) at once."""
+        raise NotImplementedError
+
+    def result(self) -> Readout:
+        """Wait for the read-out.
+
+        Raises
+        ------
+        DeviceError
+            The job failed, was cancelled, or was lost.
+        """
+        raise NotImplementedError
+
+
+class Device:
+    """Base class of devices. A device holds no credentials; vendor libraries read their own.
+
+    Subclasses give `name`, `capabilities`, `_submit` and `fetch`. A device is a handle: copies of a solver share it.
+    """
+
+    name: str = ""
+    capabilities: Capabilities
+    control: ClassVar[bool] = False  # a stand-in that runs no circuit
+
+    def submit(
+        self,
+        circuit: ParametricCircuit,
+        parameter_values: ArrayLike,
+        shots: int | None = None,
+        tag: str = "",
+        seed: int | None = None,
+    ) -> Job:
+        """Send a circuit with one or many bindings, as one batch.
+
+        Parameters
+        ----------
+        circuit : ParametricCircuit
+        parameter_values : array of shape (P,), or (k, P) for a batch
+            The solver's angles in radians; a device that binds gates maps them by
+            `ParametricCircuit.gate_parameters` first.
+        shots : int ≥ 1, or None
+            Per binding; None is the exact distribution, where the device can.
+        tag : str
+            A label for the journal of jobs.
+        seed : int in 0 … 2³¹ − 1, optional
+            Of the shot noise, where the device can be seeded.
+
+        Raises
+        ------
+        ProblemError
+            Shots, seed or parameters are out of range.
+        DeviceError
+            The device cannot do this (too many qubits, no exact distributions) or refused.
+        """
+        values = circuit.check_parameters(parameter_values)
+        shots = check_shots(shots)
+        if seed is not None and (not _is_integer(seed) or not 0 <= seed < 2**31):
+            raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
+        widest = self.capabilities.qubits
+        if widest is not None and circuit.n_qubits > widest:
+            raise DeviceError(f"device {self.name!r} has {widest} qubits; circuit {circuit.name!r} needs more")
+        if shots is None and not self.capabilities.exact:
+            raise DeviceError(f"device {self.name!r} gives counts only; set shots, for example shots=10_000")
+        if shots is not None and not self.capabilities.sampled:
+            raise DeviceError(f"device {self.name!r} gives exact distributions only; set shots=None")
+        return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
+
+    def _submit(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
+    ) -> Job:
+        """`submit` with its arguments checked; ``values`` keeps the shape it was given with."""
+        raise NotImplementedError
+
+    def fetch(self, job_id: str) -> Job:
+        """A job submitted earlier, perhaps by another process; `DeviceError` if the device does not know it."""
+        raise NotImplementedError
+
+    def resources(self, circuit: ParametricCircuit) -> Resources:
+        """Of the circuit as this device runs it."""
+        return resources.count(circuit.build())
+
+    def __repr__(self) -> str:
+        # Stable from process to process: checkpoints compare the repr of a solver's options.
+        return f"<device {self.name!r}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def check_shots(shots: int | None, name: str = "shots") -> int | None:
+    """``shots`` as an int ≥ 1 or None, or `ProblemError`."""
+    if shots is None:
+        return None
+    if not _is_integer(shots) or shots < 1:
+        raise ProblemError(f"{name}={shots!r} must be an integer ≥ 1, or None for the exact distribution")
+    return int(shots)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -1,0 +1,57 @@
+"""The controls: devices that run no circuit. A quantum result is shown beside both."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..circuits import ParametricCircuit
+from ..resources import Resources
+from .base import Capabilities
+from .local import LocalDevice
+
+__all__ = ["ClassicalSamplerDevice", "NullDevice"]
+
+
+class _Control(LocalDevice):
+    control: ClassVar[bool] = True
+
+    def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
+        raise NotImplementedError
+
+    def _run(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
+    ) -> tuple[NDArray, NDArray | None]:
+        probabilities = self._ideal(circuit, values)
+        if shots is None:
+            return probabilities, None
+        # Rounding can leave the sum an ulp above 1, which multinomial refuses.
+        probabilities = probabilities / probabilities.sum(axis=-1, keepdims=True)
+        counts = np.random.default_rng(seed).multinomial(shots, probabilities)
+        return counts / shots, counts
+
+    def resources(self, circuit: ParametricCircuit) -> Resources:
+        return Resources(circuit.n_qubits, 0, 0, circuit.n_parameters)
+
+
+class ClassicalSamplerDevice(_Control):
+    """A classical sampler in the quantum processor's place: the circuit's ideal distribution by numpy."""
+
+    name = "classical-sampler"
+    capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
+
+    def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
+        return circuit.distribution(values)
+
+
+class NullDevice(_Control):
+    """Uniform outcomes whatever the circuit: a solver that does as well with it learns nothing from its circuits."""
+
+    name = "null"
+    capabilities = Capabilities(exact=True, sampled=True, noisy=True, qubits=24)
+
+    def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
+        outcomes = 2**circuit.n_qubits
+        return np.full((len(values), outcomes), 1.0 / outcomes)

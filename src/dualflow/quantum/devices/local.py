@@ -1,0 +1,90 @@
+"""Devices of this process: a job is run when it is submitted, and kept for a while to be fetched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import DeviceError
+from ..circuits import ParametricCircuit
+from .base import Device, Job, Readout
+
+__all__ = ["LocalDevice", "LocalJob"]
+
+#: Jobs a local device remembers.
+REMEMBERED = 256
+
+
+@dataclass(frozen=True)
+class LocalJob(Job):
+    """A job that has already run."""
+
+    job_id: str
+    tag: str
+    readout: Readout
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Readout:
+        return self.readout
+
+
+class LocalDevice(Device):
+    """Base class of simulators and controls: subclasses give `_run` and, if they compile, `_compile`."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[ParametricCircuit, Any] = {}
+        self._jobs: OrderedDict[str, LocalJob] = OrderedDict()
+
+    def _run(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
+    ) -> tuple[NDArray, NDArray | None]:
+        """Probabilities and counts (None if exact), both (k, 2^q) and little-endian, for values of shape (k, P)."""
+        raise NotImplementedError
+
+    def _compile(self, circuit: ParametricCircuit) -> Any:
+        """What `_run` needs of a circuit and need not be made again for other parameters."""
+        raise NotImplementedError
+
+    def compiled(self, circuit: ParametricCircuit) -> Any:
+        """`_compile` (circuit), made once an instance."""
+        if circuit not in self._compiled:
+            self._compiled[circuit] = self._compile(circuit)
+        return self._compiled[circuit]
+
+    def _submit(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
+    ) -> LocalJob:
+        if seed is None:
+            seed = int(np.random.default_rng().integers(2**31))
+        probabilities, counts = self._run(circuit, np.atleast_2d(values), shots, seed)
+        if values.ndim == 1:
+            probabilities, counts = probabilities[0], None if counts is None else counts[0]
+        # The id names the content, so that the same job has the same id in every run.
+        content = f"{self.name} {circuit!r} {shots} {seed if shots else ''} {tag}".encode() + values.tobytes()
+        job_id = f"local-{hashlib.sha256(content).hexdigest()[:20]}"
+        job = LocalJob(job_id, tag, Readout(probabilities, counts, shots, "little", job_id))
+        self._jobs[job_id] = job
+        self._jobs.move_to_end(job_id)
+        while len(self._jobs) > REMEMBERED:
+            self._jobs.popitem(last=False)
+        return job
+
+    def fetch(self, job_id: str) -> LocalJob:
+        """A job of this instance; the last 256 are remembered."""
+        if job_id not in self._jobs:
+            raise DeviceError(
+                f"device {self.name!r} does not know job {job_id!r}: a simulator remembers the last {REMEMBERED} jobs "
+                "of its own process; submit it again"
+            )
+        return self._jobs[job_id]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled circuits and simulators need not be picklable, and are made again in no time.
+        return {**self.__dict__, "_compiled": {}, "_jobs": OrderedDict()}

@@ -1,0 +1,192 @@
+"""What the checks share: runs of one solver on the zoo, measured by plain numpy instead of by the package."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._solve import solve
+from ..core.kernels import Gram
+from ..core.problem import DualProblem, Kind
+from ..core.solution import Solution
+from ..solvers import Solver
+from .specimen import ZooProblem
+
+__all__ = [
+    "Bench",
+    "digest",
+    "feasible",
+    "fresh",
+    "objective",
+    "require",
+    "require_finite",
+    "sampled_floor",
+    "state_digest",
+]
+
+#: Largest relative gap of each accuracy class, and the tolerance a run is started with to get there.
+CLASS_GAP = {"exact": 1e-8, "iterative": 1e-4}
+CLASS_TOL = {"exact": 1e-9, "iterative": 1e-5, "sampled": 1e-9}
+#: A sampled answer may be this many times worse than the exact optimum sampled with the same shots.
+FLOOR_FACTOR = 3.0
+#: Accuracy of the references themselves, relative.
+REFERENCE = 2e-9
+
+
+@dataclass
+class Bench:
+    """One solver and the problems it is checked on; runs are kept, so that checks can share them."""
+
+    solver: Solver
+    problems: list[ZooProblem]
+    seeds: int
+    time_limit_s: float
+    runs: dict[tuple[str, int], Solution] = field(default_factory=dict)
+    gaps: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> str:
+        return self.solver.accuracy_class()
+
+    @property
+    def claimed(self) -> list[ZooProblem]:
+        """Problems of the kinds the solver claims."""
+        return [z for z in self.problems if z.kind in self.solver.kinds]
+
+    @property
+    def answered(self) -> list[ZooProblem]:
+        """Those that have an optimum."""
+        return [z for z in self.claimed if z.has_answer]
+
+    @property
+    def few(self) -> list[ZooProblem]:
+        """Two a kind, for checks of behaviour: the smallest computed one and the largest by hand."""
+        chosen = []
+        for kind in Kind:
+            ours = sorted((z for z in self.answered if z.kind is kind), key=lambda z: z.n)
+            computed = [z for z in ours if z.why.startswith("computed")][:1]
+            by_hand = [z for z in ours if not z.why.startswith("computed")]
+            chosen += computed + by_hand[-(2 - len(computed)) :]
+        return chosen
+
+    def solve(self, z: ZooProblem, **arguments: Any) -> Solution:
+        """A raw run on a fresh copy of the problem, at the tolerance of the accuracy class."""
+        settings = {"tol": CLASS_TOL[self.accuracy], "random_state": 0, "time_limit": self.time_limit_s} | arguments
+        return solve(fresh(z.problem), self.solver, refine=False, **settings)
+
+    def run(self, z: ZooProblem, seed: int = 0) -> Solution:
+        """The run for a seed, made once."""
+        if (z.name, seed) not in self.runs:
+            self.runs[z.name, seed] = self.solve(z, random_state=seed)
+        return self.runs[z.name, seed]
+
+    def allowed_gap(self, z: ZooProblem) -> float:
+        """Largest (f − f*)/|f*| the accuracy class allows on this problem."""
+        if self.accuracy != "sampled":
+            return CLASS_GAP[self.accuracy] + REFERENCE
+        shots = getattr(self.solver, "shots", None)
+        require(shots, "accuracy_class() is 'sampled' but the solver has no option 'shots' to compute a floor from")
+        return FLOOR_FACTOR * sampled_floor(z, int(shots or 0), max(16, self.seeds)) + REFERENCE
+
+
+def require(holds: object, message: str) -> None:
+    """Raise AssertionError unless something holds; a statement ``assert`` would vanish under ``python -O``."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def require_finite(alpha: NDArray, z: ZooProblem) -> None:
+    """Raise AssertionError unless α is a finite float64 vector of the problem's length."""
+    require(alpha.shape == (z.n,), f"shape {alpha.shape}, not ({z.n},)")
+    require(alpha.dtype == np.float64, f"dtype {alpha.dtype}, not float64")
+    require(np.isfinite(alpha).all(), "NaN or infinity")
+
+
+def fresh(problem: DualProblem) -> DualProblem:
+    """The problem as a new process would build it: a Gram that keeps nothing of earlier runs.
+
+    A Gram that has been formed once multiplies with what it kept, which rounds differently in the last bit.
+    """
+    gram = problem.gram
+    copy = Gram(gram.X.copy(), gram.kernel, gamma=gram.gamma, degree=gram.degree, coef0=gram.coef0)
+    return replace(problem, gram=copy)
+
+
+def objective(z: ZooProblem, alpha: NDArray) -> float:
+    """f(α) from dense matrices, by the definition of Q, without the problem's own products."""
+    problem = z.problem
+    K = _kernel(problem)
+    if problem.idx is not None:
+        K = K[np.ix_(problem.idx, problem.idx)]
+    Q = problem.scale * problem.sigma[:, None] * (K + problem.offset) * problem.sigma + np.diag(problem.ridge)
+    return float(0.5 * alpha @ Q @ alpha - problem.p @ alpha)
+
+
+def _kernel(problem: DualProblem) -> NDArray:
+    gram, X = problem.gram, problem.gram.X
+    if gram.kernel == "precomputed":
+        return X
+    if gram.kernel == "linear":
+        return X @ X.T
+    if gram.kernel == "rbf":
+        return np.exp(-gram.gamma * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
+    return gram.full()  # kernels the zoo does not use, on problems of the caller's
+
+
+def feasible(z: ZooProblem, alpha: NDArray) -> float:
+    """Largest violation of a bound or of the equality, relative to the size of α."""
+    problem = z.problem
+    size = max(1e-300, float(np.abs(alpha).max()), abs(problem.d))
+    worst = max(float((problem.lower - alpha).max()), float((alpha - problem.upper).max()), 0.0)
+    if problem.e is not None:
+        worst = max(worst, abs(float(problem.e @ alpha) - problem.d))
+    return worst / size
+
+
+def sampled_floor(z: ZooProblem, shots: int, seeds: int) -> float:
+    """Median gap (f − f*)/|f*| of the exact optimum sampled with ``shots`` shots.
+
+    On the simplex α is the distribution itself. In a box a uniform index register and an ancilla with
+    P(1|i) = αᵢ/uᵢ are measured together, so each index gets about shots/n of them. The sample is projected, as
+    a certificate does with any answer.
+    """
+    alpha, problem = z.alpha, z.problem
+    assert alpha is not None  # for the type checker: these problems have one
+    gaps = []
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, 20261121])
+        if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
+            measured = problem.d * rng.multinomial(shots, alpha / alpha.sum()) / shots
+        else:
+            unit = np.where(np.isfinite(problem.upper), problem.upper, np.abs(alpha).max())
+            per_index = rng.multinomial(shots, np.full(z.n, 1 / z.n))
+            ones = rng.binomial(per_index, np.clip(np.divide(alpha, unit, where=unit > 0, out=np.zeros(z.n)), 0, 1))
+            measured = unit * ones / np.maximum(per_index, 1)
+        gaps.append((objective(z, problem.project(measured)) - z.optimum) / abs(z.optimum))
+    return float(np.median(gaps))
+
+
+def digest(problem: DualProblem) -> str:
+    """Hash of everything a solver could spoil, the Gram's data and kept matrices included."""
+    found = hashlib.sha256(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
+    gram = problem.gram
+    arrays = [problem.p, problem.lower, problem.upper, problem.e, problem.sigma, problem.ridge, problem.idx]
+    arrays += [gram.X, gram.diag(), gram.full(), problem.dense()]
+    for array in arrays:
+        found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def state_digest(state: Any) -> str:
+    """Hash of the saved fields of a state."""
+    found = hashlib.sha256()
+    for f in fields(state):
+        if f.metadata.get("saved", True):
+            value = getattr(state, f.name)
+            found.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+    return found.hexdigest()

@@ -1,0 +1,264 @@
+"""Solvers broken on purpose, each in one way: the test kit must reject every one, by the check that is meant for it.
+
+All are SMO with one fault. A kit that lets one of them pass is worth nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem, Kind
+from ..solvers.smo import SMO, SMOState
+
+__all__ = ["BROKEN_SOLVERS"]
+
+
+@dataclass(frozen=True)
+class Zeros(SMO):
+    """Answers α = 0, projected by whoever asks."""
+
+    name: ClassVar[str] = "broken-zeros"
+
+    def alpha(self, state: SMOState) -> NDArray:
+        return np.zeros_like(state.alpha)
+
+
+@dataclass(frozen=True)
+class Infeasible(SMO):
+    """Answers twice the optimum: beyond the box, off the simplex, and tempting for a gap that does not project."""
+
+    name: ClassVar[str] = "broken-infeasible"
+
+    def alpha(self, state: SMOState) -> NDArray:
+        return 2.0 * state.alpha
+
+
+@dataclass(frozen=True)
+class NotANumber(SMO):
+    """Fails numerically at the first step."""
+
+    name: ClassVar[str] = "broken-nan"
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        return replace(state, alpha=np.full(problem.n, np.nan))
+
+
+@dataclass(frozen=True)
+class Perturbed(SMO):
+    """Answers a feasible point 1e-2 away from the optimum, on the way to the middle of the feasible set."""
+
+    name: ClassVar[str] = "broken-perturbed"
+    default_max_steps: ClassVar[int] = 20
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        after = super().step(problem, state)
+        middle = problem.project(np.where(np.isfinite(problem.upper), 0.5 * problem.upper, 1.0 / problem.n))
+        return replace(after, alpha=0.99 * after.alpha + 0.01 * middle)
+
+
+@dataclass(frozen=True)
+class MutatesProblem(SMO):
+    """Scales the caller's data in place."""
+
+    name: ClassVar[str] = "broken-mutates-problem"
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        problem.gram.X[...] *= 1.0 + 1e-12
+        return super().step(problem, state)
+
+
+@dataclass(frozen=True)
+class MutatesState(SMO):
+    """Steps in place, so that the step before can no longer be returned to."""
+
+    name: ClassVar[str] = "broken-mutates-state"
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        after = super().step(problem, state)
+        state.alpha[:] = after.alpha
+        return after
+
+
+@dataclass(frozen=True)
+class _Noisy(SMO):
+    """SMO that adds noise far below its accuracy to a free variable's worth of α, from a generator of its choice."""
+
+    def noise(self, rng: np.random.Generator, n: int) -> NDArray:
+        raise NotImplementedError
+
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
+        state = super().start(problem, rng, warm)
+        alpha = problem.project(state.alpha + 1e-3 * np.abs(self.noise(rng, problem.n)) * problem.effective_upper.min())
+        return replace(state, alpha=alpha, h=problem.gradient(alpha))
+
+
+@dataclass(frozen=True)
+class IgnoresSeed(_Noisy):
+    """Draws from fresh entropy instead of the generator it was handed."""
+
+    name: ClassVar[str] = "broken-ignores-seed"
+
+    def noise(self, rng: np.random.Generator, n: int) -> NDArray:
+        return np.random.default_rng().standard_normal(n)
+
+
+@dataclass(frozen=True)
+class GlobalGenerator(_Noisy):
+    """Draws from numpy's global generator."""
+
+    name: ClassVar[str] = "broken-global-generator"
+
+    def noise(self, rng: np.random.Generator, n: int) -> NDArray:
+        return np.random.standard_normal(n)  # noqa: NPY002 - the fault itself
+
+
+@dataclass(frozen=True)
+class HiddenState(_Noisy):
+    """Remembers, on the class, how often it was started."""
+
+    name: ClassVar[str] = "broken-hidden-state"
+    calls: ClassVar[Iterator[int]] = itertools.count()
+
+    def noise(self, rng: np.random.Generator, n: int) -> NDArray:
+        return np.sin(np.arange(n) + next(self.calls))
+
+
+@dataclass(frozen=True)
+class OneSeedForAll(SMO):
+    """A "sampled" solver whose shot noise is the same for every seed."""
+
+    shots: int = 1000
+
+    name: ClassVar[str] = "broken-one-seed"
+    kinds = frozenset({Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})
+    accuracy: ClassVar[str] = "sampled"
+
+    def alpha(self, state: SMOState) -> NDArray:
+        p = np.clip(state.alpha, 0, None)
+        return np.random.default_rng(1).multinomial(self.shots, p / p.sum()) / self.shots
+
+
+@dataclass(frozen=True)
+class Uniform(SMO):
+    """A "sampled" solver whose counts do not depend on the problem: the null device."""
+
+    shots: int = 1000
+
+    name: ClassVar[str] = "broken-uniform"
+    kinds = frozenset({Kind.SIMPLEX})
+    accuracy: ClassVar[str] = "sampled"
+
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
+        counts = rng.multinomial(self.shots, np.full(problem.n, 1 / problem.n)) / self.shots
+        return replace(super().start(problem, rng), alpha=counts)
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        return replace(state, violation=0.0)
+
+
+@dataclass(frozen=True)
+class ClaimsTooMuch(SMO):
+    """Drops the equality and solves the box that is left."""
+
+    name: ClassVar[str] = "broken-claims-too-much"
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        return super().step(replace(problem, e=None, upper=problem.effective_upper), state)
+
+
+@dataclass(frozen=True)
+class WrongShape(SMO):
+    """Answers with a column instead of a vector."""
+
+    name: ClassVar[str] = "broken-wrong-shape"
+
+    def alpha(self, state: SMOState) -> NDArray:
+        return state.alpha[:, None]
+
+
+@dataclass(frozen=True)
+class NeverMoves(SMO):
+    """Never finishes and never improves."""
+
+    name: ClassVar[str] = "broken-never-moves"
+    default_max_steps: ClassVar[int] = 50
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        return replace(state, updates=state.updates + 1)
+
+    def finished(self, state: SMOState) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class _ForgetfulState(SMOState):
+    momentum: NDArray = field(default_factory=lambda: np.zeros(1), metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class Forgetful(SMO):
+    """Keeps part of what it needs in a field that is not saved."""
+
+    name: ClassVar[str] = "broken-forgetful"
+
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
+        s = super().start(problem, rng, warm)
+        return _ForgetfulState(s.alpha, s.h, s.violation, s.updates, s.columns, np.zeros(problem.n))
+
+    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+        assert isinstance(state, _ForgetfulState)
+        after = super().step(problem, state)
+        # Half a step at a time, the rest carried over.
+        move = 0.5 * (after.alpha - state.alpha) + 0.1 * state.momentum
+        alpha = problem.project(state.alpha + move)
+        return replace(after, alpha=alpha, h=problem.gradient(alpha), violation=np.inf, momentum=move)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True)
+class SwallowsOptions(SMO):
+    """Drops options it does not know."""
+
+    name: ClassVar[str] = "broken-swallows-options"
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        return cls()
+
+
+@dataclass(frozen=True)
+class RefusesNothing(SMO):
+    """Accepts problems of kinds it does not claim."""
+
+    name: ClassVar[str] = "broken-refuses-nothing"
+    kinds = frozenset({Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})
+
+    def check(self, problem: DualProblem) -> None:
+        return
+
+
+#: Each broken solver and the name of the check that is there to reject it.
+BROKEN_SOLVERS: dict[SMO, str] = {
+    Zeros(): "gap",
+    Infeasible(): "raw feasible",
+    NotANumber(): "answer",
+    Perturbed(): "gap",
+    MutatesProblem(): "problem unchanged",
+    MutatesState(): "state unchanged",
+    IgnoresSeed(): "same seed",
+    GlobalGenerator(): "same seed",
+    HiddenState(): "same seed",
+    OneSeedForAll(): "different seeds",
+    Uniform(): "gap",
+    ClaimsTooMuch(): "raw feasible",
+    WrongShape(): "answer",
+    NeverMoves(): "comes to rest",
+    Forgetful(): "resume",
+    SwallowsOptions(): "unknown option",
+    RefusesNothing(): "other kinds refused",
+}

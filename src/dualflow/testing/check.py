@@ -1,0 +1,139 @@
+"""`check_solver`: everything a solver promises, checked on the zoo, in one line.
+
+    from dualflow.testing import check_solver
+    check_solver("my-solver")          # a name, or an instance with options
+
+Each check is a small function with a name (see `dualflow.testing.checks`); this file runs them and reports.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from ..registry import make_solver
+from ..solvers import Solver
+from .bench import Bench
+from .checks import CHECKS_OF_PROBLEMS, CHECKS_OF_SOLVERS
+from .problem_zoo import ZooProblem, zoo
+
+__all__ = ["CheckFailed", "CheckReport", "check_solver"]
+
+
+@dataclass
+class CheckReport:
+    """What `check_solver` found.
+
+    Attributes
+    ----------
+    solver : str
+    passed : list of str
+        Names of the checks that held on every problem they ran on.
+    failed : dict of str to list of str
+        By name of the check, what went wrong and on which problem.
+    skipped : dict of str to str
+        By name of the check, why it had nothing to run on.
+    problems : list of str
+        Names of the problems solved.
+    gaps : dict of str to float
+        By problem, (f − f*)/|f*| of the raw answer against the zoo's own f*; the median over seeds for sampled
+        solvers.
+    bounds : dict of str to float
+        By problem, the largest such gap allowed.
+    """
+
+    solver: str
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, list[str]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    gaps: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.failed:
+            return f"{self.solver!r}: {len(self.passed)} checks hold on {len(self.problems)} problems"
+        lines = [f"{self.solver!r} fails {len(self.failed)} of {len(self.failed) + len(self.passed)} checks:"]
+        for name, messages in self.failed.items():
+            lines += [f"  {name}: {message}" for message in messages]
+        return "\n".join(lines)
+
+
+class CheckFailed(AssertionError):  # noqa: N818 - it reads as what happened
+    """At least one check failed; ``report`` says which."""
+
+    def __init__(self, report: CheckReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+def check_solver(
+    solver: Solver | str,
+    *,
+    problems: Iterable[ZooProblem] | None = None,
+    max_n: int | None = None,
+    seeds: int = 3,
+    time_limit_s: float = 60.0,
+) -> CheckReport:
+    """Check a solver against everything the package relies on.
+
+    Parameters
+    ----------
+    solver : Solver or str
+        An instance, or a name of `dualflow.list_solvers` (with its default options).
+    problems : iterable of ZooProblem, optional
+        The whole zoo by default; problems of kinds the solver does not claim must be refused by it.
+    max_n : int, optional
+        Leave larger problems out (the solver's own ``max_n`` always holds).
+    seeds : int, default=3
+        Seeds whose median counts for a sampled solver, and for the shot floor it is held against.
+    time_limit_s : float, default=60
+        Seconds a single run may take; one that is cut off has failed.
+
+    Returns
+    -------
+    CheckReport
+
+    Raises
+    ------
+    CheckFailed
+        An AssertionError whose message lists every failed check by name.
+    SolverMismatch, SolverUnavailable
+        The name is not known, or a package is missing.
+    """
+    engine = make_solver(solver)
+    limit = min((size for size in (max_n, engine.max_n) if size is not None), default=None)
+    candidates = [z for z in (zoo() if problems is None else problems) if limit is None or z.n <= limit]
+    bench = Bench(engine, candidates, seeds, time_limit_s)
+    report = CheckReport(engine.name, problems=[z.name for z in bench.claimed])
+    if not bench.claimed and problems is not None:
+        raise ValueError(
+            f"problems: none of those given is of a kind {engine.name!r} claims; there is nothing to check"
+        )
+    for name, check in CHECKS_OF_SOLVERS.items():
+        _run(report, name, partial(check, bench), "")
+    for name, (check_one, select) in CHECKS_OF_PROBLEMS.items():
+        chosen = select(bench)
+        if not chosen:
+            report.skipped[name] = f"no problem of the kinds {engine.name!r} claims calls for it"
+        for z in chosen:
+            _run(report, name, partial(check_one, bench, z), f"{z.name}: ")
+    known = [*CHECKS_OF_SOLVERS, *CHECKS_OF_PROBLEMS]
+    report.passed = [name for name in known if name not in report.failed and name not in report.skipped]
+    report.gaps, report.bounds = bench.gaps, bench.bounds
+    if report.failed:
+        raise CheckFailed(report)
+    return report
+
+
+def _run(report: CheckReport, name: str, check: Callable[[], None], where: str) -> None:
+    try:
+        check()
+    except AssertionError as error:
+        report.failed.setdefault(name, []).append(f"{where}{error}")
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{where}{type(error).__name__}: {error} (in {frame.name}, line {frame.lineno})"
+        report.failed.setdefault(name, []).append(message)

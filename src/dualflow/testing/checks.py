@@ -1,0 +1,191 @@
+"""The checks of `check_solver`, one small function each; the two tables at the end give them their names.
+
+Those of how a run behaves (seeds, limits, warm starts, files) are in `dualflow.testing.behaviour`.
+
+A check raises AssertionError with a message that says what was found and what was expected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from ..core.problem import Kind
+from ..core.solution import Status
+from ..exceptions import SolverMismatch
+from . import behaviour
+from .bench import CLASS_GAP, REFERENCE, Bench, digest, feasible, fresh, objective, require, require_finite
+from .problem_zoo import ZooProblem, zoo
+
+__all__ = ["CHECKS_OF_PROBLEMS", "CHECKS_OF_SOLVERS"]
+
+_AT_REST = (Status.OPTIMAL, Status.STATIONARY, Status.FINISHED)
+
+
+# --- of the solver as such ---------------------------------------------------------------------
+
+
+def class_attributes(bench: Bench) -> None:
+    """Name, kinds, accuracy, maturity and limits make sense; the options form a frozen dataclass."""
+    solver, cls = bench.solver, type(bench.solver)
+    parameters = vars(cls).get("__dataclass_params__")
+    require(parameters is not None and parameters.frozen, f"{cls.__name__} is not a frozen dataclass")
+    require(isinstance(solver.name, str) and solver.name, "name is empty")
+    require(solver.kinds and all(isinstance(kind, Kind) for kind in solver.kinds), "kinds must be a set of Kind")
+    accuracies = ("exact", "iterative", "sampled")
+    for found in (solver.accuracy, solver.accuracy_class()):
+        require(found in accuracies, f"accuracy {found!r} is not one of {accuracies}")
+    require(solver.maturity in ("solver", "study"), f"maturity {solver.maturity!r} is neither 'solver' nor 'study'")
+    require(solver.max_n is None or solver.max_n > 0, f"max_n is {solver.max_n}")
+    require(solver.certify_every >= 1 and solver.default_max_steps >= 1, "certify_every, default_max_steps must be ≥ 1")
+    require(isinstance(solver.requires, tuple), "requires must be a tuple of import names")
+    require((cls.__doc__ or "").strip() and not (cls.__doc__ or "").startswith(f"{cls.__name__}("), "no docstring")
+
+
+def unknown_option(bench: Bench) -> None:
+    """An option that does not exist is a TypeError naming it, and the near miss."""
+    cls = type(bench.solver)
+    options = [f.name for f in dataclasses.fields(cls) if f.init]
+    wrong = options[0] + "x" if options else "no_such_option"
+    try:
+        cls.from_options({wrong: 1})
+    except TypeError as error:
+        message = str(error)
+    else:
+        raise AssertionError(f"option {wrong!r} was accepted")
+    expected = [wrong, *options[:1]]
+    require(all(repr(word) in message for word in expected), f"the message {message!r} lacks {expected}")
+
+
+def other_kinds_refused(bench: Bench) -> None:
+    """Problems of kinds that are not claimed raise SolverMismatch."""
+    for z in zoo(max_n=8):
+        if z.kind in bench.solver.kinds:
+            continue
+        try:
+            bench.solve(z, max_steps=1)
+        except SolverMismatch:
+            continue
+        raise AssertionError(f"{z.name} is of kind {z.kind.value!r}, which is not claimed, and was accepted")
+
+
+# --- of every problem --------------------------------------------------------------------------
+
+
+def answer(bench: Bench, z: ZooProblem) -> None:
+    """α is finite, float64 and of shape (n,)."""
+    require_finite(bench.run(z).raw_alpha, z)
+    given = bench.solver.alpha(bench.solver.start(z.problem, np.random.default_rng(0)))
+    require(isinstance(given, np.ndarray) and given.dtype == np.float64, f"alpha(state) is {type(given).__name__}")
+    require(given.shape == (z.n,), f"alpha(state) of the start has shape {given.shape}, not ({z.n},)")
+    require(bench.run(z).status is not Status.BROKEN, Status.BROKEN.text)
+
+
+def gap(bench: Bench, z: ZooProblem) -> None:
+    """f of the raw answer's projection is within the accuracy class of the zoo's f*, and not below it."""
+    seeds = range(bench.seeds) if bench.accuracy == "sampled" else range(1)
+    size = abs(z.optimum)
+    found = [(objective(z, bench.run(z, seed).raw_certificate.alpha) - z.optimum) / size for seed in seeds]
+    bench.gaps[z.name], bench.bounds[z.name] = float(np.median(found)), bench.allowed_gap(z)
+    require(min(found) >= -REFERENCE, f"f lies {-min(found):.2g} below the optimum (relative): infeasible")
+    require(
+        bench.gaps[z.name] <= bench.bounds[z.name],
+        f"(f − f*)/|f*| = {bench.gaps[z.name]:.3g}, {bench.accuracy!r} allows {bench.bounds[z.name]:.3g}",
+    )
+
+
+def certificate(bench: Bench, z: ZooProblem) -> None:
+    """The certified gap is within the class too (exact, iterative), and never less than the true one."""
+    solution = bench.run(z)
+    claimed = solution.raw_certificate.gap
+    if claimed is None:
+        raise AssertionError("no certificate")
+    true = objective(z, solution.raw_certificate.alpha) - z.optimum
+    require(claimed >= true - REFERENCE * abs(z.optimum), f"certified gap {claimed:.3g}, true gap {true:.3g}")
+    if bench.accuracy != "sampled":
+        relative, allowed = solution.raw_certificate.relative_gap, bench.allowed_gap(z)
+        if relative is None or not relative <= allowed:
+            raise AssertionError(f"relative gap {relative}, {allowed:.3g} is allowed")
+
+
+def raw_feasible(bench: Bench, z: ZooProblem) -> None:
+    """The raw answer itself is feasible, relative to its size: projection may polish it, not make it.
+
+    f is quadratic: a relative gap g is what a point about √g away from the optimum has, and no point is allowed
+    to be further out of the feasible set than that. Sampled answers are allowed three standard deviations.
+    """
+    if bench.accuracy == "sampled":
+        allowed = 3.0 * np.sqrt(z.n / int(getattr(bench.solver, "shots", None) or 1))
+    else:
+        allowed = np.sqrt(CLASS_GAP[bench.accuracy])
+    violation = feasible(z, bench.run(z).raw_alpha)
+    require(violation <= allowed, f"violation {violation:.3g} relative to max |α|, {allowed:.3g} is allowed")
+
+
+def comes_to_rest(bench: Bench, z: ZooProblem) -> None:
+    """The run ends by the tolerance or by the solver's own criterion, not at a limit."""
+    solution = bench.run(z)
+    require(solution.raw_status in _AT_REST, f"{solution.raw_status.name} after {solution.cost.steps} steps")
+
+
+def problem_unchanged(bench: Bench, z: ZooProblem) -> None:
+    """Solving changes nothing in the problem or its Gram."""
+    problem, untouched = fresh(z.problem), digest(fresh(z.problem))
+    solver = bench.solver
+    state = solver.start(problem, np.random.default_rng(0))
+    for _ in range(3):
+        if solver.finished(state):
+            break
+        state = solver.step(problem, state)
+    require(digest(problem) == untouched, "the problem or its Gram was changed")
+
+
+def not_separable(bench: Bench, z: ZooProblem) -> None:
+    """Where no hard margin exists the status says so, and the witness proves it."""
+    solution = bench.solve(z)
+    require_finite(solution.raw_alpha, z)
+    require(solution.status is Status.NOT_SEPARABLE, f"status is {solution.status.name}")
+    v, problem = solution.witness, z.problem
+    if v is None or (v < 0).any() or abs(v.sum() - 1) > 1e-9:
+        raise AssertionError("v ≥ 0, 1ᵀv = 1 does not hold")
+    # On the simplex the bias sits in the kernel, and yᵀv = 0 is part of vᵀQv = 0.
+    hinge_bias = problem.kind is Kind.ORTHANT_EQUALITY
+    require(not hinge_bias or abs(problem.e @ v) <= 1e-9, "yᵀv = 0 does not hold")
+    quadratic = 2 * (objective(z, v) + float(problem.p @ v))
+    require(quadratic <= 1e-9 * problem.diag().max(), f"vᵀQv = {quadratic:.3g} is not 0")
+
+
+CHECKS_OF_SOLVERS: dict[str, Callable[[Bench], None]] = {
+    "class attributes": class_attributes,
+    "unknown option": unknown_option,
+    "other kinds refused": other_kinds_refused,
+}
+
+
+def _every(bench: Bench) -> list[ZooProblem]:
+    return bench.answered
+
+
+def _few(bench: Bench) -> list[ZooProblem]:
+    return bench.few
+
+
+CHECKS_OF_PROBLEMS: dict[str, tuple[Callable[[Bench, ZooProblem], None], Callable[[Bench], list[ZooProblem]]]] = {
+    "answer": (answer, _every),
+    "gap": (gap, _every),
+    "certificate": (certificate, _every),
+    "raw feasible": (raw_feasible, _every),
+    "comes to rest": (comes_to_rest, _every),
+    "problem unchanged": (problem_unchanged, _few),
+    "state unchanged": (behaviour.state_unchanged, _few),
+    "same seed": (behaviour.same_seed, _few),
+    "different seeds": (behaviour.different_seeds, _few),
+    "one step": (behaviour.one_step, _few),
+    "warm start": (behaviour.warm_start, _few),
+    "trajectory": (behaviour.trajectory, _few),
+    "resume": (behaviour.resume, _few),
+    "state saves": (behaviour.state_saves, _few),
+    "not separable": (not_separable, lambda bench: [z for z in bench.claimed if not z.has_answer]),
+}

@@ -1,0 +1,21 @@
+"""The problem zoo: small dual problems whose optimum is known by hand, or from an independent computation.
+
+Every kind of feasible set has at least two problems. Answers "by hand" are exact (`dualflow.testing.by_hand`); the
+others come from CVXOPT's coneqp, or one linear system, on matrices that never went through the package
+(`dualflow.testing.computed`).
+"""
+
+from __future__ import annotations
+
+from ..core.problem import Kind
+from .by_hand import by_hand
+from .computed import computed
+from .specimen import ZooProblem
+
+__all__ = ["ZooProblem", "zoo"]
+
+
+def zoo(*, kinds: frozenset[Kind] | None = None, max_n: int | None = None) -> list[ZooProblem]:
+    """Fresh problems (nobody can spoil them for the next), optionally of some kinds and up to some size only."""
+    found = [*by_hand(), *computed()]
+    return [z for z in found if (kinds is None or z.kind in kinds) and (max_n is None or z.n <= max_n)]

@@ -1,0 +1,131 @@
+"""Every solver the registry knows passes the public test kit, with no list of solvers kept here."""
+
+import importlib
+import sys
+import textwrap
+
+import pytest
+
+import dualflow
+from dualflow.registry import solver_class, solver_names
+from dualflow.testing import check_solver
+
+
+def _reason_to_skip(name):
+    try:
+        missing = solver_class(name).missing()
+    except dualflow.SolverUnavailable as error:
+        return str(error)
+    return f"{name!r} needs {', '.join(missing)}, which is not installed" if missing else None
+
+
+@pytest.mark.parametrize("name", solver_names())
+def test_solver_conforms(name):
+    if reason := _reason_to_skip(name):
+        pytest.skip(reason)
+    report = check_solver(name)
+    assert report.problems
+    assert set(report.gaps) <= set(report.problems)
+
+
+def _sampled_solver_names():
+    return [name for name in solver_names() if _reason_to_skip(name) is None and solver_class(name).quantum]
+
+
+@pytest.mark.parametrize("name", _sampled_solver_names())
+def test_quantum_solver_with_shots_stays_within_the_shot_floor(name):
+    # The classical sampler draws from the same distributions as the emulator, at a tenth of its price.
+    solver = solver_class(name).from_options({"shots": 10_000, "device": "classical-sampler"})
+    assert solver.accuracy_class() == "sampled"
+    report = check_solver(solver)
+    assert report.gaps
+
+
+NEWCOMER = '''
+    """A solver as a third party would write it: one file."""
+
+    from dataclasses import dataclass, replace
+
+    import numpy as np
+
+    from dualflow import Kind, Solver
+
+
+    @dataclass(frozen=True)
+    class State:
+        alpha: np.ndarray
+        moved: float
+
+
+    @dataclass(frozen=True)
+    class ProjectedGradient(Solver):
+        """Projected gradient with step 1/‖Q‖."""
+
+        rest: float = 1e-12
+
+        name = "projected-gradient"
+        kinds = frozenset({Kind.BOX, Kind.CAPPED_SIMPLEX, Kind.SIMPLEX})
+        default_max_steps = 100_000
+        certify_every = 25
+
+        def start(self, problem, rng, warm=None):
+            alpha = problem.project(np.zeros(problem.n)) if warm is None else warm
+            return State(alpha, np.inf)
+
+        def step(self, problem, state):
+            Q = problem.dense()
+            length = 1.0 / np.abs(Q).sum(axis=1).max()
+            alpha = problem.project(state.alpha - length * (Q @ state.alpha - problem.p))
+            return State(alpha, float(np.abs(alpha - state.alpha).max()))
+
+        def alpha(self, state):
+            return state.alpha
+
+        def finished(self, state):
+            return state.moved <= self.rest
+'''
+
+
+@pytest.fixture
+def newcomer(tmp_path, monkeypatch):
+    """A distribution of one module and one entry-point line, on sys.path and nowhere in the package."""
+    (tmp_path / "dualflow_newcomer.py").write_text(textwrap.dedent(NEWCOMER), encoding="utf-8")
+    info = tmp_path / "dualflow_newcomer-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dualflow-newcomer\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[dualflow.solvers]\nprojected-gradient = dualflow_newcomer:ProjectedGradient\n"
+        "absent = dualflow_no_such_module:Nothing\nsmo = dualflow_newcomer:ProjectedGradient\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield "projected-gradient"
+    sys.modules.pop("dualflow_newcomer", None)
+
+
+def test_newcomer_is_listed_solves_and_conforms(newcomer):
+    rows = {row.name: row for row in dualflow.list_solvers()}
+    assert rows[newcomer].install is None
+    assert rows[newcomer].kinds == ("box", "capped simplex", "simplex")
+    assert rows[newcomer].summary == "Projected gradient with step 1/‖Q‖."
+    gram = dualflow.Gram([[1.0, 0.0], [0.0, 2.0]], kernel="linear")
+    solution = dualflow.solve(dualflow.problems.svc(gram, [1, -1], C=0.5, fit_intercept=False), newcomer, rest=1e-13)
+    assert solution.alpha == pytest.approx([0.5, 0.25], abs=1e-9)
+    report = check_solver(newcomer)
+    assert report.failed == {}
+    assert "box clouds" in report.problems
+
+
+def test_newcomer_that_cannot_be_imported_is_a_row_with_the_reason(newcomer):
+    row = {row.name: row for row in dualflow.list_solvers()}["absent"]
+    assert "dualflow_no_such_module" in row.install
+    with pytest.raises(dualflow.SolverUnavailable, match="dualflow_no_such_module"):
+        dualflow.solve(dualflow.problems.svdd(dualflow.Gram([[0.0], [1.0]])), "absent")
+
+
+def test_newcomer_cannot_take_a_name_of_the_catalogue(newcomer):
+    assert solver_class("smo").__module__ == "dualflow.solvers.smo"
+
+
+def test_without_the_entry_point_the_name_is_not_known():
+    assert "projected-gradient" not in solver_names()

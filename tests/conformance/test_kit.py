@@ -1,0 +1,155 @@
+"""The test kit tested: it must accept good solvers, reject those broken on purpose, and know its own answers."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import dualflow
+from dualflow import Kind
+from dualflow.registry import solver_class
+from dualflow.solvers.smo import SMO
+from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, zoo
+from dualflow.testing.bench import digest, objective, sampled_floor
+from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum
+
+FEW = {"six points", "overlapping clouds", "soft SVDD cloud", "squared hinge clouds"}
+ZOO = zoo()
+
+
+def few():
+    return [z for z in zoo() if z.name in FEW]
+
+
+# --- the zoo -----------------------------------------------------------------------------------
+
+
+def test_every_kind_has_two_problems_and_names_are_unique():
+    answered = Counter(z.kind for z in ZOO if z.has_answer)
+    assert all(answered[kind] >= 2 for kind in Kind)
+    assert max(Counter(z.name for z in ZOO).values()) == 1
+    assert sum(z.n > 64 for z in ZOO) <= 1
+
+
+def _program(z):
+    """The problem as dense arrays, from products with unit vectors."""
+    p = z.problem
+    Q = np.array([[2 * objective(z, u + v) for u in np.eye(z.n)] for v in np.eye(z.n)])
+    # f(u + v) − f(u) − f(v) = uᵀQv
+    single = np.array([objective(z, u) for u in np.eye(z.n)])
+    Q = 0.5 * Q - single[:, None] - single[None]
+    return QuadraticProgram(Q, p.p, p.upper, p.e, p.d)
+
+
+@pytest.mark.parametrize("z", [z for z in ZOO if z.has_answer and z.why.startswith("by hand")], ids=lambda z: z.name)
+def test_answers_by_hand_agree_with_coneqp(z):
+    program = _program(z)
+    if z.kind is Kind.AFFINE:
+        found, alpha = affine_optimum(program.Q, program.p, program.e, program.d)
+    else:
+        found, alpha = coneqp_optimum(program)
+    assert found == pytest.approx(z.optimum, rel=1e-8)
+    assert not z.unique or alpha == pytest.approx(z.alpha, abs=1e-5 * max(1.0, np.abs(z.alpha).max()))
+
+
+@pytest.mark.parametrize("z", [z for z in ZOO if z.has_answer], ids=lambda z: z.name)
+def test_alpha_attains_the_optimum_and_is_certified(z):
+    assert z.problem.infeasibility(z.alpha) <= 1e-9 * np.abs(z.alpha).max()
+    assert objective(z, z.alpha) == pytest.approx(z.optimum, rel=2e-9)
+    certificate = dualflow.certify(z.problem, z.alpha)
+    assert certificate.relative_gap <= 1e-8
+    if z.bias_interval is not None:
+        assert certificate.bias_interval == pytest.approx(z.bias_interval, abs=1e-9)
+
+
+@pytest.mark.parametrize("z", [z for z in ZOO if not z.has_answer], ids=lambda z: z.name)
+def test_witnesses_prove_that_no_hard_margin_exists(z):
+    v, y = z.witness, z.problem.sigma
+    assert (v >= 0).all()
+    assert v.sum() == pytest.approx(1)
+    assert z.problem.model != "hinge" or z.problem.e is None or y @ v == pytest.approx(0, abs=1e-15)
+    assert 2 * (objective(z, v) + z.problem.p @ v) == pytest.approx(0, abs=1e-14)
+
+
+def test_the_zoo_is_fresh_every_time():
+    first, second = zoo()[0], zoo()[0]
+    first.problem.gram.X[...] = 7.0
+    assert digest(first.problem) != digest(second.problem)
+    assert digest(zoo()[0].problem) == digest(second.problem)
+
+
+def test_shot_floor_falls_with_the_shots_like_one_over_them():
+    z = next(z for z in ZOO if z.name == "squared hinge 32")
+    floors = [sampled_floor(z, shots, 64) for shots in (1_000, 100_000)]
+    # The gap is quadratic in the shot noise near the optimum, whose variance is 1/shots.
+    assert 30 < floors[0] / floors[1] < 300
+
+
+# --- check_solver ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("solver", "check"), BROKEN_SOLVERS.items(), ids=lambda value: getattr(value, "name", ""))
+def test_broken_solver_is_rejected_by_the_check_meant_for_it(solver, check):
+    with pytest.raises(CheckFailed) as caught:
+        check_solver(solver, problems=few())
+    assert check in caught.value.report.failed
+    assert f"  {check}: " in str(caught.value)
+
+
+def test_good_solver_is_accepted_on_the_same_problems():
+    report = check_solver(SMO(), problems=few())
+    assert report.failed == {}
+    assert set(report.problems) == FEW
+    assert set(report.gaps) == FEW
+    assert max(report.gaps.values()) <= 1e-4
+    assert list(report.skipped) == ["not separable"]
+
+
+def test_a_failed_check_is_an_assertion_error_that_names_all():
+    solver = next(s for s in BROKEN_SOLVERS if s.name == "broken-zeros")
+    with pytest.raises(AssertionError) as caught:
+        check_solver(solver, problems=few())
+    report = caught.value.report
+    assert len(report.failed) > 1
+    assert all(name in str(caught.value) for name in report.failed)
+
+
+def test_nothing_to_check_is_an_error():
+    with pytest.raises(ValueError, match="nothing to check"):
+        check_solver(SMO(), problems=[z for z in ZOO if z.kind is Kind.AFFINE])
+
+
+def test_the_kit_needs_no_pytest_and_no_assert_statements():
+    code = """
+import sys
+from dualflow.testing import BROKEN_SOLVERS, check_solver, zoo
+assert False, "python -O removes this line"
+some = [z for z in zoo() if z.name == "six points"]
+bad = [s for s in BROKEN_SOLVERS if s.name == "broken-zeros"][0]
+check_solver("smo", problems=some)
+try:
+    check_solver(bad, problems=some)
+except AssertionError:
+    print("rejected", "pytest" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "rejected False", done.stderr
+
+
+# --- the null device ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shots", [None, 10_000])
+def test_null_device_is_rejected(shots):
+    cls = solver_class("variational-flow")
+    if gone := cls.missing():
+        pytest.skip(f"variational-flow needs {', '.join(gone)}, which is not installed")
+    with pytest.raises(CheckFailed) as caught:
+        check_solver(cls(device="null", shots=shots))
+    report = caught.value.report
+    assert "gap" in report.failed
+    # Far worse, not a little: uniform counts on the clouds miss by more than ten times what is allowed.
+    for name in ("squared hinge clouds", "squared hinge 32", "hard SVDD pentagon"):
+        assert report.gaps[name] > 10 * report.bounds[name]

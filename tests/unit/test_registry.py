@@ -1,0 +1,129 @@
+"""Names to solvers: what is listed, what is refused, and what the messages say."""
+
+from dataclasses import dataclass
+
+import pytest
+
+import dualflow
+from dualflow import Kind, SolverMismatch, SolverUnavailable
+from dualflow import registry as registry_module
+from dualflow.registry import list_solvers, make_solver, solver_class, solver_names
+from dualflow.solvers import CATALOGUE, Solver
+from dualflow.solvers.smo import SMO
+
+
+@dataclass(frozen=True)
+class NeedsAbsent(Solver):
+    """Needs two packages nobody has."""
+
+    name = "needs-absent"
+    kinds = frozenset({Kind.BOX})
+    requires = ("dualflow_absent_one", "dualflow_absent_two")
+
+
+@dataclass(frozen=True)
+class NeedsExtra(NeedsAbsent):
+    """Needs an extra."""
+
+    extra = "qpsolvers"
+
+
+class NotASolver:
+    pass
+
+
+@pytest.fixture
+def extended(monkeypatch):
+    here = __name__
+    for name, cls in {"absent": "NeedsAbsent", "extra": "NeedsExtra", "not-a-solver": "NotASolver"}.items():
+        monkeypatch.setitem(registry_module.CATALOGUE, name, f"{here}:{cls}")
+
+
+def test_the_catalogue_comes_first_and_in_order():
+    assert solver_names()[: len(CATALOGUE)] == list(CATALOGUE)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_line_of_the_catalogue_resolves_to_a_solver_of_that_name(name):
+    cls = solver_class(name)
+    assert issubclass(cls, Solver)
+    assert cls.name == name
+
+
+def test_rows_say_what_each_solver_can_do():
+    rows = {row.name: row for row in list_solvers()}
+    assert list(rows) == solver_names()
+    for name, row in rows.items():
+        cls = solver_class(name)
+        assert row.kinds == tuple(sorted(kind.value for kind in cls.kinds))
+        assert (row.accuracy, row.maturity, row.max_n) == (cls.accuracy, cls.maturity, cls.max_n)
+        assert (row.install is None) == (cls.missing() == [])
+        assert row.summary
+        assert not row.summary.startswith(cls.__name__ + "(")
+
+
+def test_a_missing_package_is_a_row_with_the_pip_line_and_an_error_with_the_same(extended):
+    rows = {row.name: row for row in list_solvers()}
+    assert rows["absent"].install == "pip install dualflow_absent_one dualflow_absent_two"
+    assert rows["extra"].install == "pip install 'dualflow[qpsolvers]'"
+    with pytest.raises(SolverUnavailable, match="pip install dualflow_absent_one dualflow_absent_two"):
+        make_solver("absent")
+    with pytest.raises(SolverUnavailable, match=r"pip install 'dualflow\[qpsolvers\]'"):
+        make_solver("extra")
+
+
+def test_a_target_that_is_no_solver_is_unavailable(extended):
+    with pytest.raises(SolverUnavailable, match="not a subclass"):
+        make_solver("not-a-solver")
+    assert "not a subclass" in {row.name: row for row in list_solvers()}["not-a-solver"].install
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("smoo", "smo"), ("cvxop", "cvxopt"), ("gradient_flow", "gradient-flow")])
+def test_an_unknown_name_lists_the_names_and_the_nearest(wrong, right):
+    with pytest.raises(SolverMismatch) as caught:
+        make_solver(wrong)
+    assert f"did you mean {right!r}?" in str(caught.value)
+    assert all(name in str(caught.value) for name in CATALOGUE)
+
+
+def test_a_name_like_no_other_gets_no_guess():
+    with pytest.raises(SolverMismatch) as caught:
+        make_solver("zzzzzzzz")
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("option", "near"), [("kkt_tols", "kkt_tol"), ("ktt_tol", "kkt_tol")])
+def test_an_unknown_option_is_a_type_error_naming_the_near_miss(option, near):
+    with pytest.raises(TypeError, match=rf"{option}.*did you mean '{near}'"):
+        make_solver("smo", {option: 1})
+
+
+def test_options_reach_the_solver():
+    assert make_solver("smo", {"kkt_tol": 1e-3}) == SMO(kkt_tol=1e-3)
+
+
+def test_an_instance_is_taken_as_it_is_and_takes_no_options():
+    solver = SMO(kkt_tol=1e-3)
+    assert make_solver(solver) is solver
+    with pytest.raises(TypeError, match="kkt_tol"):
+        make_solver(solver, {"kkt_tol": 1.0})
+
+
+@pytest.mark.parametrize("wrong", [SMO, None, 3])
+def test_anything_else_is_a_type_error(wrong):
+    with pytest.raises(TypeError, match=r"a name or a dualflow\.Solver instance"):
+        make_solver(wrong)
+
+
+def test_a_mismatch_says_what_the_solver_can_do_and_who_takes_more():
+    gram = dualflow.Gram([[0.0], [1.0]])
+    with pytest.raises(SolverMismatch, match=r"'smo' does not solve problems of kind 'affine' \(it solves: box"):
+        SMO().check(dualflow.problems.least_squares(gram, [1, -1]))
+
+    @dataclass(frozen=True)
+    class Tiny(SMO):
+        name = "tiny"
+        max_n = 1
+
+    with pytest.raises(SolverMismatch, match=r"at most 1 variables, the problem has 2; try 'smo'"):
+        Tiny().check(dualflow.problems.svdd(gram))
