@@ -352,6 +352,8 @@ class _Run:
             if refine and witness is None:
                 certificate = certify(problem, refinement.alpha)
                 gap = certificate.relative_gap
+                if gap is not None and raw.relative_gap is not None and gap > raw.relative_gap:
+                    return raw.alpha, raw, status, None
                 if gap is not None and gap <= self.tol:
                     status = Status.OPTIMAL
                 return certificate.alpha, certificate, status, None

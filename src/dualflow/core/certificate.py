@@ -259,7 +259,7 @@ def _bias(
     problem: DualProblem, alpha: NDArray, quadratic: float, interval: tuple[float, float] | None
 ) -> tuple[float, tuple[float, float]]:
     if problem.model == "squared_hinge":
-        b = float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
+        b = problem.offset * float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
         return b, (b, b)
     if interval is None or problem.model == "svdd":
         return 0.0, (0.0, 0.0)

@@ -110,9 +110,11 @@ def refine(
         problem, _snap(problem, start, *_active_guess(problem, start)), max_solves or 20 * problem.n + 200, deadline
     )
     witness = search.run()
-    if problem.objective(search.alpha) > problem.objective(given):
+    best, value = problem.project(search.alpha), problem.objective(given)
+    # A converged answer is the better one even where round-off in f (its square root in alpha) says otherwise.
+    if problem.objective(best) - value > (1e-12 * abs(value) if search.converged else 0.0):
         return Refinement(given, search.solves, False, witness)  # only after an early stop: snapping had raised f
-    return Refinement(search.alpha, search.solves, search.converged, witness)
+    return Refinement(best, search.solves, search.converged, witness)
 
 
 def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDArray) -> NDArray:
@@ -222,6 +224,11 @@ class _ActiveSet:
         problem, free = self.problem, self.free
         h = self.h[free]
         delta = 4 * len(free) * _EPS * self.diag_max
+        if problem.e is not None:
+            # κeeᵀ is constant where eᵀs is given, so it moves no minimiser; without it a null vector of Q that
+            # is not orthogonal to e makes both solves below huge, and their difference noise.
+            e = problem.e[free]
+            Q = Q + (self.diag_max / len(free)) * np.outer(e, e)
         for _ in range(8):
             self.solves += 1
             try:
@@ -233,7 +240,6 @@ class _ActiveSet:
             return None
         if problem.e is None:
             return -scipy.linalg.cho_solve(factor, h, check_finite=False)
-        e = problem.e[free]
         solved = scipy.linalg.cho_solve(factor, np.column_stack([h, e]), check_finite=False)
         missing = problem.d - float(problem.e @ self.alpha)
         nu = (missing + float(e @ solved[:, 0])) / float(e @ solved[:, 1])

@@ -1,1 +1,7 @@
-"""Floor 5: estimators in scikit-learn's manner."""
+"""Floor 5: estimators in scikit-learn's manner. They know data, `dualflow.problems` and `Solution`, and no solver."""
+
+from ._base import FitError
+from .svc import SVC
+from .svdd import SVDD
+
+__all__ = ["SVC", "SVDD", "FitError"]

@@ -1,0 +1,247 @@
+"""What all kernel estimators share: checking data, running solves, saying what came of them, kernel blocks."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .._solve import solve
+from ..core.certificate import Certificate
+from ..core.kernels import BLOCK_ENTRIES, Gram
+from ..core.problem import DualProblem
+from ..core.solution import Solution, Status
+from ..exceptions import ProblemError
+from ..registry import make_solver
+
+__all__ = ["FitError", "KernelMachine", "kept"]
+
+
+class FitError(ProblemError):
+    """The solve ended without a usable model; ``solution`` is what it left, with its status and any witness."""
+
+    def __init__(self, message: str, solution: Solution | None = None) -> None:
+        super().__init__(message)
+        self.solution = solution
+
+
+class KernelMachine(BaseEstimator):
+    """Base class of the estimators; subclasses declare all parameters used here in their ``__init__``."""
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    solutions_: list[Solution]
+    support_: NDArray
+    support_vectors_: NDArray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+    @property
+    def solution_(self) -> Solution:
+        """The `Solution` of a fit that took one solve; multi-class fits have `solutions_`, one a pair."""
+        check_is_fitted(self)
+        if len(self.solutions_) != 1:
+            raise AttributeError(f"{len(self.solutions_)} pairs of classes were solved: see solutions_")
+        return self.solutions_[0]
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The certificate of `solution_`: how far from the optimum the model is."""
+        return self.solution_.certificate
+
+    # --- data ----------------------------------------------------------------------------------
+
+    def _check_fit_data(self, X: ArrayLike, y: ArrayLike | str = "no_validation") -> Any:
+        """Validated X (and y, unless left out); sets n_features_in_ and feature_names_in_."""
+        _reject_unfit(X, "X")
+        if not (isinstance(y, str) and y == "no_validation"):
+            _reject_mixed_labels(y)
+        return validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
+
+    def _check_new_data(self, X: ArrayLike) -> NDArray:
+        """Validated X of shape (n_new, n_features_in_)."""
+        check_is_fitted(self)
+        _reject_unfit(X, "X")
+        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
+
+    def _check_weight(self, sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
+        """Finite weights ≥ 0, one a point, not all of them 0."""
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+            raise ProblemError("sample_weight is zero for every point; nothing is left to fit")
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weight < 0).any():
+            raise ProblemError(f"sample_weight must be ≥ 0, found {weight.min():.6g}")
+        return weight
+
+    # --- kernel --------------------------------------------------------------------------------
+
+    def _gram(self, X: NDArray) -> Gram:
+        return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+
+    def _part(self, gram: Gram, rows: NDArray) -> Gram:
+        """The Gram of some of the points, with the kernel width of all of them."""
+        if len(rows) == gram.n:
+            return gram
+        if gram.kernel == "precomputed":
+            return Gram.precomputed(gram.block(rows, rows))
+        return Gram(gram.X[rows], gram.kernel, gamma=gram.gamma, degree=gram.degree, coef0=gram.coef0)
+
+    def _keep_support(self, X: NDArray, gram: Gram, support: NDArray) -> None:
+        """Set what prediction needs: the support vectors, and their kernel with its fitted parameters."""
+        precomputed = gram.kernel == "precomputed"
+        self.support_ = support
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
+        self._support_gram = None
+        if not precomputed and len(support):
+            self._support_gram = Gram(X[support], gram.kernel, gamma=gram.gamma, degree=gram.degree, coef0=gram.coef0)
+
+    def _kernel_blocks(self, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
+        """Kernel values between new points and support vectors, by blocks of rows that bound the memory."""
+        height = max(1, BLOCK_ENTRIES // max(1, len(self.support_)))
+        for start in range(0, len(X), height):
+            rows = slice(start, min(start + height, len(X)))
+            if self._support_gram is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    yield rows, self._support_gram.cross(X[rows], np.arange(len(self.support_)))
+            elif len(self.support_):
+                yield rows, X[rows][:, self.support_]
+            else:
+                yield rows, np.empty((len(X[rows]), 0))
+
+    # --- solving -------------------------------------------------------------------------------
+
+    def _solve_all(self, tasks: Iterable[DualProblem], count: int) -> list[Solution]:
+        """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
+        params = self.get_params(deep=False)
+        engine = make_solver(params["solver"], params["solver_options"])
+        seeds = _seeds(params["random_state"], count)
+        time_limit, max_steps, refine = params["time_limit"], params["max_steps"], params["refine"]
+        earlier: list[Solution] = getattr(self, "solutions_", []) if params["warm_start"] else []
+        started = time.monotonic()
+        solutions: list[Solution] = []
+        for k, problem in enumerate(tasks):
+            share = time_limit
+            if isinstance(time_limit, (int, float)) and time_limit > 0:
+                left = time_limit - (time.monotonic() - started)
+                share = max(left, 1e-9) / (count - k)
+            before = earlier[k] if len(earlier) == count else None
+            solution = solve(
+                problem,
+                engine,
+                refine=refine,
+                tol=params["tol"],
+                max_steps=max_steps,
+                time_limit=share,
+                random_state=seeds[k],
+                callback=params["callback"],
+                warm=before.alpha if before is not None and before.problem.n == problem.n else None,
+            )
+            self._check_solution(solution)
+            if solution.status is Status.INTERRUPTED:
+                max_steps, refine = 1, False
+            solutions.append(solution)
+        self._warn_unless_optimal(solutions, params["max_steps"])
+        return solutions
+
+    def _check_solution(self, solution: Solution) -> None:
+        """Refuse what must not become a model."""
+        if solution.status is Status.BROKEN:
+            name = solution.provenance["solver"]
+            raise FitError(f"solver={name!r}: {solution.status.text} No model is made of it.", solution)
+        if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
+            raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
+
+    def _warn_unless_optimal(self, solutions: list[Solution], max_steps: int | None) -> None:
+        of = f" of {len(solutions)} solves" if len(solutions) > 1 else ""
+        withheld = [s for s in solutions if s.certificate.gap is None]
+        short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        mended = [s for s in solutions if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
+        if withheld:
+            first = withheld[0]
+            _warn(
+                f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
+                f"as it is, its certificate is withheld{f' ({len(withheld)}{of})' if of else ''}. "
+                f"{first.status.text} A positive semidefinite kernel has a certified optimum."
+            )
+        if short:
+            worst = max(short, key=_gap)
+            _warn(
+                f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
+                f"relative gap {_gap(worst):.3g}. Raise max_steps or time_limit, scale the features, or lower C."
+            )
+        if mended and max_steps is not None:
+            worst = max(mended, key=lambda s: _relative(s.raw_certificate))
+            _warn(
+                f"The solver stopped at max_steps={max_steps} with relative gap "
+                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
+                f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself come to rest."
+            )
+
+
+def kept(coefficients: NDArray) -> NDArray:
+    """The coefficients with round-off set to 0: what is below 1e-12 of the largest is left by projections."""
+    size = float(np.abs(coefficients).max(initial=0.0))
+    return np.where(np.abs(coefficients) > 1e-12 * size, coefficients, 0.0)
+
+
+def _relative(certificate: Certificate) -> float:
+    return np.inf if certificate.relative_gap is None else certificate.relative_gap
+
+
+def _gap(solution: Solution) -> float:
+    return _relative(solution.certificate)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+
+def _seeds(random_state: Any, count: int) -> list[int]:
+    """One seed a solve, kept in its provenance: the given integer first; None draws from the system."""
+    if random_state is None:
+        first = int(np.random.SeedSequence().generate_state(1)[0])
+    elif isinstance(random_state, Integral):
+        first = int(random_state)
+    else:
+        first = int(check_random_state(random_state).randint(2**31 - 1))
+    return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]
+
+
+def _reject_unfit(X: Any, name: str) -> None:
+    """What scikit-learn's own validation lets through or explains badly: masks, text, dates, ragged rows."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
+    if hasattr(X, "tocsr"):
+        return
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise ProblemError(f"{name} is not a table of numbers (are its rows equally long?): {error}") from None
+    text = array.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
+    if text or array.dtype.kind in "USMm":
+        what = "text" if text else f"dtype {array.dtype}"
+        raise ProblemError(f"{name} holds {what}; numbers are needed: convert it, e.g. with X.astype(float)")
+
+
+def _reject_mixed_labels(y: Any) -> None:
+    """NumPy would turn [1, "a"] into ["1", "a"] without a word."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise ProblemError("y is a masked array; fill or drop the masked entries first")
+    if isinstance(y, (list, tuple)) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
+        text = {isinstance(label, str) for label in np.asarray(y, dtype=object).flat}
+        if len(text) == 2:
+            raise ProblemError("y mixes text with other labels (or missing ones); give labels of one type")

@@ -1,0 +1,135 @@
+"""Coordinates of the chart of a section: raw gap against wall time, both on log scales. No drawing library."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import product
+
+from .columns import gap_text, status_text
+from .model import Row, Section
+
+__all__ = ["Chart", "chart"]
+
+WIDTH, HEIGHT = 720, 340
+LEFT, RIGHT, TOP, BOTTOM = 70, 24, 16, 46
+SMALLEST = 1e-16  # below it a relative gap is round-off
+_GLYPH, _LINE = 6.4, 13  # of the labels, in pixels
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point, where its label goes, and what is said of it."""
+
+    x: float
+    y: float
+    role: str
+    label: str
+    text_x: float
+    text_y: float
+    anchor: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Everything the template draws."""
+
+    marks: list[Mark]
+    x_ticks: list[tuple[float, str]]
+    y_ticks: list[tuple[float, str]]
+    lines: list[tuple[float, str]]
+    hidden: int
+    width: int = WIDTH
+    height: int = HEIGHT
+    box: tuple[int, int, int, int] = field(default=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM))
+
+
+def chart(section: Section, tol: float) -> Chart | None:
+    """The chart, or None if no row has a finite gap."""
+    rows = [r for r in section.rows if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
+    if not rows:
+        return None
+    gaps = [max(row.raw_gap or 0.0, SMALLEST) for row in rows]
+    times = [row.wall_time_s or 0.0 for row in rows]
+    floors = [row.shot_floor for row in rows if row.shot_floor]
+    levels = {"tolerance": tol} | ({"shot floor": floors[0]} if floors else {})
+    x_from, x_to = _decades(times)
+    y_from, y_to = _decades([*gaps, *levels.values()])
+
+    def at_x(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - x_from) / (x_to - x_from)
+
+    def at_y(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (math.log10(value) - y_from) / (y_to - y_from)
+
+    points = [(at_x(time), at_y(gap)) for time, gap in zip(times, gaps, strict=True)]
+    several = len({row.solver for row in rows if row.device}) > 1
+    labels = [_label(row, several) for row in rows]
+    lines = [(at_y(value), name) for name, value in levels.items()]
+    places = _place(points, labels, lines)
+    marks = [
+        Mark(
+            *point,
+            role=row.role,
+            label=label,
+            text_x=place[0],
+            text_y=place[1],
+            anchor=place[2],
+            title=f"{row.solver} {row.variant}: raw gap {gap_text(row.raw_gap or 0.0)}, "
+            f"{row.wall_time_s:.3g} s, {status_text(row)}",
+        )
+        for row, point, label, place in zip(rows, points, labels, places, strict=True)
+    ]
+    return Chart(
+        marks=marks,
+        x_ticks=[(at_x(10.0**k), _time(k)) for k in range(x_from, x_to + 1)],
+        y_ticks=[(at_y(10.0**k), f"1e{k}") for k in range(y_from, y_to + 1, 1 + (y_to - y_from) // 9)],
+        lines=lines,
+        hidden=sum(row.ran for row in section.rows) - len(rows),
+    )
+
+
+def _label(row: Row, several: bool) -> str:
+    if row.device is None:
+        return row.solver
+    where = row.variant.removeprefix("control: ")
+    return f"{row.solver}, {where}" if several else where
+
+
+def _decades(values: list[float]) -> tuple[int, int]:
+    """Whole decades around the values, at least one."""
+    low = math.floor(math.log10(min(values)) - 0.05)
+    return low, max(low + 1, math.ceil(math.log10(max(values)) + 0.05))
+
+
+def _time(k: int) -> str:
+    return f"{10**k:g} s" if k >= 0 else f"{10 ** (k + 3):g} ms" if k >= -3 else f"{10.0 ** (k + 6):g} µs"
+
+
+def _place(
+    points: list[tuple[float, float]], labels: list[str], lines: list[tuple[float, str]]
+) -> list[tuple[float, float, str]]:
+    """A free place for each label, greedily: right or left of its point, as near its height as may be."""
+    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in points]
+    end = WIDTH - RIGHT - 4
+    taken += [(end - _GLYPH * len(name), y - 4 - _LINE, end, y) for y, name in lines]
+    places = []
+    for (x, y), label in zip(points, labels, strict=True):
+        best, least = (x + 11, y, "start"), math.inf
+        for shift, side in product(sorted(range(-6, 7), key=abs), (1, -1)):
+            left = x + 11 if side > 0 else x - 11 - _GLYPH * len(label)
+            middle = y + shift * _LINE
+            block = (left, middle - _LINE / 2, left + _GLYPH * len(label), middle + _LINE / 2)
+            outside = block[0] < LEFT or block[2] > WIDTH - 2 or block[1] < 0 or block[3] > HEIGHT - BOTTOM
+            cost = 1e6 * outside + sum(_overlap(block, other) for other in taken) * 10 + abs(shift) * 4 + (side < 0)
+            if cost < least:
+                best, least = (x + 11 * side, middle, "start" if side > 0 else "end"), cost
+        left = best[0] if best[2] == "start" else best[0] - _GLYPH * len(label)
+        taken.append((left, best[1] - _LINE / 2, left + _GLYPH * len(label), best[1] + _LINE / 2))
+        places.append(best)
+    return places
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))

@@ -1,0 +1,202 @@
+"""A comparison as data: settings, sections, rows. Showing it is the neighbours' business."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.solution import Solution
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["ROLES", "Comparison", "Row", "Section"]
+
+#: What a row is there for. Controls are shown and never ranked.
+ROLES = ("reference", "classical", "quantum", "control")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One solver, on one device, on one problem: numbers, or the reason why there are none.
+
+    Attributes
+    ----------
+    problem, solver : str
+    role : {"reference", "classical", "quantum", "control"}
+    device : str or None
+        None for classical solvers.
+    shots_per_circuit : int or None
+        None where there is no device, or where it returned exact distributions.
+    status : str
+        Name of the solver's own `Status` (that of the raw answer); "DOES NOT APPLY", "NOT INSTALLED", "FAILED" or
+        "NOT RUN" where there are no numbers.
+    reason : str or None
+        Why there are no numbers.
+    note : str or None
+        What else a reader should know of a row that has numbers.
+    rank : int or None
+        Place by `raw_gap` among the solvers of the section; None for controls and rows without a gap.
+    raw_gap : float or None
+        Relative gap of the projection of the solver's own answer. The only figure that ranks.
+    refined_gap : float or None
+        Relative gap after the classical active-set refinement of that same answer. It finds the optimum from any
+        start, so it says nothing about the solver.
+    infeasibility : float or None
+        Largest violation of a bound or the equality by the raw answer, absolute.
+    accuracy : float or None
+        Fraction of held-out points classified rightly by the raw answer.
+    support_agreement : float or None
+        Jaccard index of the raw answer's support set and the reference's.
+    wall_time_s : float or None
+        Seconds to the raw answer, certificates and refinement apart.
+    classical_share : float or None
+        Fraction of it not spent waiting for a device or its simulator.
+    refine_time_s : float or None
+        Seconds of the refinement.
+    steps : int or None
+    qubits, depth, two_qubit_gates : int or None
+        Of the largest circuit, as it was run.
+    circuits, shots : int or None
+        Over the whole run.
+    shot_floor : float or None
+        Relative gap of the *exact* optimum sampled with the same shots: median over seeds.
+    excess : float or None
+        (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. What shots cost in the objective
+        itself is second order in their noise; in the certified gap it is first order.
+    parameter_gap : float or None
+        Relative gap of `parameter_alpha`, what the classical side knows of the circuit's angles. An extra, never
+        ranked.
+    solution : Solution or None
+        The whole answer.
+    """
+
+    problem: str
+    solver: str
+    role: str
+    device: str | None = None
+    shots_per_circuit: int | None = None
+    status: str = "NOT RUN"
+    reason: str | None = None
+    note: str | None = None
+    rank: int | None = None
+    raw_gap: float | None = None
+    refined_gap: float | None = None
+    infeasibility: float | None = None
+    accuracy: float | None = None
+    support_agreement: float | None = None
+    wall_time_s: float | None = None
+    classical_share: float | None = None
+    refine_time_s: float | None = None
+    steps: int | None = None
+    qubits: int | None = None
+    circuits: int | None = None
+    depth: int | None = None
+    two_qubit_gates: int | None = None
+    shots: int | None = None
+    shot_floor: float | None = None
+    excess: float | None = None
+    parameter_gap: float | None = None
+    solution: Solution | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def ran(self) -> bool:
+        """Whether the row has numbers."""
+        return self.reason is None
+
+    @property
+    def variant(self) -> str:
+        """Device and role in words; empty for a classical solver."""
+        if self.role == "reference":
+            return "reference"
+        if self.device is None:
+            return ""
+        sampled = "" if self.shots_per_circuit or not self.ran else ", exact"
+        return f"control: {self.device}{sampled}" if self.role == "control" else f"{self.device}{sampled}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One problem: its rows, best raw gap first, then the rows without numbers.
+
+    Attributes
+    ----------
+    problem, title : str
+    n : int
+        Variables of the problem.
+    kind : str
+        Shape of its feasible set.
+    reference : Solution or None
+        CVXOPT's answer to this very problem; None if it has none, and `reference_note` says why.
+    rows : tuple of Row
+    """
+
+    problem: str
+    title: str
+    n: int
+    kind: str
+    reference: Solution | None
+    reference_note: str | None
+    rows: tuple[Row, ...]
+
+    @property
+    def ranking(self) -> list[Row]:
+        """The ranked rows, best first."""
+        return sorted((row for row in self.rows if row.rank is not None), key=lambda row: row.rank or 0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `dualflow.compare` returns.
+
+    Attributes
+    ----------
+    sections : tuple of Section
+    settings : dict
+        Everything that was chosen, by the caller or by default.
+    versions : dict
+        Package name to version.
+    interrupted : bool
+        Ctrl-C ended it early; rows that were not reached say so.
+    """
+
+    sections: tuple[Section, ...]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    interrupted: bool = False
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all sections."""
+        return [row for section in self.sections for row in section.rows]
+
+    def to_csv(self, path: str | Path) -> None:
+        """One line a row, figures in full precision, empty where there is none."""
+        names = [f.name for f in fields(Row) if f.name != "solution"]
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            for row in self.rows:
+                writer.writerow(["" if (value := getattr(row, name)) is None else value for name in names])
+
+    def to_html(self, path: str | Path) -> None:
+        """One self-contained file: tables, charts, limitations, versions; no script or network needed."""
+        from .html import render
+
+        Path(path).write_text(render(self), encoding="utf-8")
+
+    def table(self, width: int = 120) -> str:
+        """The tables as plain text of at most ``width`` columns."""
+        from .terminal import render
+
+        return render(self, width)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __rich__(self) -> RenderableType:
+        from .terminal import renderable
+
+        return renderable(self)

@@ -1,0 +1,100 @@
+"""A comparison in the terminal: a table of results a section, one of quantum resources, and notes below."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
+from .model import Comparison, Row, Section
+
+__all__ = ["render", "renderable"]
+
+_ROLE_STYLE = {"reference": "bold", "control": "dim"}
+_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED")
+
+
+def render(comparison: Comparison, width: int = 120) -> str:
+    """Plain text of at most ``width`` columns."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    console.print(renderable(comparison))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def renderable(comparison: Comparison) -> RenderableType:
+    """Everything, for `rich.print`."""
+    parts: list[RenderableType] = [part for section in comparison.sections for part in _section(section)]
+    if comparison.interrupted:
+        parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
+    parts.append(Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; controls are not ranked."))
+    return Group(*parts)
+
+
+def _section(section: Section) -> list[RenderableType]:
+    notes: list[str] = []
+    results = _table(f"{section.title}  (n = {section.n}, {section.kind})")
+    _add_names(results)
+    results.add_column("status", max_width=13)
+    _add_columns(results, RESULTS)
+    for row in section.rows:
+        status = Text(status_text(row), style="red" if row.status in _BAD else "")
+        if remark := row.reason or row.note:
+            if remark not in notes:
+                notes.append(remark)
+            status.append(f" [{notes.index(remark) + 1}]")
+        results.add_row(*_head(row), status, *(column.cell(row) for column in RESULTS), style=_ROLE_STYLE.get(row.role))
+    parts: list[RenderableType] = [results]
+    parts += [Text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
+    parts.append(Text(f"  reference: {reference_text(section)}", style="dim"))
+    circuits = [row for row in section.rows if row.device is not None and row.ran]
+    if circuits:
+        quantum = _table("quantum resources")
+        _add_names(quantum)
+        _add_columns(quantum, QUANTUM)
+        for row in circuits:
+            quantum.add_row(*_head(row), *(column.cell(row) for column in QUANTUM), style=_ROLE_STYLE.get(row.role))
+        parts += [Text(""), quantum]
+    return [*parts, Text("")]
+
+
+def reference_text(section: Section) -> str:
+    """The reference in one line."""
+    if section.reference is None:
+        return section.reference_note or MISSING
+    raw = section.reference.raw_certificate
+    gap = "no certified gap" if raw.relative_gap is None else f"relative gap {gap_text(raw.relative_gap)}"
+    return f"cvxopt, objective {raw.objective:.8g}, {gap}"
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        collapse_padding=True,
+        pad_edge=False,
+        show_edge=False,
+    )
+
+
+def _add_names(table: Table) -> None:
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("solver", overflow="fold", min_width=16, max_width=16)
+    table.add_column("device", overflow="fold", min_width=9, max_width=17)
+
+
+def _add_columns(table: Table, columns: Sequence[Column]) -> None:
+    for column in columns:
+        table.add_column(column.narrow or column.header.replace(" ", "\n"), justify="right", no_wrap=True)
+
+
+def _head(row: Row) -> tuple[Text, Text, Text]:
+    place = MISSING if row.rank is None else str(row.rank)
+    where = row.variant.replace("control: ", "control:\n").replace("pennylane:", "pennylane:\n")
+    return Text(place), Text(row.solver), Text(where)

@@ -1,0 +1,251 @@
+"""The command line: exit codes, one-sentence errors, the files it writes."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import dualflow
+from dualflow import _compare, cli, registry
+
+QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+
+
+def refused(result: Result, *words: str) -> None:
+    """Exit code 2, one sentence on stderr, nothing on stdout."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, text: str, name: str = "data.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def table(n: int = 40, header: str = "a,b,kind\n") -> str:
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.4f},{y:.4f},{'up' if y > 0 else 'down'}" for x, y in rng.normal(size=(n, 2))]
+    return header + "\n".join(rows) + "\n"
+
+
+def test_the_main_job_on_bundled_digits(folder):
+    result = run(*QUICK, "--csv", "rows.csv")
+    assert result.exit_code == 0, result.output
+    assert "C-SVM, hinge loss, C = 1  (n = 12, box with equality)" in result.stdout
+    assert "trained on class 1  (n = 6, simplex)" in result.stdout
+    assert max(map(len, result.stdout.split("Report:")[0].splitlines())) <= 120
+    assert "Report: dualflow-report.html" in result.stdout
+    assert result.stdout.rstrip().endswith("No quantum advantage is claimed.")
+    assert (folder / "dualflow-report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    with open("rows.csv", newline="", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 4
+
+
+def test_no_report_and_options_reach_the_comparison(folder, monkeypatch):
+    seen = {}
+
+    def spy(X, y, *arguments, **options):
+        seen.update(options, classes=np.unique(y).tolist(), arguments=arguments)
+        return kept(X, y, *arguments, **options)
+
+    kept = _compare.compare
+    monkeypatch.setattr(_compare, "compare", spy)
+    options = "--C 2.5 --nu 0.4 --gamma 0.01 --kernel rbf --shots 77 --seed 5 --time-limit 9 --tol 1e-4 --studies"
+    result = run(*QUICK, "--no-report", "--digits", "7, 3", *options.split())
+    assert result.exit_code == 0, result.output
+    assert list(folder.iterdir()) == []
+    assert seen["classes"] == [3, 7]
+    assert seen["inlier_class"] == 7
+    assert seen["arguments"] == (["hinge", "svdd"], ["smo", "cvxopt"], 12)
+    wanted = {"C": 2.5, "nu": 0.4, "gamma": 0.01, "shots": 77, "random_state": 5, "time_limit": 9, "tol": 1e-4}
+    assert {name: seen[name] for name in wanted} == wanted
+    assert seen["studies"] is True
+
+
+@pytest.mark.parametrize("header", ["a,b,kind\n", ""])
+def test_csv_with_and_without_a_header(folder, header):
+    path = write(folder, "\ufeff" + table(header=header) + "\n")
+    result = run(*QUICK, "--data", path, "--no-report")
+    assert result.exit_code == 0, result.output
+    assert "trained on class down" in result.stdout
+
+
+def test_csv_with_the_label_named_or_numbered(folder):
+    lines = [line.split(",") for line in table().splitlines()]
+    path = write(folder, "\ufeff" + "\n".join(f"{kind},{a},{b}" for a, b, kind in lines))
+    for label in ("kind", "1"):
+        result = run(*QUICK, "--data", path, "--label", label, "--classes", "up,down", "--no-report")
+        assert result.exit_code == 0, result.output
+        assert "trained on class up" in result.stdout
+
+
+def test_csv_with_numeric_labels_keeps_them(folder):
+    path = write(folder, "1,2\n" + "\n".join(f"{k / 10},{k % 2}" for k in range(20)), "numbers.csv")
+    from dualflow._csv import read_csv
+
+    X, y = read_csv(path, None)
+    assert X.shape == (21, 1)
+    assert y.dtype.kind == "i"
+    assert y[:3].tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("", (), ("is empty",)),
+        ("a,b,kind\n", (), ("has a header only",)),
+        (table(), ("--label", "colour"), ("no column 'colour'", "a, b, kind")),
+        (table(), ("--label", "7"), ("no column '7'",)),
+        (table() + "1.0,two,up\n", (), ("line 42", "b", "'two' is not a finite number")),
+        (table() + "1.0,,up\n", (), ("line 42", "an empty cell")),
+        (table() + "1.0,nan,up\n", (), ("line 42", "'nan'")),
+        (table() + "1.0,2.0\n", (), ("line 42 has 2 cells", "3")),
+        (table() + "1.0,2.0,3\n", (), ("mixes numbers and text", "'3'")),
+        (table() + "1.0,2.0,\n", (), ("kind is empty",)),
+        (table() + "1.0,2.0,sideways\n", (), ("3 classes", '--classes "down,sideways"')),
+        (table(), ("--classes", "up,left"), ("no class 'left'", "down, up")),
+        (table(), ("--classes", "up"), ("two different labels",)),
+        ("a\n1\n2\n", (), ("single column",)),
+        ("a,kind\n1,up\n2,up\n", (), ("single class",)),
+    ],
+)
+def test_bad_csv_is_one_sentence(folder, text, options, words):
+    path = write(folder, text)
+    refused(run("compare", "--data", path, *options), *words)
+    assert [p.name for p in folder.iterdir()] == ["data.csv"]
+
+
+def test_files_that_are_not_there_or_not_text(folder):
+    refused(run("compare", "--data", "nowhere.csv"), "nowhere.csv", "No such file")
+    refused(run("compare", "--data", folder), "directory")
+    (folder / "binary.csv").write_bytes(bytes(range(128, 256)))
+    refused(run("compare", "--data", "binary.csv"), "not a CSV text file")
+    refused(run("compare", "--report", "no/such/folder.html"), "does not exist")
+    refused(run("compare", "--csv", folder), "is a folder")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--problems", "hing"), ("did you mean 'hinge'",)),
+        (("--problems", ","), ("problems is empty",)),
+        (("--solvers", "sm0"), ("did you mean 'smo'",)),
+        (("--max-n", "1"), ("max_n=1",)),
+        (("--shots", "0"), ("shots=0",)),
+        (("--C", "-1"), ("C=-1",)),
+        (("--C", "nan"), ("C=nan",)),
+        (("--nu", "2"), ("nu=2",)),
+        (("--gamma", "wide"), ("gamma='wide'",)),
+        (("--kernel", "rbff"), ("did you mean 'rbf'",)),
+        (("--seed", "-1"), ("random_state=-1",)),
+        (("--time-limit", "0"), ("time_limit=0",)),
+        (("--digits", "1"), ("two different digits",)),
+        (("--digits", "1,1"), ("two different digits",)),
+        (("--label", "x"), ("go with --data",)),
+    ],
+)
+def test_bad_options_are_one_sentence(folder, options, words):
+    refused(run("compare", *options), *words)
+    assert list(folder.iterdir()) == []
+
+
+def test_an_unknown_option_exits_with_2():
+    result = run("compare", "--shotz", "5")
+    assert result.exit_code == 2
+    assert "--shotz" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_shows_what_there_is_and_exits_with_130(folder, monkeypatch):
+    kept = dualflow.solve
+
+    def solve(problem, solver, **options):
+        if solver == "smo" and problem.model == "svdd":
+            raise KeyboardInterrupt
+        return kept(problem, solver, **options)
+
+    monkeypatch.setattr(_compare, "solve", solve)
+    result = run(*QUICK, "--report", "x.html")
+    assert result.exit_code == 130
+    assert "optimal" in result.stdout
+    assert "not run" in result.stdout
+    assert "Interrupted" in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_ctrl_c_before_there_is_anything_exits_with_130(folder, monkeypatch):
+    def compare(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_compare, "compare", compare)
+    assert run(*QUICK).exit_code == 130
+
+
+def test_ctrl_c_does_not_wait_for_a_simulators_thread(folder):
+    code = """
+import sys, threading, time
+from dualflow import _compare, cli
+def compare(*arguments, **options):
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    raise KeyboardInterrupt
+_compare.compare = compare
+sys.argv = ["dualflow", "compare"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=45)
+    assert done.returncode == 130
+    assert done.stderr == "Interrupted.\n"
+
+
+def test_solvers_lists_all_with_what_to_install(monkeypatch):
+    monkeypatch.setitem(registry.CATALOGUE, "absent", "no_such_module_at_all:Solver")
+    result = run("solvers")
+    assert result.exit_code == 0
+    for name in registry.solver_names():
+        assert name in result.stdout
+    assert "no_such_module_at_all" in " ".join(result.stdout.split())
+
+
+def test_devices_lists_all():
+    result = run("devices")
+    assert result.exit_code == 0
+    for info in dualflow.list_devices():
+        assert info.name in result.stdout
+
+
+def test_version_and_help():
+    assert run("--version").stdout.strip() == f"dualflow {dualflow.__version__}"
+    result = run("--help")
+    assert result.exit_code == 0
+    for command in ("compare", "solvers", "devices"):
+        assert command in result.stdout
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; import dualflow.cli; "
+        "print([m for m in ('sklearn', 'qiskit', 'pennylane', 'matplotlib', 'jinja2', 'cvxopt') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

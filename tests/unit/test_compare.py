@@ -1,0 +1,561 @@
+"""The comparison: every row accounted for, raw gaps rank, controls stand beside, nothing hostile gets through."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import math
+import sys
+import time
+import types
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC, LinearSVC, OneClassSVM
+
+import dualflow
+from dualflow import registry
+from dualflow._compare import CONTROLS, compare, decision_values, shot_floor
+from dualflow.report.chart import HEIGHT, WIDTH, chart
+from dualflow.report.columns import QUANTUM, RESULTS
+from dualflow.solvers.base import EVERY_CONVEX, Solver
+
+SHOTS = 4000
+FIGURES = ("raw_gap", "refined_gap", "infeasibility", "accuracy", "support_agreement", "excess", "parameter_gap")
+
+
+def blobs(n: int = 60, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.repeat(["east", "west"], n // 2)
+    return rng.normal(size=(n, 3)) + np.where(y == "west", 1.0, -1.0)[:, None], y
+
+
+@pytest.fixture(scope="module")
+def comparison() -> dualflow.Comparison:
+    return compare(*blobs(), max_n=16, shots=SHOTS)
+
+
+def section(comparison: dualflow.Comparison, name: str):
+    return next(s for s in comparison.sections if s.problem == name)
+
+
+# --- solvers made for these tests, registered by name ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    alpha: np.ndarray
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Garbage(Solver):
+    """Feasible, and no better than a guess; the refinement makes it perfect."""
+
+    name: ClassVar[str] = "garbage"
+    kinds = EVERY_CONVEX
+
+    def start(self, problem, rng, warm=None):
+        return State(problem.project(rng.random(problem.n)))
+
+    def step(self, problem, state):
+        return replace(state, steps=state.steps + 1)
+
+    def alpha(self, state):
+        return state.alpha
+
+    def finished(self, state):
+        return state.steps >= 1
+
+
+@dataclass(frozen=True)
+class Hostile(Garbage):
+    name: ClassVar[str] = "hostile"
+
+    def step(self, problem, state):
+        raise RuntimeError("<script>alert('x')</script> [bold]& more")
+
+
+@dataclass(frozen=True)
+class Endless(Garbage):
+    name: ClassVar[str] = "endless"
+    default_max_steps: ClassVar[int] = 10**9
+
+    def finished(self, state):
+        return False
+
+
+@dataclass(frozen=True)
+class Impatient(Garbage):
+    name: ClassVar[str] = "impatient"
+
+    def step(self, problem, state):
+        if problem.n > 4:  # not while it is warmed up
+            raise KeyboardInterrupt
+        return super().step(problem, state)
+
+
+@dataclass(frozen=True)
+class SlowToLoad(Garbage):
+    name: ClassVar[str] = "slow-to-load"
+    loaded: ClassVar[list[bool]] = []
+
+    def step(self, problem, state):
+        if not self.loaded:
+            time.sleep(0.5)
+            self.loaded.append(True)
+        return super().step(problem, state)
+
+
+@dataclass(frozen=True)
+class Missing(Garbage):
+    name: ClassVar[str] = "missing"
+    requires: ClassVar[tuple[str, ...]] = ("no_such_package_at_all",)
+
+
+@dataclass(frozen=True)
+class Study(Garbage):
+    name: ClassVar[str] = "study"
+    maturity: ClassVar[str] = "study"
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch):
+    """Put solver classes into the catalogue for the length of a test."""
+    module = types.ModuleType("solvers_of_a_test")
+    monkeypatch.setitem(sys.modules, "solvers_of_a_test", module)
+
+    def enter(*classes: type[Solver]) -> None:
+        for cls in classes:
+            setattr(module, cls.__name__, cls)
+            monkeypatch.setitem(registry.CATALOGUE, cls.name, f"solvers_of_a_test:{cls.__name__}")
+
+    return enter
+
+
+# --- rows ---------------------------------------------------------------------------------------------
+
+
+def test_every_solver_is_a_row_with_numbers_or_a_reason(comparison):
+    for part in comparison.sections:
+        assert {row.solver for row in part.rows} >= set(registry.solver_names())
+        for row in part.rows:
+            numbers = [row.raw_gap, row.infeasibility, row.accuracy, row.wall_time_s, row.steps]
+            if row.ran:
+                assert None not in numbers, row
+            else:
+                assert row.reason.strip()
+                assert set(numbers) == {None}
+
+
+def test_a_quantum_solver_runs_on_every_device_and_in_both_controls(comparison):
+    for name in ("squared_hinge", "svdd"):
+        rows = [row for row in section(comparison, name).rows if row.solver == "variational-flow"]
+        assert {(row.device, row.shots_per_circuit, row.role) for row in rows} == {
+            ("aer", SHOTS, "quantum"),
+            ("aer", None, "quantum"),
+            ("pennylane:lightning.qubit", SHOTS, "quantum"),
+            ("null", SHOTS, "control"),
+            ("classical-sampler", SHOTS, "control"),
+        }
+        for row in rows:
+            assert row.ran, row.reason
+            assert row.rank is None if row.role == "control" else row.rank
+            assert row.shots == (SHOTS * row.circuits if row.shots_per_circuit else 0)
+            assert 0 <= row.classical_share <= 1
+        measured = [row for row in rows if row.role == "quantum"]
+        assert min(min(row.qubits, row.depth, row.two_qubit_gates) for row in measured) > 0
+
+
+def test_what_does_not_apply_is_one_row_with_the_reason(comparison):
+    (row,) = [row for row in section(comparison, "hinge").rows if row.solver == "variational-flow"]
+    assert row.status == "DOES NOT APPLY"
+    assert "box with equality" in row.reason
+
+
+def test_one_subsample_for_all(comparison):
+    X, y = blobs()
+    hinge = section(comparison, "hinge").rows[0].solution.problem
+    points = hinge.gram.X
+    assert points.shape == (16, 3)
+    origin = [int(np.flatnonzero((point == X).all(axis=1))[0]) for point in points]
+    assert len(set(origin)) == 16
+    assert np.array_equal(hinge.sigma, np.where(y[origin] == "west", 1.0, -1.0))
+    assert (hinge.sigma > 0).sum() == 8
+    for row in comparison.rows:
+        if not row.ran:
+            continue
+        gram = row.solution.problem.gram
+        assert gram.gamma == hinge.gram.gamma
+        expected = points[y[origin] == "east"] if row.problem == "svdd" else points
+        assert np.array_equal(gram.X, expected)
+
+
+def test_stratified_when_the_classes_are_unequal():
+    X, y = blobs()
+    keep = np.r_[0:30, 30:36]
+    found = compare(X[keep], y[keep], "hinge", ["smo"], max_n=12)
+    assert found.settings["training points"] == "12 (10 of class east, 2 of class west)"
+    assert found.settings["held-out points"] == "24 (20 of class east, 4 of class west)"
+
+
+def test_raw_gaps_rank_whatever_the_refinement_finds(register):
+    register(Garbage)
+    found = compare(*blobs(), solvers=["garbage", "smo", "cvxopt", "gradient-flow"], max_n=20)
+    for part in found.sections:
+        ranking = part.ranking
+        assert [row.rank for row in ranking] == [1, 2, 3, 4]
+        assert ranking[-1].solver == "garbage"
+        assert ranking[-1].raw_gap > 1e-2
+        assert ranking[-1].refined_gap <= 1e-10
+        gaps = [row.raw_gap for row in ranking]
+        assert gaps == sorted(gaps)
+
+
+def test_the_null_device_is_far_worse_and_the_classical_sampler_is_not(comparison):
+    for name in ("squared_hinge", "svdd"):
+        rows = {(r.device, r.shots_per_circuit): r for r in section(comparison, name).rows if r.device}
+        aer, null, classical = (rows[device, SHOTS] for device in ("aer", "null", "classical-sampler"))
+        assert null.excess > 20 * aer.excess
+        assert null.raw_gap > 2 * aer.raw_gap
+        # One draw of the floor lies within a factor of 5 of its median.
+        for row in (aer, classical):
+            assert row.raw_gap < 5 * row.shot_floor
+
+
+def test_the_shot_floor_is_the_gap_of_the_sampled_optimum():
+    gram = dualflow.Gram(blobs()[0])
+    problem = dualflow.problems.svdd(gram)
+    best = dualflow.solve(problem, "cvxopt", refine=True).alpha
+    rng = np.random.default_rng(99)
+    gaps = []
+    for _ in range(400):
+        counts = np.bincount(rng.choice(len(best), p=best / best.sum(), size=2000), minlength=len(best))
+        gaps.append(dualflow.certify(problem, counts / 2000).relative_gap)
+    # A median of 9 draws lies between the 5 % and 95 % quantiles of single draws in all but 1 of 10⁴ cases.
+    low, high = np.quantile(gaps, [0.05, 0.95])
+    assert low < shot_floor(problem, best, 2000) < high
+    # Not for want of width: a hundredfold of shots leaves a tenth of the gap.
+    assert shot_floor(problem, best, 200_000) < low
+    y = np.repeat([1, -1], 30)
+    assert shot_floor(dualflow.problems.svc(gram, y), np.ones(60), 100) is None
+
+
+def test_the_refined_gap_is_beside_the_raw_one_and_never_mixed(comparison):
+    for row in comparison.rows:
+        if row.ran:
+            solution = row.solution
+            assert row.raw_gap == dualflow.certify(solution.problem, solution.raw_alpha).relative_gap
+            assert row.refined_gap == dualflow.certify(solution.problem, solution.alpha).relative_gap
+
+
+def test_a_failure_a_missing_package_and_a_time_limit_are_rows(register):
+    register(Hostile, Missing, Endless)
+    found = compare(
+        *blobs(), "hinge", ["hostile", "missing", "endless", "smo"], max_n=12, time_limit=0.2, random_state=1
+    )
+    rows = {row.solver: row for row in found.rows}
+    assert rows["hostile"].status == "FAILED"
+    assert rows["hostile"].reason.startswith("RuntimeError: <script>")
+    assert rows["missing"].status == "NOT INSTALLED"
+    assert "pip install no_such_package_at_all" in rows["missing"].reason
+    assert rows["endless"].status == "TIME_LIMIT"
+    assert rows["endless"].raw_gap > 0
+    assert 0.1 < rows["endless"].wall_time_s + rows["endless"].solution.cost.certify_time_s < 2.0
+    assert rows["smo"].status == "OPTIMAL"
+
+
+def test_studies_come_when_asked_or_named(register):
+    register(Study)
+
+    def names(**asked):
+        return {row.solver for row in compare(*blobs(), "hinge", max_n=8, controls=False, **asked).rows}
+
+    assert "study" not in names()
+    assert "study" in names(studies=True)
+    assert names(solvers=["study"]) == {"study"}
+
+
+def test_an_import_is_not_the_solvers_time(register):
+    register(SlowToLoad)
+    (row,) = compare(*blobs(), "hinge", ["slow-to-load"], max_n=12).rows
+    assert SlowToLoad.loaded
+    assert row.wall_time_s < 0.25
+
+
+def test_ctrl_c_returns_what_there_is(register):
+    register(Impatient)
+    found = compare(*blobs(), ("hinge", "svdd"), ["smo", "impatient", "cvxopt"], max_n=12)
+    assert found.interrupted
+    rows = {(row.problem, row.solver): row for row in found.rows}
+    assert rows["hinge", "smo"].ran
+    assert rows["hinge", "impatient"].status == "INTERRUPTED"
+    for key in (("hinge", "cvxopt"), ("svdd", "smo"), ("svdd", "impatient"), ("svdd", "cvxopt")):
+        assert rows[key].status == "NOT RUN"
+        assert "Ctrl-C" in rows[key].reason
+    assert "Interrupted" in found.table()
+
+
+def test_same_seed_same_numbers(comparison):
+    again = compare(*blobs(), max_n=16, shots=SHOTS)
+    other = compare(*blobs(), "hinge", ["smo"], max_n=16, random_state=1)
+    key = lambda row: (row.problem, row.solver, row.device or "", row.shots_per_circuit or 0)  # noqa: E731
+    for one, two in zip(sorted(comparison.rows, key=key), sorted(again.rows, key=key), strict=True):
+        assert (one.status, one.rank, one.steps, one.shots) == (two.status, two.rank, two.steps, two.shots)
+        for name in FIGURES:
+            a, b = getattr(one, name), getattr(two, name)
+            # BLAS sums depend on memory alignment in their last bits: not bit for bit.
+            assert (a is None) == (b is None)
+            assert a is None or a == pytest.approx(b, rel=1e-6, abs=1e-9), (one, name)
+    assert not np.array_equal(other.rows[0].solution.problem.gram.X, comparison.rows[0].solution.problem.gram.X)
+
+
+def test_an_instance_keeps_its_options_and_gets_its_controls():
+    solver = dualflow.VariationalFlow(device="aer", shots=500)
+    found = compare(*blobs(), "svdd", [solver, dualflow.SMO(kkt_tol=1e-12)], max_n=12)
+    assert {(row.solver, row.device, row.role) for row in found.rows} == {
+        ("variational-flow", "aer", "quantum"),
+        *(("variational-flow", control, "control") for control in CONTROLS),
+        ("smo", None, "classical"),
+    }
+    assert {row.shots_per_circuit for row in found.rows if row.device} == {500}
+    (row,) = compare(*blobs(), "hinge", [solver], max_n=12).rows
+    assert row.status == "DOES NOT APPLY"
+
+
+def test_an_unknown_device_is_a_row_with_the_reason():
+    found = compare(*blobs(), "svdd", ["variational-flow"], max_n=8, devices=["aerr"], controls=False)
+    (row,) = found.rows
+    assert row.status == "FAILED"
+    assert "'aer'" in row.reason
+
+
+def test_an_indefinite_kernel_is_said_and_not_ranked():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    (row,) = compare(X, y, "hinge", ["smo"], max_n=30, kernel="sigmoid", gamma=2.0, coef0=1.0).rows
+    assert row.rank is None
+    assert row.raw_gap is None
+    assert "indefinite" in row.note
+
+
+# --- decision values, against scikit-learn ---------------------------------------------------------------
+
+
+def test_hinge_decision_values_are_libsvms(comparison):
+    X, y = blobs()
+    row = section(comparison, "hinge").rows[0]
+    problem = row.solution.problem
+    peer = SVC(C=1.0, gamma=problem.gram.gamma, tol=1e-10).fit(problem.gram.X, problem.sigma)
+    ours = decision_values(problem, row.solution.certificate, X)
+    assert np.allclose(ours, peer.decision_function(X), atol=1e-6)
+    trained = (X[:, None] == problem.gram.X).all(axis=2).any(axis=1)
+    right = peer.predict(X[~trained]) == np.where(y[~trained] == "west", 1, -1)
+    assert row.accuracy == pytest.approx(right.mean())
+
+
+def test_squared_hinge_decision_values_are_liblinears():
+    X, y = blobs()
+    signs = np.where(y == "west", 1, -1)
+    problem = dualflow.problems.svc(dualflow.Gram(X, "linear"), signs, 2.0, loss="squared_hinge")
+    solution = dualflow.solve(problem, "smo", refine=True)
+    peer = LinearSVC(C=2.0, intercept_scaling=1, tol=1e-12, max_iter=10**6, random_state=0).fit(X, signs)
+    Z = X[:7] + 0.3
+    assert np.allclose(decision_values(problem, solution.certificate, Z), peer.decision_function(Z), atol=1e-5)
+
+
+def test_svdd_decision_values_are_one_class_svms_in_their_units():
+    X, _ = blobs()
+    nu, n = 0.3, len(X)
+    problem = dualflow.problems.svdd(dualflow.Gram(X, gamma=0.4), nu)
+    solution = dualflow.solve(problem, "smo", refine=True)
+    peer = OneClassSVM(nu=nu, gamma=0.4, tol=1e-12).fit(X)
+    Z = X[:9] + 0.5
+    ours = decision_values(problem, solution.certificate, Z)
+    assert np.allclose(ours, 2.0 / (nu * n) * peer.decision_function(Z), atol=1e-7)
+
+
+def test_svdd_accuracy_is_of_the_class_it_describes():
+    X, y = blobs()
+    X = X + np.where(y == "west", 3.0, -3.0)[:, None]
+    for inlier in ("east", "west"):
+        (row,) = compare(X, y, "svdd", ["cvxopt"], max_n=30, inlier_class=inlier).rows
+        own, shift = row.solution.problem.gram.X, 1.0 if inlier == "west" else -1.0
+        assert np.sign(own.mean()) == shift
+        assert row.accuracy > 0.75
+
+
+# --- output ------------------------------------------------------------------------------------------------
+
+
+class Page(html.parser.HTMLParser):
+    """Tags in balance, and what matters of them."""
+
+    VOID: ClassVar[set[str]] = {"meta", "line", "rect", "circle"}
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.links: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "style", "onclick", "onload")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_html_is_whole_and_leans_on_nothing(comparison, tmp_path):
+    path = tmp_path / "report.html"
+    comparison.to_html(path)
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.links == []
+    assert "http" not in text
+    assert page.seen.count("svg") == 3
+    assert page.seen.count("table") == 5
+    assert page.seen.count("tr") == 5 + len(comparison.rows) + sum(
+        r.device is not None and r.ran for r in comparison.rows
+    )
+    shown = " ".join(page.text)
+    for words in ("No quantum advantage is claimed", "dualflow", "control: null", "does not apply", "shot floor"):
+        assert words in shown
+    for column in (*RESULTS, *QUANTUM):
+        assert column.meaning in shown
+
+
+def test_hostile_names_and_reasons_stay_text(register, tmp_path):
+    register(Hostile)
+    X, y = blobs()
+    labels = np.where(y == "east", "<script>east", "<b>west")
+    found = compare(X, labels, "svdd", ["hostile", "smo"], max_n=12)
+    path = tmp_path / "report.html"
+    found.to_html(path)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.seen.count("script") == 1
+    assert "b" not in page.seen
+    shown = " ".join(page.text)
+    assert "RuntimeError: <script>alert('x')</script> [bold]& more" in shown
+    assert "[bold]& more" in found.table()
+
+
+def test_the_csv_holds_every_row_in_full_precision(comparison, tmp_path):
+    path = tmp_path / "rows.csv"
+    comparison.to_csv(path)
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(comparison.rows)
+    for line, row in zip(lines, comparison.rows, strict=True):
+        assert line["solver"] == row.solver
+        assert line["reason"] == (row.reason or "")
+        for name in FIGURES:
+            value = getattr(row, name)
+            assert (line[name] == "") if value is None else float(line[name]) == value
+
+
+def test_the_tables_fit_120_columns_and_show_all(comparison):
+    text = comparison.table()
+    assert max(map(len, text.splitlines())) <= 120
+    assert "…" not in text
+    flat = " ".join(text.split())
+    for row in comparison.rows:
+        if row.ran:
+            assert RESULTS[0].cell(row) in flat
+            assert RESULTS[-1].cell(row) in text
+        else:
+            assert " ".join(row.reason.split()) in flat
+            assert text.count("[1]") == 2  # the row points to the reason below its table
+    assert text.count("steps") == 3
+    assert text.count("angles") == 2
+    assert str(comparison) == text
+
+
+def test_the_chart_draws_finite_gaps_only_and_stays_inside(comparison):
+    part = section(comparison, "svdd")
+    drawn = chart(part, 1e-6)
+    assert len(drawn.marks) == sum(row.ran for row in part.rows)
+    for mark in drawn.marks:
+        assert 0 < mark.x < WIDTH
+        assert 0 < mark.y < HEIGHT
+    by_gap = sorted(drawn.marks, key=lambda mark: -mark.y)
+    assert by_gap[0].label == part.ranking[0].solver
+    rows = tuple(replace(row, raw_gap=math.inf if row.rank == 1 else row.raw_gap) for row in part.rows)
+    assert chart(replace(part, rows=rows), 1e-6).hidden == 1
+    assert chart(replace(part, rows=rows[-1:] and ()), 1e-6) is None
+
+
+def test_progress_is_told():
+    told = []
+    compare(*blobs(), ("hinge", "svdd"), ["smo", "cvxopt"], max_n=8, progress=lambda *a: told.append(a))
+    assert [done for done, _, _ in told] == [0, 1, 2, 2, 3, 4]
+    assert {total for _, total, _ in told} == {4}
+    assert told[0][2] == "hinge: smo"
+
+
+# --- refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"problems": ["hing"]}, "did you mean 'hinge'"),
+        ({"problems": []}, "problems is empty"),
+        ({"solvers": ["sm0"]}, "did you mean 'smo'"),
+        ({"solvers": []}, "solvers is empty"),
+        ({"max_n": 1}, "max_n=1 must be an integer ≥ 2"),
+        ({"shots": 0}, "shots=0 must be an integer ≥ 1"),
+        ({"shots": -5}, "shots=-5"),
+        ({"random_state": -1}, "random_state=-1"),
+        ({"tol": 0}, "tol=0"),
+        ({"time_limit": 0}, "time_limit=0"),
+        ({"C": math.nan}, "C=nan"),
+        ({"C": 0}, "C=0"),
+        ({"nu": 1.5}, "nu=1.5"),
+        ({"gamma": "foo"}, "gamma='foo'"),
+        ({"kernel": "rbff"}, "did you mean 'rbf'"),
+        ({"kernel": "precomputed", "X": np.eye(60)}, "precomputed"),
+        ({"inlier_class": "north"}, "inlier_class='north' is not a label"),
+        ({"X_test": np.zeros((2, 3))}, "X_test and y_test go together"),
+        ({"X_test": np.zeros((2, 5)), "y_test": ["east", "west"]}, "X_test has 5 features, X has 3"),
+        ({"X_test": np.zeros((1, 3)), "y_test": ["north"]}, "'north'"),
+        ({"X": np.full((60, 3), np.nan)}, "X contains NaN"),
+        ({"y": np.repeat("east", 60)}, "single class"),
+        ({"y": np.repeat(["a", "b", "c"], 20)}, r"np.isin\(y, \['a', 'b'\]\)"),
+        ({"y": np.array([1, "a"] * 30, dtype=object)}, "mixes labels of types int, str"),
+        ({"y": np.repeat([0.0, np.nan], 30)}, "y contains NaN"),
+        ({"y": np.zeros(5)}, "X has 60 rows"),
+    ],
+)
+def test_refusals_name_the_argument(change, words):
+    X, y = blobs()
+    arguments = {"X": X, "y": y} | change
+    with pytest.raises(ValueError, match=words):
+        compare(**arguments)
+
+
+def test_labels_of_any_type_and_a_test_set_of_ones_own():
+    X, y = blobs()
+    whole = compare(X, y, "hinge", ["smo"], max_n=100)
+    assert whole.rows[0].accuracy is None
+    assert whole.settings["held-out points"] == "0 (0 of class east, 0 of class west)"
+    for one, two in ((False, True), (-1, 1), (1.5, 7.25)):
+        labels = np.where(y == "east", one, two)[:, None]
+        own = compare(X, labels, "hinge", ["smo"], max_n=100, X_test=X, y_test=labels)
+        assert own.rows[0].raw_gap == whole.rows[0].raw_gap
+        assert own.rows[0].accuracy > 0.8
