@@ -23,7 +23,7 @@ from .registry import SolverInfo, list_solvers
 from .solvers import Solver
 
 if TYPE_CHECKING:
-    from ._compare import Comparison, compare
+    from .comparison import Comparison, compare
     from .estimators import SVC, SVDD
     from .quantum.devices import DeviceInfo, list_devices
     from .solvers.cvxopt import CVXOPT
@@ -76,8 +76,8 @@ __all__ = [
 _LAZY = {
     "SVC": "dualflow.estimators",
     "SVDD": "dualflow.estimators",
-    "compare": "dualflow._compare",
-    "Comparison": "dualflow._compare",
+    "compare": "dualflow.comparison",
+    "Comparison": "dualflow.comparison",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",

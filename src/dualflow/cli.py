@@ -103,8 +103,8 @@ def compare(
 ) -> None:
     """Compare all solvers on the same points: raw gap, refined gap, accuracy, time, circuits."""
     with _clear_errors():
-        from ._compare import compare as run
         from ._csv import read_csv
+        from .comparison import compare as run
 
         files = [path for path in (None if no_report else report, csv) if path is not None]
         for path in files:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import dualflow
-from dualflow import _compare, cli, registry
+from dualflow import cli, comparison, registry
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
 
@@ -69,8 +69,8 @@ def test_no_report_and_options_reach_the_comparison(folder, monkeypatch):
         seen.update(options, classes=np.unique(y).tolist(), arguments=arguments)
         return kept(X, y, *arguments, **options)
 
-    kept = _compare.compare
-    monkeypatch.setattr(_compare, "compare", spy)
+    kept = comparison.compare
+    monkeypatch.setattr(comparison, "compare", spy)
     options = "--C 2.5 --nu 0.4 --gamma 0.01 --kernel rbf --shots 77 --seed 5 --time-limit 9 --tol 1e-4 --studies"
     result = run(*QUICK, "--no-report", "--digits", "7, 3", *options.split())
     assert result.exit_code == 0, result.output
@@ -185,7 +185,7 @@ def test_ctrl_c_shows_what_there_is_and_exits_with_130(folder, monkeypatch):
             raise KeyboardInterrupt
         return kept(problem, solver, **options)
 
-    monkeypatch.setattr(_compare, "solve", solve)
+    monkeypatch.setattr(comparison.rows, "solve", solve)
     result = run(*QUICK, "--report", "x.html")
     assert result.exit_code == 130
     assert "optimal" in result.stdout
@@ -198,18 +198,18 @@ def test_ctrl_c_before_there_is_anything_exits_with_130(folder, monkeypatch):
     def compare(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_compare, "compare", compare)
+    monkeypatch.setattr(comparison, "compare", compare)
     assert run(*QUICK).exit_code == 130
 
 
 def test_ctrl_c_does_not_wait_for_a_simulators_thread(folder):
     code = """
 import sys, threading, time
-from dualflow import _compare, cli
+from dualflow import cli, comparison
 def compare(*arguments, **options):
     threading.Thread(target=time.sleep, args=(60,)).start()
     raise KeyboardInterrupt
-_compare.compare = compare
+comparison.compare = compare
 sys.argv = ["dualflow", "compare"]
 cli.main()
 """

@@ -17,7 +17,8 @@ from sklearn.svm import SVC, LinearSVC, OneClassSVM
 
 import dualflow
 from dualflow import registry
-from dualflow._compare import CONTROLS, compare, decision_values, shot_floor
+from dualflow.comparison import CONTROLS, compare, shot_floor
+from dualflow.core.decision import decision_values
 from dualflow.report.chart import HEIGHT, WIDTH, chart
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.solvers.base import EVERY_CONVEX, Solver

@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 
-__all__ = ["KERNELS", "Gram"]
+__all__ = ["KERNELS", "Gram", "as_matrix"]
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -66,7 +67,7 @@ class Gram:
         coef0: float = 0.0,
     ) -> None:
         self.kernel = _check_kernel(kernel)
-        self.X = _as_matrix(X, "K" if kernel == "precomputed" else "X")
+        self.X = as_matrix(X, "K" if kernel == "precomputed" else "X")
         self.degree = _check_number(degree, "degree", lower=0.0)
         self.coef0 = _check_number(coef0, "coef0")
         self.gamma = _check_gamma(gamma, self.X) if kernel in ("poly", "rbf", "sigmoid") else 1.0
@@ -95,6 +96,13 @@ class Gram:
 
     def __len__(self) -> int:
         return self.n
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A kept matrix is made again when asked for; a given one is the data.
+        state = self.__dict__.copy()
+        if self.kernel != "precomputed":
+            state["_full"] = None
+        return state
 
     def __repr__(self) -> str:
         name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
@@ -235,7 +243,8 @@ def _check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
     raise ProblemError(f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{hint}")
 
 
-def _as_matrix(X: ArrayLike, name: str) -> NDArray:
+def as_matrix(X: ArrayLike, name: str) -> NDArray:
+    """X as a contiguous, finite float64 matrix; `ProblemError` (TypeError if sparse) names what is wrong with it."""
     if isinstance(X, np.ma.MaskedArray):
         raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
     if hasattr(X, "tocsr"):

@@ -145,6 +145,9 @@ class DualProblem:
                 f"no α is feasible: eᵀα can reach {-reach[1]:.6g}…{reach[0]:.6g}, d = {self.d:.6g} is asked"
             )
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_dense"}
+
     @property
     def n(self) -> int:
         """Number of variables."""

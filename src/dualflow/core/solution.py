@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate
+from .decision import coefficients, decision_values
 from .problem import DualProblem
 
 __all__ = ["Cost", "Solution", "Status", "Trajectory"]
@@ -163,17 +163,12 @@ class Solution:
 
     @property
     def coefficients(self) -> NDArray:
-        """Weight of every *point* of the Gram in the decision function, shape (gram.n,).
+        """Weight of every point of the Gram in the decision function, shape (gram.n,); of `alpha`."""
+        return coefficients(self.problem, self.alpha)
 
-        σᵢαᵢ summed over repeated rows; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀHμ).
-        """
-        problem, weights = self.problem, self.problem.sigma * self.alpha
-        if problem.model == "squared_hinge":
-            quadratic = float(self.alpha @ problem.matvec(self.alpha))
-            weights = weights / quadratic if quadratic > 0 else weights
-        if problem.idx is None:
-            return weights
-        return np.bincount(problem.idx, weights, minlength=problem.gram.n)
+    def decision_values(self, Z: ArrayLike) -> NDArray:
+        """Decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
+        return decision_values(self.problem, self.certificate, Z)
 
     def __repr__(self) -> str:
         return (

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .core.kernels import _as_matrix
-from .exceptions import ProblemError
+from ..core.kernels import as_matrix
+from ..exceptions import ProblemError
 
 __all__ = ["Subsample"]
 
@@ -48,7 +48,7 @@ class Subsample:
         inlier: Any,
     ) -> Subsample:
         """Check the data and draw at most ``max_n`` points, stratified by class; the rest, or X_test, is held out."""
-        points = _as_matrix(X, "X")
+        points = as_matrix(X, "X")
         labels = _labels(y, len(points), "y", "X")
         classes = _two_classes(labels)
         inlier = classes[0] if inlier is None else inlier
@@ -58,7 +58,7 @@ class Subsample:
         if (X_test is None) != (y_test is None):
             raise ProblemError("X_test and y_test go together; one of them is missing")
         if X_test is not None and y_test is not None:
-            held_out, held_labels = _as_matrix(X_test, "X_test"), _labels(y_test, len(X_test), "y_test", "X_test")  # type: ignore[arg-type]
+            held_out, held_labels = as_matrix(X_test, "X_test"), _labels(y_test, len(X_test), "y_test", "X_test")  # type: ignore[arg-type]
             if held_out.shape[1] != points.shape[1]:
                 raise ProblemError(f"X_test has {held_out.shape[1]} features, X has {points.shape[1]}")
             unknown = set(held_labels.tolist()) - set(classes)

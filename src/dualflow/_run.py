@@ -1,0 +1,293 @@
+"""One run of one solver: its state, its clock, its record, and how it ends."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from . import _checkpoint
+from ._checkpoint import Checkpoint
+from .core.certificate import Certificate, certify, inseparability_witness
+from .core.problem import DualProblem
+from .core.solution import Cost, Solution, Status, Trajectory
+from .core.support import refine as refine_support
+from .core.support import support_set
+from .solvers import Solver
+
+__all__ = ["Progress", "Run"]
+
+#: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
+_CHECK_SEPARABILITY_AT = 20
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after each step.
+
+    ``certificate`` is the latest one (solvers with cheap steps are not certified after every one).
+    """
+
+    step: int
+    time: float
+    alpha: NDArray
+    certificate: Certificate
+    wall_time_s: float
+
+
+_ROW_NAMES = ("t", "alpha", "multiplier", "survivors", "objective", "gap")
+
+
+@dataclass
+class Run:
+    """One run of one solver: its state, its clock, its record."""
+
+    problem: DualProblem
+    engine: Solver
+    tol: float
+    record: bool
+    callback: Callable[[Progress], bool | None] | None
+    deadline: float | None
+    started: float
+    state: Any = None
+    steps: int = 0
+    certificate: Certificate | None = None
+    status: Status = Status.STEP_LIMIT
+    witness: NDArray | None = None
+    earlier_s: float = 0.0  # wall time of the runs this one resumes
+    certify_time_s: float = 0.0
+    overhead_s: float = 0.0  # callbacks and checkpoints: not the solver's time
+    rows: dict[str, list] = field(default_factory=lambda: {name: [] for name in _ROW_NAMES})
+    checkpoint: Checkpoint | None = None
+    saved_at: float = 0.0
+    key: dict[str, Any] = field(default_factory=dict)
+
+    def start(self, warm: NDArray | None, random_state: Any, checkpoint: str | Path | Checkpoint | None) -> None:
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        self.checkpoint = checkpoint
+        self.key = {
+            "solver": self.engine.name,
+            "options": repr(self.engine),
+            "seed": random_state if isinstance(random_state, (int, type(None))) else "generator",
+            "problem": self.problem.fingerprint if checkpoint else "",
+            "warm": warm is not None,
+            "trajectory": self.record,
+        }
+        self.columns_before = self.problem.gram.entries_computed
+        rng = np.random.default_rng(random_state)
+        self.state = self.engine.start(self.problem, rng, warm)
+        if checkpoint and Path(checkpoint.path).exists():
+            saved = _checkpoint.load(Path(checkpoint.path), self.key, self.state)
+            self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
+            self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
+            # Between two certificates the uninterrupted run would not have ended here.
+            self.certify(decisive=self.steps % self.engine.certify_every == 0)
+        else:
+            self.certify()
+            self.note()
+        self.saved_at = time.monotonic()
+
+    def loop(self, max_steps: int) -> None:
+        try:
+            while not self.at_rest():
+                if self.steps >= max_steps:
+                    self.status = Status.STEP_LIMIT
+                    break
+                if self.deadline is not None and time.monotonic() >= self.deadline:
+                    self.status = Status.TIME_LIMIT
+                    break
+                state = self.engine.step(self.problem, self.state)
+                if not np.isfinite(self.engine.alpha(state)).all():
+                    self.status = Status.BROKEN
+                    break
+                self.state, self.steps = state, self.steps + 1
+                due = self.steps % self.engine.certify_every == 0 or self.steps >= max_steps
+                if due or self.record:
+                    self.certify(decisive=due)
+                self.note()
+                if self.told_to_stop():
+                    self.status = Status.STOPPED
+                    break
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+        self.save(final=True)
+
+    def at_rest(self) -> bool:
+        certificate = self.certificate
+        assert certificate is not None
+        if self.decisive and self.problem.is_hard_margin:
+            # Before the gap: on the simplex a witness has f = 0, and with it a gap of 0.
+            self.look_for_witness(certificate)
+            if self.witness is not None:
+                self.status = Status.NOT_SEPARABLE
+                return True
+        if self.decisive and self.within_tol(certificate):
+            self.status = Status.OPTIMAL
+            return True
+        if self.engine.finished(self.state):
+            self.status = Status.FINISHED if certificate.gap is not None else Status.STATIONARY
+            return True
+        return False
+
+    def within_tol(self, certificate: Certificate) -> bool:
+        """Whether the gap is, and α itself lies near the feasible set: √tol, as f is quadratic.
+
+        Without the second half a flow that meets its equality only at rest ends where its projection is lucky.
+        """
+        if certificate.relative_gap is None or certificate.relative_gap > self.tol:
+            return False
+        near = math.sqrt(self.tol) * float(np.linalg.norm(certificate.alpha))
+        return certificate.projection_distance <= near or self.engine.accuracy_class() == "sampled"
+
+    def look_for_witness(self, certificate: Certificate) -> None:
+        begun = time.monotonic()
+        self.witness = inseparability_witness(self.problem, certificate.alpha)
+        due = certificate.gap == math.inf and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every
+        if self.witness is None and due:
+            self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
+        self.certify_time_s += time.monotonic() - begun
+
+    def certify(self, decisive: bool = True) -> None:
+        # A recorded run must end where an unrecorded one does, so a certificate made only for the record
+        # does not decide.
+        begun = time.monotonic()
+        self.certificate = certify(self.problem, self.engine.alpha(self.state))
+        self.decisive = decisive
+        self.certify_time_s += time.monotonic() - begun
+
+    def clock(self) -> float:
+        """Solver seconds so far, over all resumed runs."""
+        return self.earlier_s + time.monotonic() - self.started - self.certify_time_s - self.overhead_s
+
+    def flow_time(self) -> float:
+        t = self.engine.time(self.state)
+        return float(self.steps) if t is None else float(t)
+
+    def note(self) -> None:
+        begun = time.monotonic()
+        if self.record and self.certificate is not None:
+            alpha, certificate = self.engine.alpha(self.state), self.certificate
+            nu = self.engine.multiplier(self.state)
+            nu = certificate.multiplier if nu is None else nu
+            size = float(np.abs(alpha).max(initial=0.0))
+            gap = certificate.relative_gap
+            self.rows["t"].append(self.flow_time())
+            self.rows["alpha"].append(np.array(alpha))
+            self.rows["multiplier"].append(np.nan if nu is None else nu)
+            self.rows["survivors"].append(int((np.abs(alpha) > 1e-8 * size).sum()))
+            self.rows["objective"].append(certificate.objective)
+            self.rows["gap"].append(np.nan if gap is None else gap)
+        self.save()
+        self.overhead_s += time.monotonic() - begun
+
+    def save(self, final: bool = False) -> None:
+        if self.checkpoint is None or self.state is None:
+            return
+        if not final and (self.steps == 0 or time.monotonic() - self.saved_at < self.checkpoint.interval_s):
+            return
+        rows = {name: np.array(values) for name, values in self.rows.items() if values}
+        saved = _checkpoint.Saved(self.state, self.steps, self.clock(), rows)
+        _checkpoint.save(Path(self.checkpoint.path), self.key, saved)
+        self.saved_at = time.monotonic()
+
+    def told_to_stop(self) -> bool:
+        if self.callback is None:
+            return False
+        assert self.certificate is not None
+        begun = time.monotonic()
+        progress = Progress(
+            self.steps,
+            self.flow_time(),
+            self.engine.alpha(self.state),
+            self.certificate,
+            self.clock(),
+        )
+        stop = bool(self.callback(progress))
+        self.overhead_s += time.monotonic() - begun
+        return stop
+
+    def conclude(self, refine: bool) -> Solution:
+        wall_time_s = self.clock()
+        problem, engine = self.problem, self.engine
+        raw_alpha = np.array(self.engine.alpha(self.state), dtype=float)
+        raw = certify(problem, raw_alpha)
+        if self.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and self.within_tol(raw):
+            self.status = Status.OPTIMAL
+        columns = (problem.gram.entries_computed - self.columns_before) / problem.gram.n
+        cost = Cost(wall_time_s=wall_time_s, steps=self.steps, kernel_columns=columns)
+        cost.certify_time_s = self.certify_time_s
+        for name, value in engine.cost(self.state).items():
+            setattr(cost, name, value)
+        begun = time.monotonic()
+        alpha, certificate, status, witness = self.finish(raw, refine)
+        cost.refine_time_s = time.monotonic() - begun if refine else 0.0
+        return Solution(
+            problem=problem,
+            alpha=alpha,
+            raw_alpha=raw_alpha,
+            certificate=certificate,
+            raw_certificate=raw,
+            refined=certificate is not raw,
+            support=support_set(problem, alpha),
+            status=status,
+            raw_status=self.status,
+            cost=cost,
+            witness=witness,
+            trajectory=self.trajectory(),
+            provenance=_provenance(engine, self.key) | engine.provenance(self.state),
+            extras=engine.extras(self.state),
+        )
+
+    def finish(self, raw: Certificate, refine: bool) -> tuple[NDArray, Certificate, Status, NDArray | None]:
+        """The answer, its certificate and status, and a witness if the data are not separable."""
+        problem, status, witness = self.problem, self.status, self.witness
+        if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
+            witness = inseparability_witness(problem, raw.alpha)
+        spent = status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED)
+        convex = problem.psd.kind != "indefinite"
+        # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
+        wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)
+        if witness is None and wanted and convex and not spent:
+            try:
+                refinement = refine_support(problem, raw.alpha, deadline=self.deadline)
+            except KeyboardInterrupt:
+                return raw.alpha, raw, Status.INTERRUPTED, None
+            witness = refinement.witness
+            if refine and witness is None:
+                certificate = certify(problem, refinement.alpha)
+                gap = certificate.relative_gap
+                if gap is not None and raw.relative_gap is not None and gap > raw.relative_gap:
+                    return raw.alpha, raw, status, None
+                if gap is not None and gap <= self.tol:
+                    status = Status.OPTIMAL
+                return certificate.alpha, certificate, status, None
+        return raw.alpha, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
+
+    def trajectory(self) -> Trajectory | None:
+        if not self.record:
+            return None
+        return Trajectory(**{name: np.array(values) for name, values in self.rows.items()})
+
+
+def _provenance(engine: Solver, key: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "solver": engine.name,
+        "options": asdict(engine),
+        "seed": key["seed"],
+        "versions": {
+            "dualflow": importlib.metadata.version("dualflow"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+        },
+    }

@@ -1,0 +1,196 @@
+"""The main job: the same few points to every solver, everyone measured by the same certificate."""
+
+from __future__ import annotations
+
+import difflib
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import problems as models
+from .._solve import check_limits
+from ..core.kernels import Gram, KernelFunction
+from ..exceptions import ProblemError
+from ..report import Comparison
+from ..solvers import Solver
+from .plan import plan
+from .rows import ProgressCallback, Rows, Task
+from .subsample import Subsample
+
+__all__ = ["PROBLEMS", "compare"]
+
+#: Problems that can be compared, with the heading of their section.
+PROBLEMS = {
+    "hinge": "C-SVM, hinge loss",
+    "squared_hinge": "L2-SVM, squared hinge loss",
+    "svdd": "Support vector data description",
+}
+
+_PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
+
+
+def compare(
+    X: ArrayLike,
+    y: ArrayLike,
+    problems: str | Sequence[str] = ("hinge", "squared_hinge", "svdd"),
+    solvers: Sequence[str | Solver] | None = None,
+    max_n: int = 64,
+    *,
+    X_test: ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
+    C: float = 1.0,
+    nu: float | None = None,
+    kernel: str | KernelFunction = "rbf",
+    gamma: str | float = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    shots: int | None = 10_000,
+    devices: Sequence[str] | None = None,
+    controls: bool = True,
+    studies: bool = False,
+    inlier_class: Any = None,
+    time_limit: float | None = None,
+    random_state: int = 0,
+    tol: float = 1e-6,
+    progress: ProgressCallback | None = None,
+) -> Comparison:
+    """Put the same points to every solver and rank what each delivers by its certified raw gap.
+
+    One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
+    problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or
+    fails is a row with the reason; none is dropped. Quantum solvers run on each device with ``shots``, once with
+    exact distributions, and in two controls: a null device and a classical sampler in the device's place.
+
+    Parameters
+    ----------
+    X : array of shape (n, m)
+    y : array of shape (n,)
+        Two labels of any type. In the two-class sections the larger one is +1.
+    problems : sequence of {"hinge", "squared_hinge", "svdd"}
+        "svdd" is trained on one class of the subsample and tells inliers from outliers on the held-out points of
+        both.
+    solvers : sequence of str or Solver, optional
+        All of `list_solvers` by default. An instance of a quantum solver is one row on its own device, plus
+        controls.
+    max_n : int ≥ 2
+        Points in the subsample, both classes together.
+    X_test, y_test : arrays of shape (k, m) and (k,), optional
+        Held-out points; the rest of X by default.
+    C : float > 0
+        scikit-learn's, for both losses; ``np.inf`` is the hard margin.
+    nu : float in (0, 1], optional
+        Of "svdd"; None is the hard ball.
+    kernel, gamma, degree, coef0
+        As for `Gram`. gamma="scale" is worked out once, on the subsample.
+    shots : int ≥ 1 or None
+        Per circuit; None for exact distributions throughout.
+    devices : sequence of str, optional
+        For quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
+    controls : bool
+        Run the null device and the classical sampler too.
+    studies : bool
+        Include solvers of maturity "study". One named in ``solvers`` always runs.
+    inlier_class : label, optional
+        The class "svdd" describes; the smaller label by default.
+    time_limit : float, optional
+        Seconds a row. A solver that is one library call is not cut short.
+    random_state : int ≥ 0
+        Of the subsample, of every solver and of the shot floor.
+    tol : float > 0
+        Certified relative gap at which a run ends.
+    progress : callable, optional
+        Called as ``progress(rows done, rows in all, what comes next)``.
+
+    Returns
+    -------
+    Comparison
+        On Ctrl-C too: with what there is so far, and `Comparison.interrupted` set.
+
+    Raises
+    ------
+    ProblemError
+        Data or a parameter is unusable.
+    SolverMismatch
+        A name in ``solvers`` is not known.
+    """
+    names = _check_names(problems)
+    check_limits(tol, None, time_limit)
+    random_state = _check_integer(random_state, "random_state", 0)
+    max_n = _check_integer(max_n, "max_n", 2)
+    shots = None if shots is None else _check_integer(shots, "shots", 1)
+    entries = plan(solvers, shots, devices, controls, studies)
+    data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class)
+    gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
+    if gram.kernel == "precomputed":
+        raise ProblemError("kernel='precomputed': a comparison draws a subsample of points; give data and a kernel")
+    tasks = [make_task(name, data, gram, C, nu) for name in names]
+    run = Rows(shots, random_state, tol, time_limit, progress, total=len(entries) * len(tasks))
+    sections = tuple(run.section(task, entries) for task in tasks)
+    settings = {
+        "problems": list(names),
+        "training points": data.describe(data.y),
+        "held-out points": data.describe(data.y_test),
+        "+1 in the two-class sections": data.classes[1],
+        "class described by svdd": data.inlier,
+        "C": C,
+        "nu": nu,
+        "kernel": kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "callable"),
+        "gamma": gram.gamma if gram.kernel in ("rbf", "poly", "sigmoid") else None,
+        "degree": degree if gram.kernel == "poly" else None,
+        "coef0": coef0 if gram.kernel in ("poly", "sigmoid") else None,
+        "shots per circuit": shots,
+        "tol": float(tol),
+        "time_limit": time_limit,
+        "random_state": random_state,
+    }
+    return Comparison(sections, settings, _versions(), run.interrupted)
+
+
+def make_task(name: str, data: Subsample, gram: Gram, C: float, nu: float | None) -> Task:
+    if name != "svdd":
+        problem = models.svc(gram, data.signs(data.y, data.classes[1]), C, loss=name)
+        title = f"{PROBLEMS[name]}, C = {C:g}"
+        return Task(name, title, problem, data.X_test, data.signs(data.y_test, data.classes[1]))
+    # The width of the kernel is the whole subsample's: one kernel for all sections.
+    inside = Gram(
+        data.X[data.y == data.inlier],
+        gram.kernel,
+        gamma=gram.gamma,
+        degree=gram.degree,
+        coef0=gram.coef0,
+    )
+    ball = "hard ball" if nu is None else f"ν = {nu:g}"
+    title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
+    return Task(name, title, models.svdd(inside, nu), data.X_test, data.signs(data.y_test, data.inlier))
+
+
+def _check_names(problems: str | Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys([problems] if isinstance(problems, str) else problems))
+    if not names:
+        raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")
+    for name in names:
+        if name not in PROBLEMS:
+            near = difflib.get_close_matches(str(name), PROBLEMS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ProblemError(f"problems: {name!r} is not one of {', '.join(PROBLEMS)}{hint}")
+    return names
+
+
+def _check_integer(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
+    return int(value)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

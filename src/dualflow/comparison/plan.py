@@ -1,0 +1,98 @@
+"""Which rows a comparison has: every solver, and for the quantum ones every device and control."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..exceptions import ProblemError, SolverUnavailable
+from ..registry import list_solvers, solver_class, solver_names
+from ..solvers import Solver
+
+__all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
+
+REFERENCE = "cvxopt"
+DEFAULT_DEVICES = ("aer", "pennylane:lightning.qubit")
+CONTROLS = ("null", "classical-sampler")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row to be: which solver, in which role, with which options, on which device."""
+
+    name: str
+    solver: str | Solver
+    role: str
+    options: dict[str, Any]
+    device: str | None = None
+    shots: int | None = None
+    group: int = 0  # the same for all rows of one solver
+
+
+def plan(
+    solvers: Sequence[str | Solver] | None,
+    shots: int | None,
+    devices: Sequence[str] | None,
+    controls: bool,
+    studies: bool,
+) -> list[Entry]:
+    """Entries in the order they run; rows of one solver share a ``group``."""
+    if isinstance(solvers, (str, Solver)):
+        solvers = [solvers]
+    if isinstance(devices, str):
+        devices = [devices]
+    if solvers is None:
+        left_out = set() if studies else {info.name for info in list_solvers() if info.maturity == "study"}
+        solvers = [name for name in solver_names() if name not in left_out]
+    if not solvers:
+        raise ProblemError("solvers is empty; leave it out to compare all")
+    entries: list[Entry] = []
+    for group, solver in enumerate(solvers):
+        if not isinstance(solver, (str, Solver)):
+            raise TypeError(f"solvers: names or dualflow.Solver instances are needed, found {type(solver).__name__}")
+        entries += [replace(entry, group=group) for entry in _variants(solver, shots, devices, controls)]
+    return entries
+
+
+def _variants(
+    solver: str | Solver, shots: int | None, devices: Sequence[str] | None, controls: bool
+) -> Iterable[Entry]:
+    """The rows of one solver: one, or for a quantum solver one a device and control."""
+    if isinstance(solver, Solver):
+        cls: type[Solver] = type(solver)
+        name = cls.name or cls.__name__
+    else:
+        name = solver
+        try:
+            cls = solver_class(name)
+        except SolverUnavailable:
+            return [Entry(name, name, "classical", {})]
+    options = {f.name for f in dataclasses.fields(cls) if f.init}
+    if not cls.quantum or "device" not in options:
+        own = name == REFERENCE and isinstance(solver, str)
+        return [Entry(name, solver, "reference" if own else "quantum" if cls.quantum else "classical", {})]
+    if isinstance(solver, Solver):
+        device, own_shots = getattr(solver, "device"), getattr(solver, "shots", None)  # noqa: B009 - third parties'
+        wanted = [("quantum", device, own_shots)]
+        wanted += [("control", control, own_shots) for control in CONTROLS if controls and control != device]
+        return [
+            Entry(name, _on(solver, device), role, {}, _device_name(device), count) for role, device, count in wanted
+        ]
+    wanted = [("control" if d in CONTROLS else "quantum", d, shots) for d in devices or DEFAULT_DEVICES]
+    if devices is None and shots is not None:
+        wanted.append(("quantum", DEFAULT_DEVICES[0], None))
+    if controls:
+        wanted += [("control", d, shots) for d in CONTROLS if d not in (devices or ())]
+    if "shots" not in options:
+        return [Entry(name, name, role, {"device": d}, _device_name(d)) for role, d, _ in wanted]
+    return [Entry(name, name, role, {"device": d, "shots": count}, _device_name(d), count) for role, d, count in wanted]
+
+
+def _on(solver: Solver, device: Any) -> Solver:
+    return dataclasses.replace(solver, device=device)  # type: ignore[call-arg]
+
+
+def _device_name(device: Any) -> str:
+    return device if isinstance(device, str) else str(getattr(device, "name", device))

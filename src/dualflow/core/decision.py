@@ -1,0 +1,49 @@
+"""From α to the decision function."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .certificate import Certificate
+from .kernels import BLOCK_ENTRIES
+from .problem import DualProblem
+
+__all__ = ["coefficients", "decision_values"]
+
+
+def coefficients(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """Weight of every *point* of the Gram in the decision function, shape (gram.n,).
+
+    σᵢαᵢ summed over repeated rows; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀQμ) (Bauckhage 2).
+    """
+    weights = problem.sigma * alpha
+    if problem.model == "squared_hinge":
+        quadratic = float(alpha @ problem.matvec(alpha))
+        weights = weights / quadratic if quadratic > 0 else weights
+    if problem.idx is None:
+        return weights
+    return np.bincount(problem.idx, weights, minlength=problem.gram.n)
+
+
+def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike) -> NDArray:
+    """What a certified α says of new points Z of shape (k, m): values of shape (k,).
+
+    Σ wᵢk(z, xᵢ) + b with the `coefficients` w and the certificate's bias; for the data description
+    R² − ‖φ(z) − Σ αᵢφ(xᵢ)‖² (Howell 23). Positive is the class of σ = +1, or inside.
+    """
+    Z = np.asarray(Z, dtype=float)
+    gram, weights = problem.gram, coefficients(problem, certificate.alpha)
+    constant, ball = certificate.bias, problem.model == "svdd"
+    if ball:
+        constant = (certificate.radius or 0.0) ** 2 - float(weights @ gram.matvec(weights))
+        weights = 2.0 * weights
+    J = np.flatnonzero(weights)
+    values = np.full(len(Z), constant)
+    height = max(1, BLOCK_ENTRIES // max(1, len(J)))
+    for start in range(0, len(Z), height):
+        part = slice(start, start + height)
+        values[part] += gram.cross(Z[part], J) @ weights[J]
+        if ball:
+            values[part] -= gram.self_kernel(Z[part])
+    return values
