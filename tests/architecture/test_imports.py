@@ -17,7 +17,7 @@ import dualflow
 from dualflow.solvers import CATALOGUE
 
 SOURCE = Path(dualflow.__file__).parent
-ROOT = SOURCE.parent.parent
+ROOT = Path(__file__).parents[2]
 HEAVY = ("qiskit", "qiskit_aer", "pennylane", "matplotlib")
 
 
@@ -34,8 +34,6 @@ def _fresh(code):
 def lint():
     if importlib.util.find_spec("importlinter") is None:
         pytest.skip("import-linter is not installed; it comes with pip install 'dualflow[dev]'")
-    if not (ROOT / "pyproject.toml").exists():
-        pytest.skip("no pyproject.toml beside the sources: an installed package carries no contracts")
 
     def run(folder):
         # In a process of its own, since import-linter keeps what it has imported.
