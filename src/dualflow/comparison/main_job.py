@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from .. import problems as models
 from .._solve import check_limits
-from ..core.kernels import Gram, KernelFunction
+from ..core.kernel_checks import KernelFunction
+from ..core.kernels import Gram
 from ..exceptions import ProblemError
 from ..report import Comparison
 from ..solvers import Solver

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.kernels import as_matrix
+from ..core.kernel_checks import as_matrix
 from ..exceptions import ProblemError
 
 __all__ = ["Subsample"]

@@ -94,11 +94,7 @@ class KernelMachine(BaseEstimator):
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
         """The Gram of some of the points, with the kernel width of all of them."""
-        if len(rows) == gram.n:
-            return gram
-        if gram.kernel == "precomputed":
-            return Gram.precomputed(gram.block(rows, rows))
-        return Gram(gram.X[rows], gram.kernel, gamma=gram.gamma, degree=gram.degree, coef0=gram.coef0)
+        return gram if len(rows) == gram.n else gram.subset(rows)
 
     def _keep_support(self, X: NDArray, gram: Gram, support: NDArray) -> None:
         """Set what prediction needs: the support vectors, and their kernel with its fitted parameters."""
@@ -107,7 +103,7 @@ class KernelMachine(BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
         self._support_gram = None
         if not precomputed and len(support):
-            self._support_gram = Gram(X[support], gram.kernel, gamma=gram.gamma, degree=gram.degree, coef0=gram.coef0)
+            self._support_gram = gram.subset(support)
 
     def _kernel_blocks(self, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
         """Kernel values between new points and support vectors, by blocks of rows that bound the memory."""

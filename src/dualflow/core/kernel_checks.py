@@ -1,0 +1,98 @@
+"""What a kernel matrix may be made of: each refusal names the argument, what was found, and the fix."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import ProblemError
+
+__all__ = [
+    "KERNELS",
+    "KernelFunction",
+    "as_matrix",
+    "check_gamma",
+    "check_kernel",
+    "check_number",
+    "check_precomputed",
+]
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
+
+
+def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
+    if callable(kernel) or kernel in KERNELS:
+        return kernel
+    near = difflib.get_close_matches(str(kernel), KERNELS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ProblemError(f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{hint}")
+
+
+def as_matrix(X: ArrayLike, name: str) -> NDArray:
+    """X as a contiguous, finite float64 matrix; `ProblemError` (TypeError if sparse) names what is wrong with it."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
+    if hasattr(X, "tocsr"):
+        raise TypeError(f"{name} is sparse; dense data is required, use {name}.toarray()")
+    array = np.asarray(X)
+    if np.iscomplexobj(array):
+        raise ProblemError(f"{name} is complex; kernels here are real")
+    if array.dtype.kind not in "biuf":
+        raise ProblemError(f"{name} has dtype {array.dtype}; numbers are needed")
+    if array.ndim != 2 or 0 in array.shape:
+        raise ProblemError(f"{name} must be a non-empty matrix (n, m), found shape {array.shape}")
+    matrix = np.ascontiguousarray(array, dtype=float)
+    if not np.isfinite(matrix).all():
+        raise ProblemError(f"{name} contains NaN or infinity; impute or drop those rows")
+    return matrix
+
+
+def check_number(value: float, name: str, lower: float = -np.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ProblemError(f"{name} must be a number, found {value!r}")
+    if not np.isfinite(value) or value < lower:
+        raise ProblemError(f"{name}={value!r} must be finite" + (f" and ≥ {lower:g}" if lower > -np.inf else ""))
+    return float(value)
+
+
+def check_gamma(gamma: str | float, X: NDArray) -> float:
+    if isinstance(gamma, str):
+        if gamma == "auto":
+            return 1.0 / X.shape[1]
+        if gamma == "scale":
+            with np.errstate(over="ignore", invalid="ignore"):
+                variance = X.var()
+            if not np.isfinite(variance):
+                raise ProblemError('gamma="scale": the variance of X overflows float64; scale the features')
+            # A variance that underflows to 0 (or whose inverse overflows) has no scale to give: 1, as in
+            # scikit-learn for a constant X.
+            inverse = 1.0 / (X.shape[1] * variance) if variance > 1e-300 else 1.0
+            return float(inverse)
+        raise ProblemError(f"gamma={gamma!r} must be 'scale', 'auto' or a positive number")
+    value = check_number(gamma, "gamma")
+    if value < 0:
+        raise ProblemError(f"gamma={gamma!r} must be ≥ 0")
+    return value
+
+
+def check_precomputed(K: NDArray) -> NDArray:
+    if K.shape[0] != K.shape[1]:
+        raise ProblemError(f"K: a precomputed kernel must be square, found shape {K.shape}")
+    asymmetry = float(np.abs(K - K.T).max())
+    scale = float(np.abs(K).max())
+    if asymmetry > 1e-3 * max(scale, np.finfo(float).tiny):
+        raise ProblemError(
+            f"K: the precomputed kernel is not symmetric (largest difference {asymmetry:.3g} of {scale:.3g}); "
+            "pass (K + K.T)/2 if that is what you mean"
+        )
+    if asymmetry == 0.0:
+        return K
+    if asymmetry > 1e-8 * scale:
+        warnings.warn(f"K was not exactly symmetric (by {asymmetry:.3g}); (K + K.T)/2 is used", stacklevel=5)
+    return 0.5 * (K + K.T)
