@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
     from .solvers.variational_flow import VariationalFlow
+    from .solvers.working_set import WorkingSet
 
 __version__ = importlib.metadata.version("dualflow")
 
@@ -63,6 +64,7 @@ __all__ = [
     "Status",
     "Trajectory",
     "VariationalFlow",
+    "WorkingSet",
     "__version__",
     "certify",
     "compare",
@@ -86,6 +88,7 @@ _LAZY = {
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
     "VariationalFlow": "dualflow.solvers.variational_flow",
+    "WorkingSet": "dualflow.solvers.working_set",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import math
 import platform
@@ -91,11 +92,16 @@ class Run:
             self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
             self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
             # Between two certificates the uninterrupted run would not have ended here.
-            self.certify(decisive=self.steps % self.engine.certify_every == 0)
+            self.certify(decisive=self.steps % self.certify_every == 0)
         else:
             self.certify()
             self.note()
         self.saved_at = time.monotonic()
+
+    @property
+    def certify_every(self) -> int:
+        """Steps between certificates; every step where the dual may fall for ever, so that it is noticed."""
+        return 1 if self.problem.is_hard_margin else self.engine.certify_every
 
     def loop(self, max_steps: int) -> None:
         try:
@@ -111,7 +117,7 @@ class Run:
                     self.status = Status.BROKEN
                     break
                 self.state, self.steps = state, self.steps + 1
-                due = self.steps % self.engine.certify_every == 0 or self.steps >= max_steps
+                due = self.steps % self.certify_every == 0 or self.steps >= max_steps
                 if due or self.record:
                     self.certify(decisive=due)
                 self.note()
@@ -152,7 +158,7 @@ class Run:
     def look_for_witness(self, certificate: Certificate) -> None:
         begun = time.monotonic()
         self.witness = inseparability_witness(self.problem, certificate.alpha)
-        due = certificate.gap == math.inf and self.steps == _CHECK_SEPARABILITY_AT * self.engine.certify_every
+        due = certificate.gap == math.inf and self.steps == _CHECK_SEPARABILITY_AT * self.certify_every
         if self.witness is None and due:
             self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
         self.certify_time_s += time.monotonic() - begun
@@ -279,13 +285,18 @@ class Run:
         return Trajectory(**{name: np.array(values) for name, values in self.rows.items()})
 
 
+@functools.cache
+def _version() -> str:
+    return importlib.metadata.version("dualflow")
+
+
 def _provenance(engine: Solver, key: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": engine.name,
         "options": asdict(engine),
         "seed": key["seed"],
         "versions": {
-            "dualflow": importlib.metadata.version("dualflow"),
+            "dualflow": _version(),
             "python": platform.python_version(),
             "numpy": np.__version__,
             "scipy": scipy.__version__,

@@ -21,7 +21,7 @@ from .solvers import Solver
 
 __all__ = ["DEFAULT_SOLVER", "Progress", "check_limits", "solve"]
 
-DEFAULT_SOLVER = "smo"
+DEFAULT_SOLVER = "working-set"
 
 
 def solve(
@@ -79,6 +79,7 @@ def solve(
     """
     engine = make_solver(solver, options)
     check_limits(tol, max_steps, time_limit)
+    engine = engine.aim(tol)
     engine.check(problem)
     started = time.monotonic()
     deadline = None if time_limit is None else started + time_limit
@@ -90,11 +91,13 @@ def solve(
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
     """Raise `ProblemError` naming the limit that is out of range."""
-    if not (isinstance(tol, (int, float, np.number)) and tol > 0 and math.isfinite(tol)):
+    if isinstance(tol, bool) or not (isinstance(tol, (int, float, np.number)) and tol > 0 and math.isfinite(tol)):
         raise ProblemError(f"tol={tol!r} must be a finite number > 0 (a relative gap)")
-    if max_steps is not None and (not isinstance(max_steps, (int, np.integer)) or max_steps < 1):
+    if max_steps is not None and (
+        isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer)) or max_steps < 1
+    ):
         raise ProblemError(f"max_steps={max_steps!r} must be an integer ≥ 1")
-    if time_limit is not None and not time_limit > 0:
+    if time_limit is not None and not (isinstance(time_limit, (int, float, np.number)) and time_limit > 0):
         raise ProblemError(f"time_limit={time_limit!r} must be > 0 seconds")
 
 

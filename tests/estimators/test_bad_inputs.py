@@ -219,7 +219,7 @@ def test_one_step_warns(refine):
     labels = (rough[:, 0] * rough[:, 1] > 0).astype(int)
     labels[::7] = 1 - labels[::7]
     with pytest.warns(ConvergenceWarning, match="gap"):
-        model = SVC(C=1000.0, max_steps=1, refine=refine).fit(rough, labels)
+        model = SVC(C=1000.0, solver="smo", max_steps=1, refine=refine).fit(rough, labels)
     assert sound(model, rough)
     assert model.fit_status_ == int(not refine)
     assert model.n_iter_.tolist() == [1]

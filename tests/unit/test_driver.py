@@ -215,8 +215,8 @@ def test_recording_does_not_move_the_end_of_a_run(clouds):
 
 def test_warm_start_takes_fewer_steps():
     problem = ZOO["moons C = 1000"].problem
-    cold = solve(problem, tol=1e-8)
-    warm = solve(problem, warm=cold, tol=1e-6)
+    cold = solve(problem, "smo", tol=1e-8)
+    warm = solve(problem, "smo", warm=cold, tol=1e-6)
     assert cold.cost.steps >= 1
     assert warm.cost.steps == 0
     assert warm.status is Status.OPTIMAL

@@ -125,5 +125,5 @@ def test_a_mismatch_says_what_the_solver_can_do_and_who_takes_more():
         name = "tiny"
         max_n = 1
 
-    with pytest.raises(SolverMismatch, match=r"at most 1 variables, the problem has 2; try 'smo'"):
+    with pytest.raises(SolverMismatch, match=r"at most 1 variables, the problem has 2; try 'working-set'"):
         Tiny().check(dualflow.problems.svdd(gram))

@@ -116,7 +116,9 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     objective = 0.5 * quadratic - float(problem.p @ point)
     gap = relative_gap = None
     if problem.psd.is_psd:
-        gap = max(0.0, objective - lower_bound)  # below zero is round-off
+        difference = objective - lower_bound
+        # max(0, NaN) is 0: an overflow would be certified as optimal.
+        gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
         size = max(abs(objective), abs(lower_bound))
         relative_gap = gap / size if 0 < size < np.inf else (0.0 if gap == 0 else np.inf)
     nu = None if interval is None else 0.5 * (interval[0] + interval[1])
@@ -146,10 +148,8 @@ def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[floa
     fixed = -0.5 * float(alpha @ Qa)
     if e is None:
         return fixed + _capped_sum(u, h), None
-    nu_low, nu_high = _maximisers(h / e, u, e, problem.d)
-    if problem.kind is Kind.SIMPLEX:
-        # u = ∞ was replaced by the implied u = d; its plateau [h₍₁₎, h₍₂₎] is an artefact, ν = min h is not.
-        nu_high = nu_low
+    # The bounds as given: the plateau that an implied αᵢ ≤ d adds to D is an artefact.
+    nu_low, nu_high = _maximisers(h / e, problem.upper, e, problem.d)
     nu = 0.5 * (nu_low + nu_high)
     best = max((fixed + x * problem.d + _capped_sum(u, h - x * e), x) for x in (nu_low, nu, nu_high))
     return best[0], (nu_low, nu_high)
@@ -187,20 +187,14 @@ def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float
     else:
         top, bottom = np.inf, -np.inf
         inside_knots, inside_jumps = knots, jumps
-    if len(inside_knots) == 0:
-        ends = (bottom if np.isfinite(bottom) else top), (top if np.isfinite(top) else bottom)
-        return float(ends[0]), float(ends[1])
     running = start + np.cumsum(inside_jumps)
     tolerance = 8 * np.finfo(float).eps * (abs(start) + float(inside_jumps.sum()) + abs(d)) * len(u) ** 0.5
     first = int(np.searchsorted(running, d - tolerance))  # slope ≤ 0 from here on
     last = int(np.searchsorted(running, d + tolerance, side="right"))  # slope < 0 from here on
-    if start >= d - tolerance:
-        low = high = inside_knots[0] if start > d + tolerance else inside_knots[min(last, len(running) - 1)]
-    else:
-        low, high = (
-            inside_knots[min(first, len(running) - 1)],
-            inside_knots[min(last, len(running) - 1)],
-        )
+    low = bottom if start >= d - tolerance else inside_knots[first] if first < len(running) else top
+    high = bottom if start > d + tolerance else inside_knots[last] if last < len(running) else top
+    # Flat without end (only a corner is feasible): the finite end stands for both.
+    low, high = (low if np.isfinite(low) else high), (high if np.isfinite(high) else low)
     return float(np.clip(low, bottom, top)), float(np.clip(high, bottom, top))
 
 
@@ -252,7 +246,7 @@ def _hard_margin(
         interval = (centre, centre)
     if margin <= 0:
         return None
-    return t, -0.5 * quadratic / margin**2, interval
+    return t, -0.5 * (quadratic / margin) / margin, interval
 
 
 def _bias(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
@@ -18,6 +19,11 @@ __all__ = ["BLOCK_ENTRIES", "Gram"]
 
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
+
+#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
+SHARP, SHARP_SINGLE = 1e9, 50.0
+#: Kernel values beyond this, or its inverse, are not computed in float32.
+LARGE_SINGLE = 1e12
 
 
 class Gram:
@@ -81,6 +87,8 @@ class Gram:
                 "X: squared lengths overflow float64 (entries as large as "
                 f"{np.abs(self.X).max():.3g}); scale the features, e.g. with StandardScaler"
             )
+        with np.errstate(over="ignore"):
+            self._reach = self.gamma * float(self._squares.max()) if kernel == "rbf" else 0.0
         self._diag = self._diagonal()
         self._factors: dict[str, NDArray] = {}
 
@@ -111,6 +119,12 @@ class Gram:
             return True
         return self.kernel == "poly" and float(self.degree).is_integer() and self.coef0 >= 0
 
+    @property
+    def is_safe_in_single(self) -> bool:
+        """Whether float32 holds K to about 1e-5 relative; where not, float64 is used and rounded at the end."""
+        largest = float(np.abs(self._diag).max())
+        return self._reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
+
     def diag(self) -> NDArray:
         """Kᵢᵢ, shape (n,)."""
         return self._diag.copy()
@@ -121,10 +135,7 @@ class Gram:
         if self._full is not None:
             return self._full[J].astype(dtype, copy=False)
         self.entries_computed += self.n * len(J)
-        if callable(self.kernel):
-            return self._call(self.X[J], self.X).astype(dtype, copy=False)
-        factor = self._factor(dtype)
-        return self._evaluate(self._left(factor[J]), factor)
+        return self._between(J, slice(None), dtype)
 
     def columns(self, J: ArrayLike) -> NDArray:
         """Columns J of K, shape (n, len(J))."""
@@ -136,10 +147,7 @@ class Gram:
         if self._full is not None:
             return self._full[np.ix_(rows, J)].astype(dtype, copy=False)
         self.entries_computed += len(rows) * len(J)
-        if callable(self.kernel):
-            return self._call(self.X[rows], self.X[J]).astype(dtype, copy=False)
-        factor = self._factor(dtype)
-        return self._evaluate(self._left(factor[rows]), factor[J])
+        return self._between(rows, J, dtype)
 
     def subset(self, J: ArrayLike) -> Gram:
         """The Gram of points J alone, with this one's kernel parameters; nothing is checked or evaluated again."""
@@ -188,6 +196,8 @@ class Gram:
             return self._call(points, self.X[J])
         if self.kernel != "rbf":
             return self._evaluate(points, self._factor(float)[J])
+        if self._reach > SHARP:
+            return self._sharp(points, self._points[J])
         with np.errstate(over="ignore"):
             squares = np.einsum("ij,ij->i", points, points)
             # A point so far away that its square overflows has kernel value 0 with all of them.
@@ -229,6 +239,21 @@ class Gram:
                 raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
             diag[J] = np.diag(K)
         return diag
+
+    def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
+        """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
+        if callable(self.kernel):
+            return self._call(self.X[rows], self.X[J]).astype(dtype, copy=False)
+        if self._reach > SHARP:
+            return self._sharp(self._points[rows], self._points[J]).astype(dtype, copy=False)
+        factor = self._factor(dtype if self.is_safe_in_single else float)
+        return self._evaluate(self._left(factor[rows]), factor[J]).astype(dtype, copy=False)
+
+    def _sharp(self, A: NDArray, B: NDArray) -> NDArray:
+        """The radial kernel from differences: slower, and right where γ‖x‖² is so large that the product's
+        cancellation would show (identical points must have 1, whatever γ)."""
+        with np.errstate(over="ignore"):
+            return np.exp(-self.gamma * cdist(A, B, "sqeuclidean"))
 
     # --- kernels as products: K = φ(L Rᵀ), with R kept and L made from rows of R ------------------
 

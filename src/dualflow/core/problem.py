@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -146,7 +147,7 @@ class DualProblem:
             )
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_dense"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_dense", "_products")}
 
     @property
     def n(self) -> int:
@@ -213,14 +214,24 @@ class DualProblem:
         return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
 
     def matvec(self, v: ArrayLike) -> NDArray:
-        """Q v, shape (n,); only columns where v is not zero are touched."""
-        v = np.asarray(v, dtype=float)
+        """Q v, shape (n,); only columns where v is not zero are touched. The last few products are kept."""
+        v = np.array(v, dtype=float)
+        for known, product in self._products:
+            if np.array_equal(known, v):
+                return product.copy()
         signed = self.sigma * v
         if self.idx is None:
             Kv = self.gram.matvec(signed)
         else:
             Kv = self.gram.matvec(np.bincount(self.idx, signed, minlength=self.gram.n))[self.idx]
-        return self.scale * self.sigma * (Kv + self.offset * signed.sum()) + self.ridge * v
+        product = self.scale * self.sigma * (Kv + self.offset * signed.sum()) + self.ridge * v
+        self._products.appendleft((v, product.copy()))
+        return product
+
+    @cached_property
+    def _products(self) -> deque[tuple[NDArray, NDArray]]:
+        # Certificate, support set and refinement ask for the same few vectors, each nSV kernel columns' worth.
+        return deque(maxlen=4)
 
     def dense(self) -> NDArray:
         """The whole Q, shape (n, n); kept. Ask only when n² entries are affordable."""

@@ -21,7 +21,7 @@ from .projection import project_onto
 
 __all__ = ["Refinement", "refine", "support_set"]
 
-_EPS = float(np.finfo(float).eps)
+_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
 #: Relative gap above which a state says nothing of the support set.
 _USELESS_GAP = 0.5
@@ -56,7 +56,7 @@ def support_set(problem: DualProblem, alpha: NDArray) -> NDArray:
     the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}.
     """
     lower, _ = _active_guess(problem, alpha)
-    return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _EPS)))
+    return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
 
 
 def _active_guess(problem: DualProblem, alpha: NDArray) -> tuple[NDArray, NDArray]:
@@ -69,7 +69,8 @@ def _active_guess(problem: DualProblem, alpha: NDArray) -> tuple[NDArray, NDArra
     rho = problem.gradient(certificate.alpha)
     if problem.e is not None and certificate.multiplier is not None:
         rho = rho - certificate.multiplier * problem.e
-    curvature = np.maximum(problem.diag(), _EPS)
+    diag = problem.diag()
+    curvature = np.maximum(diag, _EPS * (float(diag.max()) or 1.0))
     target = alpha - rho / curvature
     # A variable exactly at its bound with ρ = 0 is left there: freeing it is the invasion check's business.
     at_lower = (target < problem.lower) | (alpha <= problem.lower)
@@ -133,7 +134,7 @@ class _ActiveSet:
     def __init__(self, problem: DualProblem, alpha: NDArray, max_solves: int, deadline: float | None) -> None:
         self.problem, self.max_solves, self.deadline = problem, max_solves, deadline
         self.alpha = alpha.copy()
-        self.diag_max = max(float(problem.diag().max()), _EPS)
+        self.diag_max = float(problem.diag().max()) or 1.0
         self.free = np.flatnonzero((alpha > problem.lower) & (alpha < problem.upper))
         self.h = problem.gradient(self.alpha)
         self.solves = 0

@@ -124,6 +124,8 @@ class KernelMachine(BaseEstimator):
         """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
         params = self.get_params(deep=False)
         engine = make_solver(params["solver"], params["solver_options"])
+        if params["refine"] and isinstance(params["solver"], str) and not params["solver_options"]:
+            engine = engine.to_be_refined()
         seeds = _seeds(params["random_state"], count)
         time_limit, max_steps, refine = params["time_limit"], params["max_steps"], params["refine"]
         earlier: list[Solution] = getattr(self, "solutions_", []) if params["warm_start"] else []

@@ -47,7 +47,7 @@ class SVC(ClassifierMixin, KernelMachine):
         Of the kernels "poly" and "sigmoid".
     fit_intercept : bool, default=True
         False is the box dual without bias (Mierswa 4.1).
-    solver : str or Solver, default="smo"
+    solver : str or Solver, default="working-set"
         A name of `dualflow.list_solvers`, or an instance.
     solver_options : dict, optional
         Options of a solver given by name; an unknown one is a TypeError.

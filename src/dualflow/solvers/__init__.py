@@ -5,6 +5,7 @@ from .base import Solver
 __all__ = ["CATALOGUE", "Solver"]
 
 CATALOGUE = {
+    "working-set": "dualflow.solvers.working_set:WorkingSet",
     "smo": "dualflow.solvers.smo:SMO",
     "gradient-flow": "dualflow.solvers.gradient_flow:GradientFlow",
     "lotka-volterra": "dualflow.solvers.lotka_volterra:LotkaVolterra",

@@ -99,6 +99,14 @@ class Solver:
         """What else a reader needs to repeat the run: device, job ids."""
         return {}
 
+    def aim(self, tol: float) -> Self:
+        """This solver with the options that were left open set for a certified relative gap of ``tol``."""
+        return self
+
+    def to_be_refined(self) -> Self:
+        """This solver for a run whose answer the refinement takes over: it may rest earlier."""
+        return self
+
     def accuracy_class(self) -> str:
         """`accuracy` for these options (a quantum solver with shots is "sampled")."""
         return self.accuracy
@@ -135,7 +143,7 @@ class Solver:
             can = ", ".join(sorted(kind.value for kind in self.kinds))
             return f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
         if self.max_n is not None and problem.n > self.max_n:
-            return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try 'smo'"
+            return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try 'working-set'"
         if self.needs_psd and problem.psd.kind == "indefinite":
             return f"{self.name!r} needs a positive semidefinite Q; this one is {problem.psd}"
         return None

@@ -18,7 +18,7 @@ __all__ = ["SMO"]
 DENSE_UP_TO = 4000
 CACHED_ENTRIES = DENSE_UP_TO**2
 
-_TINY_CURVATURE = 1e-12  # LIBSVM's τ: curvature taken where Q is flat or indefinite along a pair
+_TINY_CURVATURE = 1e-12  # LIBSVM's τ, here of the largest Qᵢᵢ: curvature where Q is flat or indefinite along a pair
 
 
 class _Columns:
@@ -111,6 +111,7 @@ def _pair_updates(
     e, upper, diag = problem.e, problem.upper, problem.diag()
     assert e is not None
     positive = e > 0
+    least = _TINY_CURVATURE * (float(diag.max()) or 1.0)
 
     def rooms(k: int | slice) -> tuple[NDArray, NDArray]:
         above, below = alpha[k] < upper[k], alpha[k] > 0
@@ -126,7 +127,7 @@ def _pair_updates(
         if violation <= kkt_tol:
             return done, max(violation, 0.0)
         qi = Q[i]
-        curvature = np.maximum(diag[i] + diag - 2.0 * e[i] * e * qi, _TINY_CURVATURE)
+        curvature = np.maximum(diag[i] + diag - 2.0 * e[i] * e * qi, least)
         gain = np.where(excess > 0, excess * excess / curvature, -np.inf)
         j = int(np.argmax(gain))
         room_i = upper[i] - alpha[i] if positive[i] else alpha[i]
@@ -150,7 +151,7 @@ def _single_updates(
 ) -> tuple[int, float]:
     """The same without an equality: the single variable with the largest decrease moves."""
     upper = problem.upper
-    curvature = np.maximum(problem.diag(), _TINY_CURVATURE)
+    curvature = np.maximum(problem.diag(), _TINY_CURVATURE * (float(problem.diag().max()) or 1.0))
     violation = np.inf
     for done in range(count):
         wrong = np.where(h < 0, np.where(alpha < upper, -h, 0.0), np.where(alpha > 0, h, 0.0))

@@ -148,6 +148,7 @@ class VariationalFlow(Solver):
     def start(
         self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
     ) -> VariationalFlowState:
+        problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
         n, circuit = problem.n, TreeCircuit(qubits_for(problem.n))
         mu = np.full(n, 1.0 / n) if warm is None else np.maximum(warm, 0.0)
         free = free_angles(n, circuit.n_qubits)

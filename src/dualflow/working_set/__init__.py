@@ -1,0 +1,1 @@
+"""Floor 2: block decomposition with a compiled pair loop."""

@@ -1,0 +1,166 @@
+/* The pair loop of the working-set solver, and the two sums around it: everything that must vectorise.
+ *
+ * Included twice by _pairs.pyx, for REAL = float and REAL = double. Variables are β = eα, so that Σβ = d, with
+ * G = Mβ − ep, M = diag(e) Q diag(e); β rises where G is small and falls where it is large. Bounds are kept in G's
+ * own units: `stop_up` is 0 where β can rise and BIG where it cannot, `stop_down` likewise, so that every search
+ * is a plain minimum or maximum over a sum, without a branch.
+ *
+ * Compiled with -ffinite-math-only -fno-signed-zeros (min and max then vectorise), never with -ffast-math: loading
+ * a library linked with that turns 1e-310 into 0 in the whole process. Hence no infinity may enter here.
+ */
+#define NAME2(base, type) base##_##type
+#define NAME1(base, type) NAME2(base, type)
+#define NAME(base) NAME1(base, REAL)
+
+/* G += t (Mi − Mj) (t = 0 with Mj = Mi: nothing), and the least G among those that can rise. */
+CLONES static REAL NAME(advance)(int n, REAL *restrict G, const REAL *restrict Mi, const REAL *restrict Mj, REAL t,
+                                 const REAL *restrict stop_up)
+{
+    REAL least = (REAL)BIG;
+    for (int k = 0; k < n; k++) {
+        REAL g = G[k] + t * (Mi[k] - Mj[k]);
+        G[k] = g;
+        g += stop_up[k];
+        least = g < least ? g : least;
+    }
+    return least;
+}
+
+/* Promised decrease of f for each partner of i (second-order rule), the best of them and the worst violation. */
+CLONES static REAL NAME(promise)(int n, const REAL *restrict G, REAL least, const REAL *restrict Mi,
+                                 const REAL *restrict diag, REAL diag_i, const REAL *restrict stop_down,
+                                 REAL *restrict gain, REAL *restrict worst)
+{
+    REAL best = 0, violation = -(REAL)BIG;
+    for (int k = 0; k < n; k++) {
+        REAL excess = G[k] - least - stop_down[k];
+        REAL curvature = diag_i + diag[k] - 2 * Mi[k];
+        violation = excess > violation ? excess : violation;
+        excess = excess > 0 ? excess : 0;
+        curvature = curvature > (REAL)TINY ? curvature : (REAL)TINY;
+        REAL g = excess * excess / curvature;
+        gain[k] = g;
+        best = g > best ? g : best;
+    }
+    *worst = violation;
+    return best;
+}
+
+/* The same without an equality: each variable alone. */
+CLONES static REAL NAME(promise_alone)(int n, const REAL *restrict G, const REAL *restrict diag,
+                                       const REAL *restrict stop_up, const REAL *restrict stop_down,
+                                       REAL *restrict gain, REAL *restrict worst)
+{
+    REAL best = 0, violation = 0;
+    for (int k = 0; k < n; k++) {
+        REAL rise = -G[k] - stop_up[k], fall = G[k] - stop_down[k];
+        REAL excess = rise > fall ? rise : fall;
+        REAL curvature = diag[k] > (REAL)TINY ? diag[k] : (REAL)TINY;
+        excess = excess > 0 ? excess : 0;
+        violation = excess > violation ? excess : violation;
+        REAL g = excess * excess / curvature;
+        gain[k] = g;
+        best = g > best ? g : best;
+    }
+    *worst = violation;
+    return best;
+}
+
+/* First k with a[k] + b[k] = value; the sum is formed as it was when value was found. */
+CLONES static int NAME(find_sum)(int n, const REAL *restrict a, const REAL *restrict b, REAL value)
+{
+    for (int start = 0; start < n; start += 16) {
+        int stop = start + 16 < n ? start + 16 : n, hit = 0;
+        for (int k = start; k < stop; k++) hit |= a[k] + b[k] == value;
+        if (hit)
+            for (int k = start; k < stop; k++)
+                if (a[k] + b[k] == value) return k;
+    }
+    return 0;
+}
+
+CLONES static int NAME(find)(int n, const REAL *restrict a, REAL value)
+{
+    for (int start = 0; start < n; start += 16) {
+        int stop = start + 16 < n ? start + 16 : n, hit = 0;
+        for (int k = start; k < stop; k++) hit |= a[k] == value;
+        if (hit)
+            for (int k = start; k < stop; k++)
+                if (a[k] == value) return k;
+    }
+    return 0;
+}
+
+static void NAME(mark)(int k, const double *beta, const double *low, const double *high, REAL *stop_up, REAL *stop_down)
+{
+    stop_up[k] = beta[k] < high[k] ? 0 : (REAL)BIG;
+    stop_down[k] = beta[k] > low[k] ? 0 : (REAL)BIG;
+}
+
+/* Up to `limit` updates of β and G in place; returns how many. `work` holds 3n. */
+static long NAME(pairs)(int n, const REAL *M, REAL *G, const REAL *diag, double *beta, const double *low,
+                        const double *high, int equality, double tolerance, long limit, REAL *work, double *violation)
+{
+    REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (long)n;
+    for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
+    const REAL *Mi = M, *Mj = M;
+    REAL pending = 0, worst = 0;
+    long done = 0;
+    for (; done < limit; done++) {
+        REAL least = NAME(advance)(n, G, Mi, Mj, pending, stop_up);
+        pending = 0;
+        if (equality) {
+            if (least >= (REAL)BIG / 2) { worst = 0; break; }
+            int i = NAME(find_sum)(n, G, stop_up, least);
+            Mi = M + (long)i * n;
+            REAL best = NAME(promise)(n, G, G[i], Mi, diag, diag[i], stop_down, gain, &worst);
+            if (worst <= tolerance || best <= 0) break;
+            int j = NAME(find)(n, gain, best);
+            Mj = M + (long)j * n;
+            double curvature = (double)diag[i] + diag[j] - 2.0 * Mi[j];
+            double t = ((double)G[j] - G[i]) / (curvature > TINY ? curvature : TINY);
+            /* A bound that stops the move is met exactly, not to round-off. */
+            double room_i = high[i] - beta[i], room_j = beta[j] - low[j];
+            int full_i = room_i <= t && room_i <= room_j, full_j = room_j <= t && room_j <= room_i;
+            t = full_i ? room_i : full_j ? room_j : t;
+            beta[i] = full_i ? high[i] : beta[i] + t;
+            beta[j] = full_j ? low[j] : beta[j] - t;
+            NAME(mark)(i, beta, low, high, stop_up, stop_down);
+            NAME(mark)(j, beta, low, high, stop_up, stop_down);
+            pending = (REAL)t;
+        } else {
+            REAL best = NAME(promise_alone)(n, G, diag, stop_up, stop_down, gain, &worst);
+            if (worst <= tolerance || best <= 0) break;
+            int j = NAME(find)(n, gain, best);
+            double before = beta[j], after = before - G[j] / (diag[j] > TINY ? diag[j] : TINY);
+            after = after < low[j] ? low[j] : after > high[j] ? high[j] : after;
+            beta[j] = after;
+            NAME(mark)(j, beta, low, high, stop_up, stop_down);
+            REAL t = (REAL)(after - before);
+            const REAL *row = M + (long)j * n;
+            for (int k = 0; k < n; k++) G[k] += t * row[k];
+        }
+    }
+    *violation = worst;
+    return done;
+}
+
+/* out += Σ_r weights[r] · rows[slots[r], :], in double, a stretch of columns at a time so that it stays in cache. */
+CLONES static void NAME(add_stretch)(long width, double *restrict out, const REAL *restrict row, double weight)
+{
+    for (long k = 0; k < width; k++) out[k] += weight * row[k];
+}
+
+static void NAME(add_rows)(long n, long count, const REAL *rows, const long long *slots, const double *weights,
+                           double *out)
+{
+    for (long start = 0; start < n; start += 2048) {
+        long width = start + 2048 < n ? 2048 : n - start;
+        for (long r = 0; r < count; r++)
+            NAME(add_stretch)(width, out + start, rows + slots[r] * n + start, weights[r]);
+    }
+}
+
+#undef NAME
+#undef NAME1
+#undef NAME2
