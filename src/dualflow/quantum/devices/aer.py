@@ -21,7 +21,10 @@ __all__ = ["AerDevice"]
 
 
 class AerDevice(LocalDevice):
-    """Aer's state-vector simulator; a batch is one run with ``parameter_binds``."""
+    """Qiskit Aer's state-vector simulator.
+
+    A batch is one run with ``parameter_binds``.
+    """
 
     name = "aer"
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)

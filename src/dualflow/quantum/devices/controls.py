@@ -37,7 +37,10 @@ class _Control(LocalDevice):
 
 
 class ClassicalSamplerDevice(_Control):
-    """A classical sampler in the quantum processor's place: the circuit's ideal distribution by numpy."""
+    """Control: a classical sampler in the quantum processor's place.
+
+    The circuit's ideal distribution by numpy, sampled with the same shots in the same loop.
+    """
 
     name = "classical-sampler"
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
@@ -47,7 +50,10 @@ class ClassicalSamplerDevice(_Control):
 
 
 class NullDevice(_Control):
-    """Uniform outcomes whatever the circuit: a solver that does as well with it learns nothing from its circuits."""
+    """Control: uniform outcomes whatever the circuit.
+
+    A solver that does as well with it learns nothing from its circuits.
+    """
 
     name = "null"
     capabilities = Capabilities(exact=True, sampled=True, noisy=True, qubits=24)

@@ -25,7 +25,9 @@ _Step = tuple[str, tuple[int, ...], "int | float | None"]
 
 
 class PennyLaneDevice(LocalDevice):
-    """A PennyLane device; Qiskit's qubit k is wire k, and the outcome index is Σ_k bit_k 2^k as everywhere.
+    """A local PennyLane simulator.
+
+    Qiskit's qubit k is wire k, and the outcome index is Σ_k bit_k 2^k as everywhere.
 
     Parameters
     ----------
