@@ -22,6 +22,8 @@ BLOCK_ENTRIES = 1 << 22
 
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
 SHARP, SHARP_SINGLE = 1e9, 50.0
+#: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
+FAR = 1e30
 #: Kernel values beyond this, or its inverse, are not computed in float32.
 LARGE_SINGLE = 1e12
 
@@ -180,8 +182,8 @@ class Gram:
             self._full = 0.5 * (K + K.T)  # BLAS may round the two triangles differently
         return self._full
 
-    def cross(self, Z: ArrayLike, J: ArrayLike) -> NDArray:
-        """Kernel between new points and training points J: shape (len(Z), len(J)).
+    def cross(self, Z: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
+        """Kernel between new points and training points J: shape (len(Z), len(J)), in float64 or float32.
 
         With a precomputed kernel, Z is the matrix of kernel values between the new points and *all* training
         points, shape (n_new, n).
@@ -189,24 +191,24 @@ class Gram:
         J = np.asarray(J, dtype=np.intp)
         points = np.asarray(Z, dtype=float)
         if self.kernel == "precomputed":
-            return points[:, J]
+            return points[:, J].astype(dtype, copy=False)
         if self._center is not None:
             points = points - self._center
         if callable(self.kernel):
-            return self._call(points, self.X[J])
-        if self.kernel != "rbf":
-            return self._evaluate(points, self._factor(float)[J])
+            return self._call(points, self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
-            return self._sharp(points, self._points[J])
+            return self._sharp(points, self._points[J]).astype(dtype, copy=False)
+        work = dtype if self.is_safe_in_single else float
+        right = self._factor(work)[J]
+        if self.kernel != "rbf":
+            return self._evaluate(points.astype(work, copy=False), right).astype(dtype, copy=False)
         with np.errstate(over="ignore"):
             squares = np.einsum("ij,ij->i", points, points)
-            # A point so far away that its square overflows has kernel value 0 with all of them.
-            near = np.isfinite(squares * self.gamma)
-        if near.all():
-            return self._evaluate(self._left(self._augment(points, squares)), self._factor(float)[J])
-        values = np.zeros((len(points), len(J)))
-        augmented = self._augment(points[near], squares[near])
-        values[near] = self._evaluate(self._left(augmented), self._factor(float)[J])
+            # A point so far away that its square would overflow has kernel value 0 with all of them.
+            near = squares * self.gamma < FAR
+        values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
+        augmented: NDArray = self._augment(points[near], squares[near]).astype(work, copy=False)
+        values[near] = self._evaluate(self._left(augmented), right)
         return values
 
     def self_kernel(self, Z: ArrayLike) -> NDArray:

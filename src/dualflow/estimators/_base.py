@@ -41,6 +41,7 @@ class KernelMachine(BaseEstimator):
     gamma: Any
     degree: Any
     coef0: Any
+    predict_dtype: Any
     solutions_: list[Solution]
     support_: NDArray
     support_vectors_: NDArray
@@ -107,12 +108,16 @@ class KernelMachine(BaseEstimator):
 
     def _kernel_blocks(self, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
         """Kernel values between new points and support vectors, by blocks of rows that bound the memory."""
+        if self.predict_dtype not in ("float64", "float32"):
+            raise ProblemError(f"predict_dtype={self.predict_dtype!r} is not one of 'float64', 'float32'")
+        dtype = np.float64 if self.predict_dtype == "float64" else np.float32
+        everything = np.arange(len(self.support_))
         height = max(1, BLOCK_ENTRIES // max(1, len(self.support_)))
         for start in range(0, len(X), height):
             rows = slice(start, min(start + height, len(X)))
             if self._support_gram is not None:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    yield rows, self._support_gram.cross(X[rows], np.arange(len(self.support_)))
+                    yield rows, self._support_gram.cross(X[rows], everything, dtype)
             elif len(self.support_):
                 yield rows, X[rows][:, self.support_]
             else:

@@ -34,7 +34,7 @@ class SVDD(OutlierMixin, KernelMachine):
         With "precomputed", k(z, z) of new points is not in the matrix: see `decision_function`.
     gamma, degree, coef0
         As in `SVC`.
-    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state
+    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
         As in `SVC`.
 
     Attributes
@@ -88,6 +88,7 @@ class SVDD(OutlierMixin, KernelMachine):
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
         random_state: Any = None,
+        predict_dtype: str = "float64",
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -103,6 +104,7 @@ class SVDD(OutlierMixin, KernelMachine):
         self.warm_start = warm_start
         self.callback = callback
         self.random_state = random_state
+        self.predict_dtype = predict_dtype
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> SVDD:
         """Fit the ball.
@@ -219,7 +221,7 @@ class SVDD(OutlierMixin, KernelMachine):
         alpha = self.dual_coef_[0]
         with np.errstate(over="ignore", invalid="ignore"):
             for block, K in self._kernel_blocks(X):
-                distances[block] = diag[block] - 2.0 * (K @ alpha) + self._center_square
+                distances[block] = diag[block] - 2.0 * (K @ alpha.astype(K.dtype)) + self._center_square
         if not np.isfinite(distances).all():
             raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
         return distances

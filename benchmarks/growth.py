@@ -1,0 +1,90 @@
+"""Claim: the time to a certified relative gap 1e-6 grows no faster with n than LIBSVM's on the same data.
+
+LIBSVM runs with tol = 1e-3, 1e-4 … 1e-7; its time to the gap is that of the fastest of these that reaches it, or of
+the one that comes closest (its kernel values are float32, so it may reach it with none). The exponent is the slope of
+log(median time) over log(n), C = 10.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import data
+import numpy as np
+import ratios
+from entrants import DualflowSVC, LibsvmSVC
+from harness import Case, Entrant, Row
+from report import JUDGED_THREADS, Verdict, command_line, run
+
+GAP = 1e-6
+TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+
+
+def build(data_set: str, n: int, C: float, solver: str | None) -> list[Entrant]:
+    X, y = data.load(data_set, n)
+    gamma = data.scale_gamma(X)
+    ours: list[Entrant] = [DualflowSVC(X, y, C, gamma, refine=refine, solver=solver) for refine in (False, True)]
+    return [*ours, *(LibsvmSVC(X, y, C, gamma, tol=tol) for tol in TOLERANCES)]
+
+
+def cases(quick: bool, solver: str | None) -> list[Case]:
+    sizes = (500, 1000, 2000) if quick else (1000, 2000, 4000, 8000)
+    return [
+        Case(f"{name} n={n} C=10", build, {"data_set": name, "n": n, "C": 10.0, "solver": solver})
+        for name in (("moons",) if quick else data.NAMES)
+        for n in sizes
+    ]
+
+
+def times_to_gap(rows: list[Row], data_set: str, family: str, threads: int) -> tuple[dict[int, list[float]], list[int]]:
+    """n -> times of the fastest entrant, of those whose name begins with ``family``, that reaches the gap.
+
+    Also the n where none does: there the times are those of the entrant that comes closest.
+    """
+    best: dict[int, Row] = {}
+    for row in rows:
+        mine = row.case.fields["data_set"] == data_set and row.entrant.startswith(family)
+        if not mine or row.threads != threads or row.status != "ok":
+            continue
+        n = int(row.case.fields["n"])
+        if n not in best or _rank(row) < _rank(best[n]):
+            best[n] = row
+    return {n: row.times for n, row in best.items()}, [n for n, row in best.items() if row.relative_gap > GAP]
+
+
+def _rank(row: Row) -> tuple[float, float]:
+    """Reaching the gap first, then time; short of it, the gap."""
+    return max(row.relative_gap, GAP), float(np.median(row.times))
+
+
+def judge(rows: list[Row]) -> list[Verdict]:
+    verdicts = []
+    sets = dict.fromkeys(row.case.fields["data_set"] for row in rows)
+    for threads, kind in ((JUDGED_THREADS, "must"), (2, "shown")):
+        for name in sets:
+            sizes = sorted({int(row.case.fields["n"]) for row in rows if row.case.fields["data_set"] == name})
+            ours, short = times_to_gap(rows, name, "dualflow", threads)
+            theirs, theirs_short = times_to_gap(rows, name, "SVC", 1)
+            what = f"{name}, {threads} thr: time to gap {GAP:g} over n = {sizes}"
+            if len(sizes) < 2 or sorted(ours) != sizes or sorted(theirs) != sizes:
+                text = f"{what}: two sizes and all times are needed; ours {sorted(ours)}, LIBSVM's {sorted(theirs)}"
+                verdicts.append(Verdict(kind, False, text))
+                continue
+            a, a_draws = ratios.exponent(sizes, [ours[n] for n in sizes], seed=0)
+            b, b_draws = ratios.exponent(sizes, [theirs[n] for n in sizes], seed=1)
+            low, high = np.quantile(a_draws - b_draws, [0.025, 0.975])
+            text = f"{what}: exponent {a}, LIBSVM's {b}, difference [{low:.2f}, {high:.2f}]"
+            text += f"; ours falls short of the gap at n = {short}" if short else ""
+            if theirs_short:
+                text += f"; LIBSVM falls short of it at n = {theirs_short}: its closest approach stands in"
+            verdicts.append(Verdict(kind, a.value <= b.value and not short, text))
+    return verdicts
+
+
+def main() -> int:
+    options = command_line(__doc__)
+    return run("growth", cases(options.quick, options.solver), judge, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,390 @@
+"""The benchmark harness, on entrants whose times and failures are known, and on tiny real ones."""
+
+import csv
+import os
+import sys
+import time
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(FOLDER))  # the children of the harness get the same path
+
+import data  # noqa: E402 - after the path is set
+import entrants  # noqa: E402
+import growth  # noqa: E402
+import harness  # noqa: E402
+import l2_against_libsvm  # noqa: E402
+import mnist_3_against_rest  # noqa: E402
+import prediction  # noqa: E402
+import ratios  # noqa: E402
+import report  # noqa: E402
+import svc_against_libsvm  # noqa: E402
+import svdd_against_one_class  # noqa: E402
+from harness import Case, Entrant, Row  # noqa: E402
+
+
+class Sleeper(Entrant):
+    """Takes ``seconds``; or raises, ends the process, or is not installed."""
+
+    def __init__(self, name: str, seconds: float = 0.0, fault: str = "") -> None:
+        self.name, self.seconds, self.fault = name, seconds, fault
+
+    def skip(self) -> str | None:
+        return "not here" if self.fault == "skip" else None
+
+    def fit(self) -> None:
+        time.sleep(self.seconds)
+        if self.fault == "raise":
+            raise ArithmeticError("no solution")
+        if self.fault == "exit":
+            os._exit(3)
+
+    def check(self) -> dict:
+        return {"relative_gap": 1e-7, "process": os.getpid()}
+
+
+LOG: list[str] = []
+
+
+class Logger(Sleeper):
+    """Keeps a log of all fits; the first of its own is 0.1 s slower."""
+
+    def fit(self) -> None:
+        super().fit()
+        if self.name not in LOG:
+            time.sleep(0.1)
+        LOG.append(self.name)
+
+
+def three(slow: float) -> list[Entrant]:
+    return [Sleeper("a", 0.001), Sleeper("b", slow), Sleeper("c", 0.002)]
+
+
+def faulty() -> list[Entrant]:
+    return [Sleeper(fault or "fine", fault=fault) for fault in ("", "raise", "exit", "skip")]
+
+
+def no_data() -> list[Entrant]:
+    raise FileNotFoundError("mnist.npz")
+
+
+def made(case: Case, entrant: str, times: list[float], gap: float = 1e-10, threads: int = 1, **columns) -> Row:
+    return Row(case, entrant, threads, times=times, columns={"relative_gap": gap, **columns})
+
+
+def case_of(**fields) -> Case:
+    return Case(str(fields), no_data, fields)
+
+
+def by_name(rows: list[Row]) -> dict[str, Row]:
+    return {row.entrant: row for row in rows}
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def test_ratio_is_of_medians_and_its_bounds_cover_the_truth_about_95_times_in_100():
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(200):
+        theirs, ours = rng.lognormal(np.log(3.0), 0.2, 15), rng.lognormal(0.0, 0.2, 15)
+        estimate = ratios.ratio(theirs, ours)
+        assert estimate.value == np.median(theirs) / np.median(ours)
+        covered += estimate.low <= 3.0 <= estimate.high
+    # 200 trials at 95 %: mean 190, standard deviation 3.1; bootstrap bounds of a median are a little off.
+    assert 190 - 5 * 3.1 <= covered <= 200
+
+
+def test_geometric_mean_is_of_the_ratios_not_of_the_times():
+    mean = ratios.geometric_mean([([8.0, 8.0], [1.0, 1.0]), ([0.02, 0.02], [0.01, 0.01])])
+    assert mean.value == pytest.approx(4.0)
+    assert mean.low == pytest.approx(4.0)
+    assert mean.high == pytest.approx(4.0)
+
+
+def test_exponent_of_a_power_law():
+    sizes = [1000, 2000, 4000]
+    estimate, draws = ratios.exponent(sizes, [[3e-9 * n**1.7] * 5 for n in sizes])
+    assert estimate.value == pytest.approx(1.7)
+    assert np.ptp(draws) < 1e-12
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0.049, 15), (0.05, 5), (19.9, 5), (20.0, 3), (500.0, 3)])
+def test_how_often_a_fit_is_timed(seconds, runs):
+    assert harness.runs_for(seconds) == runs
+
+
+def interleaved() -> list[Entrant]:
+    return [Logger("A", 0.001), Logger("B", 0.06)]
+
+
+def test_lanes_alternate_after_one_warm_up_each_and_a_slow_lanes_runs_are_spread():
+    LOG.clear()
+    rows = by_name(harness.measure(Case("two", interleaved, {}), []))
+    assert LOG[:2] == ["A", "B"]
+    assert LOG[2:4] == ["A", "B"]
+    stretches = "".join(LOG[2:]).split("B")
+    assert len(stretches) == 6
+    assert max(len(stretch) for stretch in stretches) <= 4
+    assert rows["A"].columns["warm_up_s"] > 0.1
+    assert len(rows["A"].times) == 15
+    assert len(rows["B"].times) == 5
+    assert min(rows["B"].times) >= 0.06
+
+
+def test_all_entrants_of_a_case_share_one_child_process():
+    rows = harness.run_case(Case("three", three, {"slow": 0.002}, runs=3))
+    assert [row.status for row in rows] == ["ok"] * 3
+    assert len({row.columns["process"] for row in rows} - {os.getpid()}) == 1
+    assert all(0 < row.columns["peak_memory_mb"] < 5000 for row in rows)
+
+
+def test_a_fit_beyond_the_limit_is_a_row_and_the_others_are_measured():
+    begun = time.monotonic()
+    rows = by_name(harness.run_case(Case("slow", three, {"slow": 60.0}, limit_s=0.5, runs=3)))
+    assert time.monotonic() - begun < 30
+    assert rows["b"].status == "timeout"
+    assert "0.5 s" in rows["b"].reason
+    assert len(rows["a"].times) == len(rows["c"].times) == 3
+
+
+def test_errors_crashes_and_absences_are_rows():
+    rows = by_name(harness.run_case(Case("faults", faulty, {}, runs=2)))
+    assert (rows["fine"].status, len(rows["fine"].times)) == ("ok", 2)
+    assert (rows["raise"].status, rows["raise"].reason) == ("failed", "ArithmeticError: no solution")
+    assert rows["exit"].status == "failed"
+    assert "exit 3" in rows["exit"].reason
+    assert (rows["skip"].status, rows["skip"].reason) == ("skipped", "not here")
+
+
+def test_a_case_without_data_is_a_row_and_no_cell_passes():
+    rows = harness.run_case(Case("empty", no_data, {}))
+    assert [(row.status, row.reason) for row in rows] == [("failed", "FileNotFoundError: mnist.npz")]
+    assert not report.each_at_least(report.cells(rows, "ours", "theirs"), 1.0, "claim").passed
+
+
+# --- judging ------------------------------------------------------------------------------------
+
+
+def test_cells_with_timeouts_failures_and_nothing():
+    cases = [case_of(k=k) for k in range(4)]
+    rows = [made(case, "ours", [2.0, 2.0]) for case in cases[:3]]
+    rows += [Row(cases[3], "ours", 1, "failed", "broken"), made(cases[3], "theirs", [1.0])]
+    rows += [made(cases[0], "theirs", [6.0, 6.0]), Row(cases[1], "theirs", 1, "timeout")]
+    plain, bound, absent, broken = report.cells(rows, "ours", "theirs")
+    assert plain.ratio.value == 3.0
+    assert (bound.ratio.value, "lower bound" in bound.note) == (300.0, True)
+    assert np.isnan(absent.ratio.value)
+    assert broken.ratio.value == 0.0
+    assert report.each_at_least([plain, bound], 3.0, "claim").passed
+    assert not report.each_at_least([plain, bound], 3.0, "claim", strictly=True).passed
+    for spoiled in (absent, broken):
+        assert not report.each_at_least([plain, spoiled], 1.0, "claim").passed
+        assert not report.mean_at_least([plain, spoiled], 0.5, "claim").passed
+    assert not report.each_at_least([], 1.0, "claim").passed
+    assert not report.mean_at_least([], 1.0, "claim").passed
+
+
+def musts(verdicts) -> list[bool]:
+    return [verdict.passed for verdict in verdicts if verdict.kind == "must"]
+
+
+def svc_rows(raw=1.0, refined=1.5, theirs=4.0, gap=1e-10, extreme=10.0, last_raw=None):
+    rows = []
+    for name in data.NAMES:
+        for C in (1.0, 10.0):
+            case = case_of(data_set=name, n=1000, C=C)
+            raw_s = last_raw if last_raw is not None and (name, C) == ("blobs", 10.0) else raw
+            rows += [made(case, "dualflow raw", [raw_s] * 5, 1e-5), made(case, "SVC tol=0.001", [theirs] * 5, 1e-4)]
+            rows += [made(case, "dualflow refined", [refined] * 5, gap)]
+    case = case_of(data_set="moons", n=1000, C=1e4)
+    return [*rows, made(case, "SVC tol=0.001", [extreme] * 5), made(case, "dualflow refined", [1.0] * 5)]
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [
+        ({}, []),
+        ({"raw": 1.3}, [0]),
+        ({"raw": 0.5, "last_raw": 3.9}, [1]),
+        ({"refined": 2.5}, [2]),
+        ({"refined": 4.1}, [2, 3]),
+        ({"gap": 2e-9}, [4]),
+        ({"extreme": 4.9}, [5]),
+    ],
+)
+def test_each_must_of_the_svc_claim_can_fail(change, failing):
+    passed = musts(svc_against_libsvm.judge(svc_rows(**change)))
+    assert [k for k, good in enumerate(passed) if not good] == failing
+    assert len(passed) == 7
+
+
+def test_musts_of_svdd_l2_mnist_and_prediction_can_fail():
+    one = case_of(data_set="moons", n=1000)
+
+    def svdd(ours):
+        return [made(one, "dualflow raw", [ours]), made(one, "OneClassSVM tol=0.001", [1.0])]
+
+    assert musts(svdd_against_one_class.judge(svdd(0.2))) == [True, True]
+    assert musts(svdd_against_one_class.judge(svdd(0.5))) == [False, True]
+    assert musts(svdd_against_one_class.judge(svdd(1.1))) == [False, False]
+
+    def l2(ours, gap):
+        return [made(one, "dualflow refined", [ours], gap), made(one, "OneClassSVM on H tol=1e-06", [1.0])]
+
+    assert musts(l2_against_libsvm.judge(l2(0.9, 1e-10))) == [True, True]
+    assert musts(l2_against_libsvm.judge(l2(1.0, 1e-10))) == [False, True]
+    assert musts(l2_against_libsvm.judge(l2(0.9, 1e-8))) == [True, False]
+
+    def mnist(ours, gap, memory):
+        first = made(one, "dualflow refined", [ours], gap, peak_memory_mb=memory)
+        return [first, made(one, "SVC tol=0.001", [10.0])]
+
+    assert musts(mnist_3_against_rest.judge(mnist(1.0, 1e-7, 2000.0))) == [True, True, True]
+    assert musts(mnist_3_against_rest.judge(mnist(3.0, 1e-5, 2600.0))) == [False, False, False]
+    assert musts(mnist_3_against_rest.judge(mnist(1.0, 1e-7, None))) == [True, True, False]
+
+    def predict(ours, difference):
+        lanes = [made(one, f"dualflow {p}", [ours], relative_difference=difference) for p in ("float64", "float32")]
+        return [*lanes, made(one, "SVC", [1.0])]
+
+    assert musts(prediction.judge(predict(0.04, 1e-12))) == [True, True, True, True]
+    assert musts(prediction.judge(predict(0.08, 1e-6))) == [True, False, False, True]
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(1.5, True), (2.0, True), (2.1, False)])
+def test_growth_takes_the_fastest_libsvm_that_reaches_the_gap(slope, verdict):
+    rows = []
+    for n in (1000, 2000, 4000):
+        case = case_of(data_set="moons", n=n)
+        rows.append(made(case, "dualflow refined", [1e-6 * n**slope] * 5))
+        rows.append(made(case, "SVC tol=0.001", [1e-9 * n**3.0] * 5, gap=1e-4))  # fast, but short of the gap
+        rows.append(made(case, "SVC tol=1e-06", [1e-5 * n**2.0] * 5, gap=1e-7))
+        rows.append(made(case, "SVC tol=1e-07", [9e-5 * n**2.5] * 5, gap=1e-9))
+    assert musts(growth.judge(rows)) == [verdict]
+
+
+@pytest.mark.parametrize(("our_gap", "their_gap", "verdict"), [(1e-5, 1e-9, False), (1e-9, 1e-5, True)])
+def test_growth_where_one_side_misses_the_gap(our_gap, their_gap, verdict):
+    rows = []
+    for n in (1000, 2000):
+        case = case_of(data_set="moons", n=n)
+        rows.append(made(case, "dualflow refined", [float(n)], our_gap if n == 2000 else 1e-9))
+        rows.append(made(case, "SVC tol=0.001", [1.0], 1e-3))
+        rows.append(made(case, "SVC tol=1e-07", [float(n) ** 2], their_gap))
+    line = growth.judge(rows)[0]
+    assert (line.kind, line.passed) == ("must", verdict)
+    assert "falls short" in line.text
+
+
+# --- data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", data.NAMES)
+def test_data_sets_are_reproducible_and_have_both_classes(name):
+    X, y = data.load(name, 300)
+    again, _ = data.load(name, 300)
+    assert np.array_equal(X, again)
+    assert X.shape[0] == 300
+    assert 0.3 < (y == 1).mean() < 0.7
+    assert set(y) == {-1.0, 1.0}
+
+
+def test_more_digits_than_there_are_are_shifts_by_one_pixel():
+    X, y = data.load("digits", 4000)
+    originals = load_digits()
+    order = np.random.default_rng(data.SEED).permutation(1797)
+    assert np.array_equal(X[:1797], originals.data[order] / 16)
+    assert np.array_equal(y[:1797], y[1797:3594])
+    first, moved = X[:1797].reshape(-1, 8, 8), X[1797:3594].reshape(-1, 8, 8)
+    assert np.array_equal(moved[:, :, 1:], first[:, :, :-1])
+    assert first[:, :, -1].any()  # or the next line would say nothing
+    assert not moved[:, :, 0].any()
+    assert len(np.unique(X, axis=0)) == 4000
+    with pytest.raises(ValueError, match="at most 16173"):
+        data.load("digits", 20000)
+
+
+def test_mnist_comes_from_the_folder_of_the_option_or_the_environment(tmp_path, monkeypatch):
+    images = np.arange(5 * 784, dtype=np.uint8).reshape(5, 28, 28)
+    np.savez(tmp_path / "mnist.npz", x_train=images, y_train=np.array([3, 1, 3, 0, 9]))
+    X, y = data.load_mnist(str(tmp_path), 4)
+    assert X.shape == (4, 784)
+    assert X.max() == 1.0
+    assert y.tolist() == [1, -1, 1, -1]
+    monkeypatch.setenv("DUALFLOW_DATA", str(tmp_path))
+    assert np.array_equal(data.load_mnist(None, 4)[0], X)
+    with pytest.raises(ValueError, match="6 training images wanted, 5 found"):
+        data.load_mnist(None, 6)
+    with pytest.raises(FileNotFoundError, match="--data"):
+        data.load_mnist(str(tmp_path / "elsewhere"), 4)
+
+
+# --- real entrants ------------------------------------------------------------------------------
+
+
+def small() -> list[Entrant]:
+    X, y = data.load("moons", 60)
+    gamma = data.scale_gamma(X)
+    return [
+        entrants.DualflowSVC(X, y, 10.0, gamma, refine=True, threads=(1,)),
+        entrants.LibsvmSVC(X, y, 10.0, gamma, tol=1e-9),
+        entrants.DualflowSVC(X, y, 10.0, gamma, refine=True, loss="squared_hinge", threads=(1,), name="ours L2"),
+        entrants.LibsvmOnL2(X, y, 10.0, gamma, tol=1e-12),
+        entrants.DualflowSVDD(X, 0.1, gamma, refine=True),
+        entrants.LibsvmOneClass(X, 0.1, gamma, tol=1e-9),
+    ]
+
+
+def test_the_certificate_of_every_entrants_alpha_is_tight_when_it_is_exact():
+    """A wrong sign or scale in reading dual_coef_ shows as a gap of order 1. LIBSVM's kernel values are float32."""
+    for entrant in small():
+        entrant.fit()
+        columns = entrant.check()
+        assert columns["relative_gap"] < (1e-9 if "Dualflow" in type(entrant).__name__ else 1e-5), entrant.name
+        assert columns["infeasibility"] < 1e-9, entrant.name
+        assert 0 < columns["support_vectors"] <= 60
+
+
+def test_predictions_are_compared_on_one_and_the_same_model():
+    ours, theirs, _ = prediction.build("moons", 80, 50, None)
+    for entrant in (ours, theirs):
+        entrant.fit()
+    columns = ours.check()
+    assert columns["relative_difference"] < 1e-12
+    assert columns["labels_differing"] == 0
+    theirs.model._intercept_ = theirs.model._intercept_ + 1e-3
+    assert ours.check()["relative_difference"] > 1e-5
+
+
+def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["claim", "--out", str(tmp_path / "out"), "--runs", "2"])
+    options = report.command_line("Claim: one.\n\nMore.")
+    cases = [Case(f"naps {k}", three, {"slow": 0.002 * k}) for k in (1, 2)]
+    for least, code in ((1.0, 0), (1e6, 1)):
+
+        def judge(rows, least=least):
+            return [report.each_at_least(report.cells(rows, "a", "b"), least, "a before b")]
+
+        assert report.run("naps", cases, judge, options, by="slow") == code
+        assert f"{'FAIL' if code else 'PASS'} (must) a before b" in capsys.readouterr().out
+    with (tmp_path / "out" / "naps.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 6
+    assert {line["status"] for line in lines} == {"ok"}
+    assert all(len(line["times_s"].split(";")) == int(line["runs"]) == 2 for line in lines)
+    assert all(float(line["low_s"]) <= float(line["median_s"]) <= float(line["high_s"]) for line in lines)
+    picture = matplotlib.image.imread(tmp_path / "out" / "naps.png")[..., :3]
+    assert np.ptp(picture, axis=2).max() > 0.3  # black and white but for the points
+    options.out = None
+    assert report.run("naps", cases, lambda rows: [], options) == 1
+    options.only = "nothing"
+    assert report.run("naps", cases, lambda rows: [], options) == 2
