@@ -95,7 +95,7 @@ class Level:
         self.used = np.zeros(self.capacity, dtype=np.int64)
         self.count = self.clock = 0
         self.G = -e * problem.p / self.slope
-        self.recent = np.empty(0, dtype=np.intp)
+        self.chosen_at = np.zeros(n, dtype=np.int64)
         self.add(np.flatnonzero(self.beta), self.beta[self.beta != 0])
 
     @property
@@ -206,18 +206,20 @@ class Level:
         n = self.problem.n
         if n <= BLOCK:
             return np.arange(n)
-        free = (self.beta > self.low) & (self.beta < self.high)
-        old = self.recent[free[self.recent]][: BLOCK // 2]
-        room = BLOCK - len(old)
+        free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))
+        if len(free) > BLOCK // 2:
+            free = free[np.argpartition(-self.chosen_at[free], BLOCK // 2 - 1)[: BLOCK // 2]]
+        room = BLOCK - len(free)
+        chosen = np.zeros(n, dtype=bool)
+        chosen[free] = True
         if self.problem.e is None:
-            wants = np.maximum(rise, fall)
-            worst = np.argpartition(-wants, room - 1)[:room]
+            chosen[np.argpartition(-np.maximum(rise, fall), room - 1)[:room]] = True
         else:
             half = room // 2
-            worst = np.concatenate([np.argpartition(-rise, half - 1)[:half], np.argpartition(-fall, half - 1)[:half]])
-        block = np.union1d(worst, old)
-        # Freshly chosen first: when there are more free variables than fit, the block rotates through them.
-        self.recent = np.concatenate([worst, np.setdiff1d(self.recent, worst, assume_unique=False)])[: 4 * BLOCK]
+            chosen[np.argpartition(-rise, half - 1)[:half]] = True
+            chosen[np.argpartition(-fall, half - 1)[:half]] = True
+        block = np.flatnonzero(chosen)
+        self.chosen_at[block] = self.clock + 1
         return block
 
     def improve(self, tolerance: float, limit: int) -> int:
