@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification, make_moons
 from dualflow import Checkpoint, Gram, Kind, problems, solve
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import level as levels
-from dualflow.working_set.level import Level, nested_order, restrict
+from dualflow.working_set.level import Level, nested_order, restrict, seed
 
 X, T = make_moons(60, noise=0.3, random_state=0)
 Y = 2.0 * T - 1
@@ -142,6 +142,20 @@ def test_restriction_is_the_problem_on_those_points(name):
     if problem.kind is Kind.CAPPED_SIMPLEX:
         assert part.upper[0] * len(points) == pytest.approx(problem.upper[0] * problem.n)  # ν is kept
     assert part.kind is problem.kind
+
+
+def test_seed_fills_the_points_farthest_outside():
+    """Sixteen points, ν = ½, α on four of them: the other half of the weight goes to the four with the least h."""
+    problem = problems.svdd(Gram(X[:16], gamma=1.0), 0.5)  # u = 1/8
+    alpha = np.zeros(16)
+    alpha[:4] = 0.25
+    found = seed(problem, alpha)
+    wanting = np.argsort(problem.gradient(alpha)[4:])[:4] + 4
+    np.testing.assert_allclose(found[:4], 0.125)
+    assert sorted(np.flatnonzero(found[4:]) + 4) == sorted(wanting)
+    assert found.sum() == pytest.approx(1.0, abs=1e-15)
+    simplex = problems.svdd(Gram(X[:16], gamma=1.0))
+    np.testing.assert_array_equal(seed(simplex, alpha), alpha)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

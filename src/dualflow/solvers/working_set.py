@@ -152,14 +152,14 @@ class WorkingSet(Solver):
 
     def level(self, problem: DualProblem, state: WorkingSetState) -> Any:
         """The level in work, from memory if that belongs to this state."""
-        from ..working_set.level import Level, restrict
+        from ..working_set.level import Level, restrict, seed
 
         memory = state.memory
         if memory.at != (state.depth, state.single, state.blocks):
             part, inside = problem, np.arange(problem.n)
             if state.depth:
                 part, inside = restrict(problem, state.order[: problem.gram.n // 4**state.depth])
-            alpha = part.project(state.alpha[inside])
+            alpha = seed(part, state.alpha[inside])
             memory.level = Level(part, alpha, np.float32 if state.single else np.float64)
             memory.inside = inside
         memory.at = None

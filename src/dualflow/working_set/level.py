@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ._pairs import add_rows, solve_pairs
 
-__all__ = ["BLOCK", "CACHE_BYTES", "Level", "nested_order", "restrict"]
+__all__ = ["BLOCK", "CACHE_BYTES", "Level", "nested_order", "restrict", "seed"]
 
 #: Widest block: a 512 × 512 float32 block is 1 MB and stays in the second-level cache.
 BLOCK = 512
@@ -59,6 +59,23 @@ def restrict(problem: DualProblem, points: NDArray) -> tuple[DualProblem, NDArra
         idx=idx,
     )
     return part, inside
+
+
+def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """A feasible start from the solution on fewer points, with few non-zeros.
+
+    On the capped simplex the bounds shrink as points join, and projection would spread what they cut off over all
+    points. It goes to those that want it most instead, up to their bounds: the ones farthest outside.
+    """
+    clipped = np.minimum(alpha, problem.upper)
+    missing = problem.d - float(clipped.sum())
+    if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d or not alpha.any():
+        return problem.project(alpha)
+    order = np.argsort(problem.gradient(alpha * (problem.d / float(alpha.sum()))), kind="stable")
+    room = (problem.upper - clipped)[order]
+    before = np.cumsum(room) - room
+    clipped[order] += np.clip(missing - before, 0.0, room)
+    return problem.project(clipped)
 
 
 class Level:
