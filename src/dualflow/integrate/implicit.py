@@ -8,33 +8,43 @@ One step of length h solves, for α⁺, ν⁺ and the slacks z = ε/α, y = ε/(
     α⁺z⁺ = ε,   (u − α⁺)y⁺ = ε                      mutation, linearised in its own variables
 
 With h and ε fixed this integrates the flow, to first order, stably for any h, and with ε = 0 f never rises.
-With h growing and ε annealed after Mehrotra (1992) it is a primal-dual interior-point method and reaches
-relative gap 1e-6 in 7-20 steps; the same step linearised in α alone does not converge. Each step costs one
-Cholesky factorisation of an n × n matrix and two solves with it.
+With h growing and ε annealed after Mehrotra (1992), corrected after Gondzio (1996) and with Colombo and Gondzio's
+(2008) choice of the corrector's weight, it is a primal-dual interior-point method; the same step linearised in α
+alone does not converge. Each step costs one Cholesky factorisation of an n × n matrix or less
+(see `stiff_system`) and a few solves with it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from ..flows.gradient import weights
+from .stiff_system import LowRankSystem, StiffSystem
 
 __all__ = ["ImplicitState", "implicit_start", "implicit_step"]
 
 #: Fraction of the way to the boundary a step may go.
 _TO_BOUNDARY = 0.995
+#: ε falls to this part in a step at least: what is too bold the correctors mend, and they are cheap.
+_TIMID = 0.3
+#: Gondzio's correctors: at most so many, each aiming at a step longer by this much, and kept if it gains so much.
+_CORRECTORS, _LONGER, _GAIN = 5, 0.3, 0.01
+#: They push every product αz, (u − α)y into this multiple of ε.
+_LOW, _HIGH = 0.1, 10.0
+_WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
 class ImplicitState:
     """Flow time t, next step length h, α (n,), ν, and the slacks of the lower and upper bounds (n,).
 
-    ``moved`` is the fraction of the last step that the bounds allowed.
+    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start. ``factor`` is L of shape
+    (n, r) with Q = LLᵀ + diag(ridge), where the rank is low (see `low_rank`).
     """
 
     t: float
@@ -43,7 +53,8 @@ class ImplicitState:
     nu: float
     z_lower: NDArray
     z_upper: NDArray
-    moved: float = 1.0
+    moved: float = 0.0
+    factor: NDArray | None = None
 
     def complementarity(self, problem: DualProblem) -> float:
         """Mean of αz and (u − α)y: the ε this state stands for."""
@@ -90,19 +101,63 @@ def implicit_step(
         Factor from this step's h to the next one's.
     """
     system = _System(problem, state, tau)
-    if mutation is None:
-        # Predictor: how far would a step without mutation get? Corrector: aim for that, curvature included.
-        ahead = system.direction(0.0)
-        reach = system.reach(ahead, 1.0)
-        now = state.complementarity(problem)
-        then = system.move(ahead, reach).complementarity(problem)
-        sigma = (then / now) ** 3 if now > 0 else 0.0
-        change = system.direction(sigma * now, ahead)
-    else:
-        change = system.direction(mutation)
+    change = _annealed(problem, state, system) if mutation is None else system.towards(mutation)
     reach = system.reach(change, _TO_BOUNDARY)
-    moved = system.move(change, reach)
+    moved = _move(state, change, reach)
     return replace(moved, t=state.t + reach * state.h, h=state.h * growth, moved=reach)
+
+
+class _Change(NamedTuple):
+    """Change of (α, ν, z, y)."""
+
+    alpha: NDArray
+    nu: float
+    lower: NDArray
+    upper: NDArray
+
+    def plus(self, other: _Change, weight: float) -> _Change:
+        return _Change(
+            self.alpha + weight * other.alpha,
+            self.nu + weight * other.nu,
+            self.lower + weight * other.lower,
+            self.upper + weight * other.upper,
+        )
+
+
+def _move(state: ImplicitState, change: _Change, reach: float) -> ImplicitState:
+    return replace(
+        state,
+        alpha=state.alpha + reach * change.alpha,
+        nu=state.nu + reach * change.nu,
+        z_lower=state.z_lower + reach * change.lower,
+        z_upper=state.z_upper + reach * change.upper,
+    )
+
+
+def _annealed(problem: DualProblem, state: ImplicitState, system: _System) -> _Change:
+    """Mehrotra's predictor and corrector, then Gondzio's correctors, all by the one factorisation."""
+    # Predictor: how far would a step without mutation get? Corrector: aim for that, curvature included.
+    ahead = system.towards(0.0)
+    now = state.complementarity(problem)
+    then = _move(state, ahead, system.reach(ahead)).complementarity(problem)
+    sigma = min((then / now) ** 3, _TIMID) if now > 0 else 0.0
+    if state.moved > 0.9:
+        sigma *= _TIMID  # the bounds hardly shortened the last step: that rule was timid
+    goal = sigma * now
+    change = system.towards(goal, ahead)
+    reach = system.reach(change)
+    for _ in range(_CORRECTORS):
+        if reach > 0.9999:
+            break
+        # A longer step would throw some products far from ε; send those back and see how far that gets.
+        corrector = system.recentre(change, min(1.0, 1.08 * reach + _LONGER), goal)
+        tried = [change.plus(corrector, weight) for weight in _WEIGHTS]
+        reaches = [system.reach(candidate) for candidate in tried]
+        best = int(np.argmax(reaches))
+        if reaches[best] < 1.01 * reach + _GAIN * (1.0 - 1.01 * reach):
+            break
+        change, reach = tried[best], reaches[best]
+    return change
 
 
 class _System:
@@ -111,88 +166,75 @@ class _System:
     def __init__(self, problem: DualProblem, state: ImplicitState, tau: float) -> None:
         self.problem, self.state = problem, state
         self.live, self.capped = _live(problem)
+        n, live, capped = problem.n, self.live, self.capped
         # A step to 0.995 of the way, repeated, meets the upper bound in float64: half an ulp of room is kept.
-        self.room = np.maximum(problem.upper - state.alpha, 1e-16 * problem.effective_upper)
-        inverse = np.zeros(problem.n)  # 1/α, 0 for dead variables, and so on below
-        inverse[self.live] = 1.0 / state.alpha[self.live]
-        inverse_room = np.zeros(problem.n)
-        inverse_room[self.capped] = 1.0 / self.room[self.capped]
-        self.inverse, self.inverse_room = inverse, inverse_room
+        self.room = np.zeros(n)
+        np.maximum(problem.upper - state.alpha, 1e-16 * problem.effective_upper, out=self.room, where=capped)
+        # 1/α, 0 where a bound is 0 or ∞; and so on below
+        self.inverse = np.divide(1.0, state.alpha, out=np.zeros(n), where=live)
+        self.inverse_room = np.divide(1.0, self.room, out=np.zeros(n), where=capped)
         w = weights(problem, state.alpha)
-        damping = np.divide(1.0, state.h * w, out=np.zeros(problem.n), where=self.live & (w > 0))
-        diagonal = damping + state.z_lower * inverse + state.z_upper * inverse_room
-        self.residual = problem.dense() @ state.alpha - problem.p - state.z_lower + state.z_upper
-        e = problem.e
+        diagonal = np.divide(1.0, state.h * w, out=np.zeros(n), where=live & (w > 0))
+        diagonal += state.z_lower * self.inverse + state.z_upper * self.inverse_room
+        diagonal[~live] = np.inf
+        Q, e = problem.dense(), problem.e
+        self.residual = Q @ state.alpha - problem.p - state.z_lower + state.z_upper
         if e is not None:
             self.residual -= state.nu * e
-        self.factor = _factorise(problem.dense(), diagonal, self.live)
+        self.stiff: StiffSystem | LowRankSystem
+        if state.factor is None:
+            self.stiff = StiffSystem(Q, diagonal)
+        else:
+            self.stiff = LowRankSystem(state.factor, diagonal + problem.ridge)
         self.slope = tau / state.h  # of the equality's row
-        self.column = None if e is None else self._solve(np.where(self.live, e, 0.0))
+        self.column = None if e is None else self.stiff.solve(e)
+        self.values = self._stack(state.alpha, self.room, state.z_lower, state.z_upper)
 
-    def _solve(self, right: NDArray) -> NDArray:
-        return scipy.linalg.cho_solve(self.factor, right, check_finite=False)
+    def _stack(self, alpha: NDArray, room: NDArray, lower: NDArray, upper: NDArray) -> NDArray:
+        """Everything that must stay positive, in one vector."""
+        live, capped = self.live, self.capped
+        return np.concatenate([alpha[live], room[capped], lower[live], upper[capped]])
 
-    def direction(
-        self, mutation: float, ahead: tuple[NDArray, float, NDArray, NDArray] | None = None
-    ) -> tuple[NDArray, float, NDArray, NDArray]:
-        """Change of (α, ν, z, y) towards mutation ε; ``ahead`` supplies Mehrotra's second-order terms."""
+    def _solve(self, lower: NDArray, upper: NDArray, residual: NDArray | float, missing: float) -> _Change:
+        """The change with zΔα + αΔz = lower, −yΔα + (u − α)Δy = upper that takes away residual and missing."""
         state, e = self.state, self.problem.e
-        goal_lower = np.where(self.live, mutation, 0.0)
-        goal_upper = np.where(self.capped, mutation, 0.0)
-        if ahead is not None:
-            goal_lower = goal_lower - ahead[0] * ahead[2]
-            goal_upper = goal_upper + ahead[0] * ahead[3]
-        right = -self.residual
-        right = right + goal_lower * self.inverse - state.z_lower - goal_upper * self.inverse_room + state.z_upper
-        change = self._solve(np.where(self.live, right, 0.0))
+        change = self.stiff.solve(lower * self.inverse - upper * self.inverse_room - residual)
         d_nu = 0.0
         if e is not None and self.column is not None:
-            missing = self.problem.d - float(e @ state.alpha)
             d_nu = (missing - float(e @ change)) / (float(e @ self.column) + self.slope)
-            change = change + d_nu * self.column
-        change = np.where(self.live, change, 0.0)
-        d_lower = (goal_lower - state.z_lower * change) * self.inverse - state.z_lower
-        d_upper = (goal_upper + state.z_upper * change) * self.inverse_room - state.z_upper
-        return change, d_nu, d_lower, d_upper
+            change += d_nu * self.column
+        d_lower = (lower - state.z_lower * change) * self.inverse
+        d_upper = (upper + state.z_upper * change) * self.inverse_room
+        return _Change(change, d_nu, d_lower, d_upper)
 
-    def reach(self, change: tuple[NDArray, float, NDArray, NDArray], fraction: float) -> float:
-        """Longest part of a change that stays inside the bounds with all slacks positive, at most 1."""
-        d_alpha, _, d_lower, d_upper = change
-        state, live, capped = self.state, self.live, self.capped
-        reach = 1.0
-        for value, move in (
-            (state.alpha[live], d_alpha[live]),
-            (self.room[capped], -d_alpha[capped]),
-            (state.z_lower[live], d_lower[live]),
-            (state.z_upper[capped], d_upper[capped]),
-        ):
-            falls = move < 0
-            if falls.any():
-                reach = min(reach, fraction * float((value[falls] / -move[falls]).min()))
-        return reach
+    def towards(self, mutation: float, ahead: _Change | None = None) -> _Change:
+        """Change towards mutation ε; ``ahead`` supplies Mehrotra's second-order terms."""
+        state, e = self.state, self.problem.e
+        lower = mutation - state.alpha * state.z_lower
+        upper = mutation - self.room * state.z_upper
+        if ahead is not None:
+            lower -= ahead.alpha * ahead.lower
+            upper += ahead.alpha * ahead.upper
+        lower[~self.live] = 0.0
+        upper[~self.capped] = 0.0
+        missing = 0.0 if e is None else self.problem.d - float(e @ state.alpha)
+        return self._solve(lower, upper, self.residual, missing)
 
-    def move(self, change: tuple[NDArray, float, NDArray, NDArray], reach: float) -> ImplicitState:
+    def recentre(self, change: _Change, aim: float, mutation: float) -> _Change:
+        """What brings the products after a part ``aim`` of a change back between 0.1ε and 10ε (Gondzio 1996)."""
         state = self.state
-        return replace(
-            state,
-            alpha=state.alpha + reach * change[0],
-            nu=state.nu + reach * change[1],
-            z_lower=state.z_lower + reach * change[2],
-            z_upper=state.z_upper + reach * change[3],
-        )
+        lower = (state.alpha + aim * change.alpha) * (state.z_lower + aim * change.lower)
+        upper = (self.room - aim * change.alpha) * (state.z_upper + aim * change.upper)
+        for products, bounded in ((lower, self.live), (upper, self.capped)):
+            products[:] = np.clip(products, _LOW * mutation, _HIGH * mutation) - products
+            np.maximum(products, -_HIGH * mutation, out=products)
+            products[~bounded] = 0.0
+        return self._solve(lower, upper, 0.0, 0.0)
 
-
-def _factorise(Q: NDArray, diagonal: NDArray, live: NDArray) -> tuple[NDArray, bool]:
-    """Cholesky of Q + diag on the live variables (the rest decoupled), lifted by round-off if need be."""
-    A = Q + np.diag(diagonal)
-    if not live.all():
-        A[~live, :] = 0.0
-        A[:, ~live] = 0.0
-        A[~live, ~live] = 1.0
-    lift = 0.0
-    for _ in range(12):
-        try:
-            return scipy.linalg.cho_factor(A + lift * np.eye(len(A)), lower=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            lift = max(10 * lift, float(np.finfo(float).eps * np.abs(Q).max() * len(Q)))
-    raise scipy.linalg.LinAlgError("Q is indefinite beyond round-off")
+    def reach(self, change: _Change, fraction: float = 1.0) -> float:
+        """Longest part of a change that stays inside the bounds with all slacks positive, at most 1."""
+        moves = self._stack(change.alpha, -change.alpha, change.lower, change.upper)
+        falls = moves < 0
+        if not falls.any():
+            return 1.0
+        return min(1.0, fraction / float((-moves[falls] / self.values[falls]).max()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..flows.lotka_volterra import LotkaVolterraField
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from ..integrate.multiplicative import multiplicative_step, safe_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
+from ..integrate.stiff_system import low_rank
 from .base import EVERY_CONVEX, Solver
 
 __all__ = ["FlowSolver", "FlowState"]
@@ -24,7 +25,9 @@ INTEGRATORS = ("implicit", "multiplicative", *METHODS)
 
 @dataclass(frozen=True)
 class FlowState:
-    """Flow time, step length, α of shape (n,), multiplier, slacks of shape (n,), steps without movement."""
+    """Flow time, step length, α of shape (n,), multiplier, slacks of shape (n,), their mean product, and for implicit
+    steps: how far the last one got, steps without movement, L of shape (n, r) where Q = LLᵀ + diag(ridge).
+    """
 
     t: float
     h: float
@@ -33,7 +36,9 @@ class FlowState:
     z_lower: NDArray
     z_upper: NDArray
     complementarity: float
+    moved: float = 0.0
     stalled: int = 0
+    factor: NDArray | None = field(default=None, metadata={"saved": False})
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class FlowSolver(Solver):
 
     integrator: str = "implicit"
     time_step: float | None = None
-    growth: float = 10.0
+    growth: float = 100.0
     t_end: float | None = None
 
     kinds = EVERY_CONVEX
@@ -80,19 +85,23 @@ class FlowSolver(Solver):
         w = weights(problem, alpha)
         nu = balance(problem, w, g)
         drive = np.abs(g if problem.e is None else g + nu * problem.e)
-        # ε of the size of what drives the flow: slacks and fitness start in balance.
-        mutation = float(np.mean(w * drive))
-        if mutation <= 0:
-            mutation = float(np.finfo(float).eps)
-        # Longer than both clocks: that of the flow, and that of λ, whose restoring force is of the size of 1/Q.
+        # Slacks are margins: they start at the size of p or, where p = 0, of the mean slope Qα. (The size of Qα
+        # for all, which is C times too large at α = u/2, costs the hinge 10 steps more.)
+        size = float(np.abs(problem.p).mean()) or float(-g @ alpha) / float(alpha.sum())
+        mutation = max(size * float(alpha.mean()), float(np.finfo(float).eps))
+        # Of the size of the clocks: 100 times that of the flow, and a tenth of that of λ, whose restoring force is of
+        # the size of 1/Q (longer, and the flow's damping is gone at once, for up to 4 steps more).
         clock = self.multiplier_time() * float(problem.diag().max())
-        h = self.time_step or 10.0 * max(1.0 / max(float(drive.max()), 1e-300), clock)
-        return _flow_state(problem, implicit_start(problem, alpha, h, nu, mutation))
+        h = self.time_step or max(100.0 / max(float(drive.max()), 1e-300), 0.1 * clock)
+        first = implicit_start(problem, alpha, h, nu, mutation)
+        return _flow_state(problem, replace(first, factor=low_rank(problem)))
 
     def step(self, problem: DualProblem, state: FlowState) -> FlowState:
         h = state.h if self.t_end is None else min(state.h, self.t_end - state.t)
         if self.integrator == "implicit":
-            implicit = ImplicitState(state.t, h, state.alpha, state.nu, state.z_lower, state.z_upper)
+            implicit = ImplicitState(
+                state.t, h, state.alpha, state.nu, state.z_lower, state.z_upper, state.moved, state.factor
+            )
             after = implicit_step(problem, implicit, tau=self.multiplier_time(), growth=self.growth)
             stalled = state.stalled + 1 if after.moved < 1e-6 else 0
             return replace(_flow_state(problem, after), stalled=stalled)
@@ -116,7 +125,7 @@ class FlowSolver(Solver):
     def finished(self, state: FlowState) -> bool:
         if self.t_end is not None and state.t >= self.t_end * (1 - 1e-12):
             return True
-        # Below 1e-16 of where it began, ε drowns in round-off; three steps without movement say the same.
+        # Three steps without movement: round-off rules. ε underflowed: nothing is left to anneal.
         return state.stalled >= 3 or state.complementarity <= 1e-300
 
     def time(self, state: FlowState) -> float:
@@ -135,4 +144,6 @@ def _flow_state(problem: DualProblem, state: ImplicitState) -> FlowState:
         state.z_lower,
         state.z_upper,
         state.complementarity(problem),
+        state.moved,
+        factor=state.factor,
     )

@@ -19,7 +19,7 @@ class GradientFlow(FlowSolver):
 
     α̇ = w(g + νe) with ν the exact multiplier, so eᵀα = d all the way. The default integrator steps the
     replicator-mutator form of the flow while its mutation fades (see `dualflow.integrate.implicit`): one
-    Cholesky factorisation of Q + diagonal a step, 7-20 steps to relative gap 1e-6.
+    Cholesky factorisation of Q + diagonal a step, at most 20 steps to relative gap 1e-6 on the benchmarks.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class GradientFlow(FlowSolver):
         "implicit" is for training; the others follow the trajectory, one step of ``time_step`` at a time, and
         come to rest slowly.
     time_step : float, optional
-        First step length (implicit), or every step's. Default: 10 over the largest drive (implicit), the
+        First step length (implicit), or every step's. Default: 100 over the largest drive (implicit), the
         longest step with which f cannot rise (multiplicative), 1 (SciPy's methods).
-    growth : float ≥ 1, default=10
+    growth : float ≥ 1, default=100
         Factor from one implicit step length to the next.
     t_end : float, optional
         Flow time at which to stop.

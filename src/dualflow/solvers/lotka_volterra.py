@@ -26,7 +26,7 @@ class LotkaVolterra(FlowSolver):
     Parameters
     ----------
     integrator, time_step, growth, t_end
-        As for `GradientFlow`.
+        As for `GradientFlow`; the first implicit step is at least a tenth of τ max Qᵢᵢ, λ's own clock, long.
     tau : float > 0, default=1
         Time scale of λ; Howell's is 1. The gradient flow is the limit τ → 0.
     damping : float ≥ 0, default=0
