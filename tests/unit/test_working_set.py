@@ -211,3 +211,18 @@ def test_the_scale_of_the_kernel_does_not_matter(scale, model):
         expected = solve(problems.svdd(gram), "smo", refine=True)
         np.testing.assert_allclose(found.alpha, expected.alpha, atol=1e-5)
     assert found.raw_certificate.relative_gap <= 1e-6
+
+
+def test_indefinite_problems_rest_by_their_violation():
+    """No gap exists; the KKT conditions, written out here, must hold to the tolerance all the same."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 40))
+    problem = problems.svc(Gram.precomputed((A + A.T) / 2), np.where(np.arange(40) % 2, 1, -1), 1.0)
+    solution = solve(problem, "working-set")
+    alpha, h = solution.raw_alpha, problem.gradient(solution.raw_alpha)
+    v = -problem.e * h
+    rises = np.where(problem.e > 0, alpha < problem.upper, alpha > 0)
+    falls = np.where(problem.e > 0, alpha > 0, alpha < problem.upper)
+    assert solution.raw_certificate.gap is None
+    assert v[rises].max() - v[falls].min() <= 2e-3 * np.abs(problem.p).max()
+    assert problem.objective(alpha) < 0

@@ -16,10 +16,12 @@ __all__ = ["WorkingSet"]
 
 #: Below this KKT violation and relative gap float32 is unsafe: its gradient no longer tells who violates.
 SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
-#: Estimated relative gap at which the refinement is the faster of the two.
-HAND_OVER_GAP = 1e-2
+#: Estimated relative gap and KKT violation at which the refinement is the faster of the two.
+HAND_OVER_GAP, HAND_OVER_KKT = 1e-2, 3e-3
 #: Smallest level of the seeding.
 SEED_FROM = 1000
+#: Pair updates in a block before the rest is looked at again.
+PAIRS_PER_BLOCK = 10_000
 #: Steps without progress after which a level counts as at rest: round-off rules.
 STALLED = 12
 #: Blocks a step of the driver, so that limits are honoured without being in the way.
@@ -68,14 +70,16 @@ class WorkingSet(Solver):
 
     Parameters
     ----------
-    kkt_tol : float > 0, default=1e-3
-        Worst KKT violation at rest, in units of the gradient (of the largest Qᵢᵢ on the simplex).
     gap_tol : float > 0, optional
-        Estimated relative gap at rest; both must hold. By default half of the driver's ``tol``.
+        Estimated relative gap at rest. By default half of the driver's ``tol``.
+    kkt_tol : float > 0, optional
+        Worst KKT violation at rest, in units of the gradient (of the largest Qᵢᵢ on the simplex), wanted besides,
+        unless the gap is a hundred times smaller than asked. Where no gap exists (Q not positive semidefinite) the
+        violation alone decides, with 1e-3 by default.
     """
 
-    kkt_tol: float = 1e-3
     gap_tol: float | None = None
+    kkt_tol: float | None = None
 
     name: ClassVar[str] = "working-set"
     kinds = EVERY_CONVEX
@@ -90,7 +94,7 @@ class WorkingSet(Solver):
                 raise ProblemError(f"{name}={value!r} must be > 0")
 
     def to_be_refined(self) -> WorkingSet:
-        return replace(self, gap_tol=HAND_OVER_GAP)
+        return replace(self, gap_tol=HAND_OVER_GAP, kkt_tol=HAND_OVER_KKT)
 
     def aim(self, tol: float) -> WorkingSet:
         return self if self.gap_tol is not None else replace(self, gap_tol=0.5 * tol)
@@ -108,18 +112,17 @@ class WorkingSet(Solver):
 
     def step(self, problem: DualProblem, state: WorkingSetState) -> WorkingSetState:
         level = self.level(problem, state)
-        kkt_tol = max(self.kkt_tol, SINGLE_KKT) if state.single else self.kkt_tol
-        # Where Q is not known to be positive semidefinite, the estimate bounds nothing: the violation decides.
-        wanted_gap = (self.gap_tol or SINGLE_GAP) if problem.psd.is_psd else np.inf
-        gap_tol = max(wanted_gap, SINGLE_GAP) if state.single else wanted_gap
+        gap_tol, kkt_tol = self.wanted(problem)
+        if state.single:
+            gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
         updates, rest = state.updates, False
         for done in range(BLOCKS_PER_STEP + 1):
             violation, gap = level.standing(*level.candidates())
-            rest = violation <= kkt_tol and gap <= gap_tol
+            rest = _at_rest(violation, gap, kkt_tol, gap_tol)
             if rest or done == BLOCKS_PER_STEP:
                 break
-            inner = max(0.1 * violation, 0.3 * kkt_tol if gap <= gap_tol else 0.0)
-            moved = level.improve(inner, 50 * len(level.beta) + 100_000)
+            inner = max(0.1 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
+            moved = level.improve(inner, PAIRS_PER_BLOCK)
             updates += moved
             if moved == 0:
                 rest = True  # nothing can be moved at this precision
@@ -147,8 +150,15 @@ class WorkingSet(Solver):
             # float32 cannot vouch for itself: look once with the true gradient, which the certificate needs anyway.
             level.set_gradient(problem.gradient(after.alpha))
             violation, gap = level.standing(*level.candidates())
-            finer = violation > 2 * self.kkt_tol or gap > 2 * wanted_gap
+            gap_tol, kkt_tol = self.wanted(problem)
+            finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
         return replace(after, violation=violation, single=not finer and state.single, done=not finer)
+
+    def wanted(self, problem: DualProblem) -> tuple[float, float]:
+        """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
+        if not problem.psd.is_psd:
+            return np.inf, self.kkt_tol or SINGLE_KKT
+        return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
     def level(self, problem: DualProblem, state: WorkingSetState) -> Any:
         """The level in work, from memory if that belongs to this state."""
@@ -178,3 +188,9 @@ class WorkingSet(Solver):
 
     def finished(self, state: WorkingSetState) -> bool:
         return state.done
+
+
+def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+    """Both tolerances, or a gap so much smaller than asked that the violation no longer matters."""
+    enough = np.isfinite(gap_tol) and gap <= 0.01 * gap_tol
+    return bool(gap <= gap_tol and (violation <= kkt_tol or enough))
