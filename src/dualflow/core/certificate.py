@@ -105,7 +105,7 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
     if not np.isfinite(given).all():
         raise ProblemError("alpha contains NaN or infinity")
-    point = problem.project(given)
+    point = projection = problem.project(given)
     Qa = problem.matvec(point)
     if problem.kind.may_be_unbounded and (bound := _hard_margin(problem, point, Qa)) is not None:
         scaling, lower_bound, interval = bound
@@ -130,7 +130,7 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         gap=gap,
         relative_gap=relative_gap,
         infeasibility=problem.infeasibility(given),
-        projection_distance=float(np.linalg.norm(given - problem.project(given))),
+        projection_distance=float(np.linalg.norm(given - projection)),
         multiplier=nu,
         multiplier_interval=interval,
         bias=bias,
