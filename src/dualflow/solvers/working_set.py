@@ -29,7 +29,7 @@ BLOCKS_PER_STEP = 8
 
 
 class _Memory:
-    """The level in work, made again from α when a run is resumed. Pure memory: it belongs to one state at a time."""
+    """The level in work, made again and replayed when a run is resumed; it belongs to one state at a time."""
 
     def __init__(self) -> None:
         self.level: Any = None
@@ -43,7 +43,8 @@ class WorkingSetState:
 
     ``depth`` counts the levels still to come; ``single`` says whether float32 is still in use; ``blocks`` counts.
     ``best`` is the least estimated gap (violation, where no gap is finite) of this level and precision, and
-    ``stalled`` the steps since it last fell by a tenth.
+    ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
+    blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
     """
 
     alpha: NDArray
@@ -55,6 +56,8 @@ class WorkingSetState:
     updates: int
     best: float
     stalled: int
+    anchor: NDArray
+    replay: int
     done: bool
     memory: _Memory = field(repr=False, metadata={"saved": False})
 
@@ -108,25 +111,11 @@ class WorkingSet(Solver):
                 depth += 1
         alpha = problem.project(np.zeros(problem.n)) if warm is None else warm
         order = nested_order(problem, rng) if depth else np.empty(0, dtype=np.intp)
-        return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, False, _Memory())
+        return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0, False, _Memory())
 
     def step(self, problem: DualProblem, state: WorkingSetState) -> WorkingSetState:
         level = self.level(problem, state)
-        gap_tol, kkt_tol = self.wanted(problem)
-        if state.single:
-            gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
-        updates, rest = state.updates, False
-        for done in range(BLOCKS_PER_STEP + 1):
-            violation, gap = level.standing(*level.candidates())
-            rest = _at_rest(violation, gap, kkt_tol, gap_tol)
-            if rest or done == BLOCKS_PER_STEP:
-                break
-            inner = max(0.1 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
-            moved = level.improve(inner, PAIRS_PER_BLOCK)
-            updates += moved
-            if moved == 0:
-                rest = True  # nothing can be moved at this precision
-                break
+        done, updates, violation, gap, rest = self.advance(problem, level, state.single, BLOCKS_PER_STEP)
         measure = gap if np.isfinite(gap) else violation
         fell = measure < 0.9 * state.best
         after = replace(
@@ -134,7 +123,8 @@ class WorkingSet(Solver):
             alpha=self.expand(problem, state, level),
             violation=violation,
             blocks=state.blocks + done,
-            updates=updates,
+            updates=state.updates + updates,
+            replay=state.replay + done,
             best=min(measure, state.best),
             stalled=0 if fell else state.stalled + 1,
         )
@@ -142,7 +132,7 @@ class WorkingSet(Solver):
             state.memory.at = (after.depth, after.single, after.blocks)
             return after
         state.memory.at = None
-        after = replace(after, best=np.inf, stalled=0)
+        after = replace(after, best=np.inf, stalled=0, anchor=after.alpha, replay=0)
         if state.depth:
             return replace(after, depth=state.depth - 1)
         finer = False
@@ -154,6 +144,27 @@ class WorkingSet(Solver):
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
         return replace(after, violation=violation, single=not finer and state.single, done=not finer)
 
+    def advance(
+        self, problem: DualProblem, level: Any, single: bool, blocks: int
+    ) -> tuple[int, int, float, float, bool]:
+        """Up to so many blocks: how many, pair updates, violation, estimated gap, and whether the level rests."""
+        gap_tol, kkt_tol = self.wanted(problem)
+        if single:
+            gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
+        updates = 0
+        for done in range(blocks + 1):
+            violation, gap = level.standing(*level.candidates())
+            rest = _at_rest(violation, gap, kkt_tol, gap_tol)
+            if rest or done == blocks:
+                break
+            inner = max(0.1 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
+            moved = level.improve(inner, PAIRS_PER_BLOCK)
+            updates += moved
+            if moved == 0:
+                rest = True  # nothing can be moved at this precision
+                break
+        return done, updates, violation, gap, rest
+
     def wanted(self, problem: DualProblem) -> tuple[float, float]:
         """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
         if not problem.psd.is_psd:
@@ -161,7 +172,7 @@ class WorkingSet(Solver):
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
     def level(self, problem: DualProblem, state: WorkingSetState) -> Any:
-        """The level in work, from memory if that belongs to this state."""
+        """The level in work: from memory if that belongs to this state, else from its anchor, replayed."""
         from ..working_set.level import Level, restrict, seed
 
         memory = state.memory
@@ -169,9 +180,11 @@ class WorkingSet(Solver):
             part, inside = problem, np.arange(problem.n)
             if state.depth:
                 part, inside = restrict(problem, state.order[: problem.gram.n // 4**state.depth])
-            alpha = seed(part, state.alpha[inside])
+            alpha = seed(part, state.anchor[inside])
             memory.level = Level(part, alpha, np.float32 if state.single else np.float64)
             memory.inside = inside
+            if state.replay:
+                self.advance(problem, memory.level, state.single, state.replay)
         memory.at = None
         return memory.level
 
