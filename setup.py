@@ -1,19 +1,24 @@
-"""The one compiled file. Everything else about the package is in pyproject.toml."""
+"""The compiled files. Everything else about the package is in pyproject.toml."""
 
+import platform
 import sys
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, CompileError, ExecError, PlatformError
 
-FLAGS = ["/O2", "/fp:precise"]
+FLAGS = ["/O2", "/fp:precise", "/utf-8"]
 if sys.platform != "win32":
     # Finite math lets minimum and maximum vectorise. Never -ffast-math: a library linked with it turns denormals
     # into 0 in the whole process that loads it.
+    # No -march: the files themselves choose vectors at load time (core/clones.h).
     FLAGS = ["-O3", "-ffinite-math-only", "-fno-signed-zeros", "-fno-math-errno", "-fno-trapping-math"]
+    # Only where those are made; elsewhere it does nothing, and clang refuses it when it compiles for another machine.
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        FLAGS.append("-mprefer-vector-width=512")
 
 
-class BuildPairs(build_ext):
+class Build(build_ext):
     """Says what is missing where there is no C compiler."""
 
     def run(self) -> None:
@@ -21,7 +26,7 @@ class BuildPairs(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles one C file, its working-set solver, and that failed:\n"
+                "dualflow compiles two C files, its kernel and its working-set solver, and that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -29,15 +34,22 @@ class BuildPairs(build_ext):
             ) from error
 
 
+def compiled(name: str, *headers: str) -> Extension:
+    folder, stem = f"src/dualflow/{name.rpartition('.')[0].replace('.', '/')}", name.rpartition(".")[2]
+    return Extension(
+        f"dualflow.{name}",
+        [f"{folder}/{stem}.pyx"],
+        depends=[f"src/dualflow/{header}" for header in headers],
+        include_dirs=["src/dualflow/core", "src/dualflow/working_set"],
+        extra_compile_args=FLAGS,
+    )
+
+
+RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 setup(
     ext_modules=[
-        Extension(
-            "dualflow.working_set._pairs",
-            ["src/dualflow/working_set/_pairs.pyx"],
-            depends=["src/dualflow/working_set/pairs.h"],
-            include_dirs=["src/dualflow/working_set"],
-            extra_compile_args=FLAGS,
-        )
+        compiled("core._radial", *RADIAL),
+        compiled("working_set._pairs", "working_set/pairs.h", *RADIAL),
     ],
-    cmdclass={"build_ext": BuildPairs},
+    cmdclass={"build_ext": Build},
 )

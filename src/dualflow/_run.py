@@ -61,7 +61,8 @@ class Run:
     started: float
     state: Any = None
     steps: int = 0
-    certificate: Certificate | None = None
+    certificate: Certificate | None = None  # the latest; None until the first one is due
+    decisive: bool = False
     status: Status = Status.STEP_LIMIT
     witness: NDArray | None = None
     earlier_s: float = 0.0  # wall time of the runs this one resumes
@@ -94,7 +95,10 @@ class Run:
             # Between two certificates the uninterrupted run would not have ended here.
             self.certify(decisive=self.steps % self.certify_every == 0)
         else:
-            self.certify()
+            # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
+            worth = warm is not None or self.certify_every == 1
+            if worth or self.record or self.callback is not None:
+                self.certify(decisive=worth)
             self.note()
         self.saved_at = time.monotonic()
 
@@ -130,18 +134,17 @@ class Run:
 
     def at_rest(self) -> bool:
         certificate = self.certificate
-        assert certificate is not None
-        if self.decisive and self.problem.is_hard_margin:
+        if certificate is not None and self.decisive and self.problem.is_hard_margin:
             # Before the gap: on the simplex a witness has f = 0, and with it a gap of 0.
             self.look_for_witness(certificate)
             if self.witness is not None:
                 self.status = Status.NOT_SEPARABLE
                 return True
-        if self.decisive and self.within_tol(certificate):
+        if certificate is not None and self.decisive and self.within_tol(certificate):
             self.status = Status.OPTIMAL
             return True
         if self.engine.finished(self.state):
-            self.status = Status.FINISHED if certificate.gap is not None else Status.STATIONARY
+            self.status = Status.FINISHED if self.problem.psd.is_psd else Status.STATIONARY
             return True
         return False
 
@@ -244,7 +247,7 @@ class Run:
             certificate=certificate,
             raw_certificate=raw,
             refined=certificate is not raw,
-            support=support_set(problem, alpha),
+            support=support_set(problem, alpha, certificate),
             status=status,
             raw_status=self.status,
             cost=cost,

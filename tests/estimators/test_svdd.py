@@ -121,9 +121,9 @@ def test_callable_and_precomputed_kernels_equal_the_named_one(kernel):
 def test_prediction_in_blocks_equals_prediction_at_once(monkeypatch):
     model = SVDD(nu=0.3).fit(X)
     expected, heights = model.decision_function(X), []
-    cross = Gram.cross
-    monkeypatch.setattr("dualflow.estimators._base.BLOCK_ENTRIES", 25 * len(model.support_))
-    monkeypatch.setattr(Gram, "cross", lambda *a: heights.append(len(a[1])) or cross(*a))
+    prepare = Gram._new_points
+    monkeypatch.setattr("dualflow.core.kernels.BLOCK_ENTRIES", 25 * len(model.support_))
+    monkeypatch.setattr(Gram, "_new_points", lambda *a: heights.append(len(a[1])) or prepare(*a))
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=0, atol=1e-12)
     assert heights == [25, 25, 25, 16]
 

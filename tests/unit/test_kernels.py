@@ -6,6 +6,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import Gram, ProblemError
 from dualflow.core.psd import examine
+from dualflow.core.radial import RadialPoints
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 4)) + 2.0
@@ -119,3 +120,37 @@ def test_spectrum_evidence():
     assert examine(np.zeros((3, 3))).is_psd
     assert Gram(X, kernel="poly", coef0=-1.0).is_psd_by_kernel is False
     assert Gram(X, kernel="poly", degree=2.5, coef0=10.0).is_psd_by_kernel is False
+
+
+@pytest.mark.parametrize("features", [1, 3, 4, 64, 65, 90])  # both sides of where BLAS takes over
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_radial_kernel_in_both_precisions_and_both_ways(features, dtype):
+    """Rows, rows into given memory, weighted sums and only some entries of them, on sizes that end within a tile."""
+    rng = np.random.default_rng(features)
+    A, B, W = rng.normal(size=(133, features)), rng.normal(size=(259, features)), rng.normal(size=(133, 2))
+    gram = Gram(A, gamma=0.7 / features)
+    K = pairwise_kernels(B, A, metric="rbf", gamma=gram.gamma)
+    accuracy = 3e-6 if dtype is np.float32 else 5e-15
+    np.testing.assert_allclose(gram.cross(B, np.arange(133), dtype), K, rtol=0, atol=accuracy)
+    np.testing.assert_allclose(gram.expand(B, np.arange(133), W, dtype), K @ W, rtol=0, atol=100 * accuracy)
+    out = np.full((3, 133), np.nan, dtype=dtype)
+    assert gram.rows([5, 0, 132], dtype, out) is out
+    expected = pairwise_kernels(A[[5, 0, 132]], A, metric="rbf", gamma=gram.gamma)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=accuracy)
+    some, v = np.array([7, 131]), np.where(np.arange(133) % 3, W[:, 0], 0.0)
+    np.testing.assert_allclose(gram.matvec(v, some), gram.matvec(v)[some], rtol=1e-13, atol=1e-13)
+    assert gram.rows([9], dtype)[0, 9] == pytest.approx(1.0, abs=accuracy)
+
+
+def test_exponential_over_its_whole_range():
+    """x = 0 against z = √(2t) at γ = ½: exp(−t), down to where it becomes 0; never a denormal, never more than 1."""
+    t = np.concatenate([np.linspace(0, 1, 500), np.linspace(1, 800, 4000)])
+    for dtype, last, accuracy in ((np.float32, 87.0, 1e-6), (np.float64, 708.0, 1e-13)):
+        origin = RadialPoints.of(np.zeros((1, 1)), np.zeros(1), 0.5, dtype)
+        found = origin.kernel(RadialPoints.of(np.sqrt(2 * t)[:, None], 2 * t, 0.5, dtype))[0]
+        inside = t < last * 0.999
+        # The exponent is formed in this precision, so t itself carries a relative error of its last bit.
+        np.testing.assert_allclose(found[inside], np.exp(-t[inside]), rtol=accuracy * (1 + last))
+        assert (found <= 1).all()
+        assert (found[t > last * 1.001] == 0).all()
+        assert found[0] == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualflow import DualProblem, Gram, Kind, ProblemError, certify, problems
-from dualflow.core import decision, kernels
+from dualflow.core import kernels
 from dualflow.core.decision import coefficients, decision_values
 from dualflow.core.projection import project_onto
 from dualflow.testing.reference import rbf_kernel
@@ -31,7 +31,7 @@ def test_matvec_in_many_blocks(monkeypatch):
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_decision_values_in_one_block_and_in_many(monkeypatch, entries, kernel):
     """From the definitions: Σ yαk + b, and R² − ‖φ(z) − Σ αφ(x)‖²; with k(z, z) different for each z, too."""
-    monkeypatch.setattr(decision, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(kernels, "BLOCK_ENTRIES", entries)
     gram = Gram(X, kernel=kernel, gamma=0.4)
     K, Kz = (cross(X, X, 0.4), cross(Z, X, 0.4)) if kernel == "rbf" else (X @ X.T, Z @ X.T)
     self_z = np.ones(11) if kernel == "rbf" else (Z**2).sum(1)

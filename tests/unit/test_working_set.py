@@ -5,17 +5,25 @@ import sys
 
 import numpy as np
 import pytest
-from dualflow.working_set._pairs import add_rows, solve_pairs
+from dualflow.working_set._pairs import add_rows, padded, solve_pairs
 from sklearn.datasets import make_classification, make_moons
 
 from dualflow import Checkpoint, Gram, Kind, problems, solve
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import level as levels
-from dualflow.working_set.level import Level, nested_order, restrict, seed
+from dualflow.working_set.cache import RowCache
+from dualflow.working_set.level import Level
+from dualflow.working_set.seeding import nested_order, restrict, seed
 
 X, T = make_moons(60, noise=0.3, random_state=0)
 Y = 2.0 * T - 1
 K = rbf_kernel(X, 1.0)
+
+
+def pairs(M, G, beta, low, high, equality, tolerance, limit):
+    """All rows at hand."""
+    rows, diag = np.ascontiguousarray(M), np.diagonal(M).copy()
+    return solve_pairs(rows, np.arange(len(M)), len(M), G, diag, beta, low, high, equality, tolerance, limit)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -29,7 +37,7 @@ def test_pair_loop_solves_a_block(dtype, equality, C):
     M = np.ascontiguousarray((e[:, None] * Q * e).astype(dtype))
     G, beta = (-e).astype(dtype), np.zeros(n)
     low, high = np.where(e > 0, 0.0, -C), np.where(e > 0, C, 0.0)
-    updates, violation = solve_pairs(M, G, beta, low, high, equality, 1e-4, 10**6)
+    updates, violation, _ = pairs(M, G, beta, low, high, equality, 1e-4, 10**6)
     best, _ = coneqp_optimum(QuadraticProgram(Q, np.ones(n), np.full(n, C), Y if equality else None))
     alpha = e * beta
     assert updates > 0
@@ -47,23 +55,57 @@ def test_pair_loop_takes_the_second_order_pair():
     M = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 100.0]])
     G, beta = np.array([-1.0, 0.5, 0.8]), np.zeros(3)
     low, high = np.full(3, -10.0), np.full(3, 10.0)
-    updates, _ = solve_pairs(M, G, beta, low, high, True, 1e-9, 1)
+    updates, _, _ = pairs(M, G, beta, low, high, True, 1e-9, 1)
     assert updates == 1
     np.testing.assert_allclose(beta, [7.5, -7.5, 0.0])  # 1.5²/0.2 = 11.25 beats 1.8²/101
 
 
 def test_pair_loop_stops_at_bounds_exactly():
     M, G, beta = np.eye(2), np.array([-5.0, 5.0]), np.zeros(2)
-    solve_pairs(M, G, beta, np.array([0.0, -0.3]), np.array([0.7, 0.0]), True, 1e-12, 10)
+    pairs(M, G, beta, np.array([0.0, -0.3]), np.array([0.7, 0.0]), True, 1e-12, 10)
     assert beta[1] == -0.3
     assert beta[0] == 0.3
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [60, 130])
+def test_rows_made_on_demand_are_the_matrix_and_no_more_are_made(dtype, n):
+    """M = factor · S(K + offset)S + ridge: the rows against numpy, and the end against that with all rows at hand."""
+    rng = np.random.default_rng(0)
+    Z, s, ridge = rng.normal(size=(n, 5)), np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.random(n)
+    points = Gram(Z, gamma=0.3).radial_points(dtype)
+    M = (1.7 * s[:, None] * s * (rbf_kernel(Z, 0.3) + 0.5) + np.diag(ridge)).astype(dtype)
+    low, high, diag = np.zeros(n), np.full(n, 2.0), np.diagonal(M).copy()
+    start = rng.normal(size=n).astype(dtype)
+    rows, slots = np.full((n, padded(n)), np.nan, dtype=dtype), np.full(n, -1)  # not a number until it is made
+    beta, G = np.zeros(n), start.copy()
+    source = {"points": points.points, "half": points.half, "sign": s.astype(dtype), "ridge": ridge.astype(dtype)}
+    _, violation, used = solve_pairs(
+        rows, slots, 0, G, diag, beta, low, high, False, 1e-3, 10**5, **source, factor=1.7, offset=0.5
+    )
+    made = np.flatnonzero(slots >= 0)
+    assert violation <= 1e-3
+    assert 0 < used == len(made) < n
+    assert sorted(slots[made]) == list(range(used))
+    assert set(np.flatnonzero(beta)) <= set(made)
+    accuracy = 1e-5 if dtype is np.float32 else 1e-13
+    np.testing.assert_allclose(rows[slots[made], :n], M[made], rtol=accuracy, atol=accuracy)
+    whole, G_whole = np.zeros(n), start.copy()
+    pairs(M, G_whole, whole, low, high, False, 1e-3, 10**5)
+    np.testing.assert_allclose(beta, whole, atol=2e-3)
+
+
 def test_pair_loop_refuses_shapes_that_disagree():
+    three = np.zeros(3), np.ones(3), np.zeros(3), np.zeros(3), np.ones(3)
     with pytest.raises(ValueError, match="must be"):
-        solve_pairs(np.eye(3), np.zeros(2), np.zeros(3), np.zeros(3), np.ones(3), True, 1e-3, 1)
+        solve_pairs(np.eye(3), np.arange(3), 3, np.zeros(2), *three[1:], True, 1e-3, 1)
+    with pytest.raises(ValueError, match="rows are missing"):
+        solve_pairs(np.eye(3), np.full(3, -1), 0, *three, True, 1e-3, 1)
+    points = {"points": np.zeros((3, 4)), "half": np.zeros(3), "sign": np.ones(3), "ridge": np.zeros(3)}
+    with pytest.raises(ValueError, match="padded"):
+        solve_pairs(np.eye(3), np.full(3, -1), 0, *three, True, 1e-3, 1, **points)
     with pytest.raises(ValueError, match="as long as"):
-        add_rows(np.eye(3), np.array([0]), np.array([1.0]), np.zeros(2))
+        add_rows(np.eye(3), np.array([0]), np.array([1.0, 2.0]), np.zeros(3))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -93,24 +135,77 @@ PROBLEMS = {
 }
 
 
+KERNELS = {
+    "made on demand": Gram(X, gamma=1.0),
+    "computed beforehand": Gram(X, kernel=lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(-1))),
+}
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_level_keeps_the_gradient(name, dtype, monkeypatch):
-    """G = e∘(Qα − p) after blocks that overlap, with a row cache so small that rows are dropped and fetched again."""
+@pytest.mark.parametrize("rows", KERNELS)
+def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
+    """G = e∘(Qα − p) after blocks that overlap, with kept rows dropped and fetched again, and with points asleep."""
     monkeypatch.setattr(levels, "BLOCK", 16)
+    monkeypatch.setattr(levels, "NARROW", 8)
+    monkeypatch.setattr(levels, "WIDE", 16)
     monkeypatch.setattr(levels, "CACHE_BYTES", 1)
-    problem = PROBLEMS[name](Gram(X, gamma=1.0), Y)
+    monkeypatch.setattr("dualflow.working_set.cache.AT_ONCE", 16)
+    problem = PROBLEMS[name](KERNELS[rows], Y)
     level = Level(problem, problem.project(np.zeros(problem.n)), dtype)
-    before = problem.objective(level.alpha)
-    for _ in range(12):
+    before, slept = problem.objective(level.alpha), False
+    for k in range(12):
         level.improve(1e-6, 1000)
+        slept |= not level.awake.all()
+        if k % 4 == 3:
+            level.wake()
+    level.wake()
     h = problem.gradient(level.alpha)
     expected = h if problem.e is None else problem.e * h
     np.testing.assert_allclose(level.G * level.slope, expected, atol=2e-5 if dtype is np.float32 else 1e-11)
     assert problem.infeasibility(level.alpha) <= 1e-9
     assert problem.objective(level.alpha) < before
-    assert level.capacity < problem.n
-    assert level.count == int((level.owner >= 0).sum()) == int((level.slot >= 0).sum())
+    assert (level.cache is None) == (rows == "made on demand")
+    assert level.cache is not None or slept
+
+
+def test_whoever_violates_stays_awake(monkeypatch):
+    monkeypatch.setattr(levels, "NARROW", 12)
+    monkeypatch.setattr(levels, "WIDE", 32)
+    level = Level(PROBLEMS["hinge"](KERNELS["made on demand"], Y), np.zeros(60), np.float32)
+    assert level.awake.all()  # at α = 0 all want to rise
+    for _ in range(60):
+        level.improve(1e-3, 1000)
+        level.wake()
+    assert level.standing(*level.candidates())[0] < 0.01
+    assert 0 < level.awake.sum() < 60
+    h = level.problem.gradient(level.alpha)
+    nu = np.median((h * Y)[(level.alpha > 0) & (level.alpha < 5)])
+    asleep = ~level.awake
+    assert (level.alpha[asleep] == 0).all()
+    assert ((h - nu * Y)[asleep] > 0).all()
+
+
+def test_rows_unused_for_longest_make_room():
+    fetched = []
+
+    def evaluate(J, out):
+        fetched.extend(J)
+        out[:] = J[:, None] * 10.0 + np.arange(5000)
+
+    cache = RowCache(5000, np.float64, 0, evaluate)
+    G, room = np.zeros(5000), cache.capacity
+    assert room == 1024
+    cache.add_to(G, np.arange(1000), np.ones(1000))
+    cache.add_to(G, np.arange(900, 1100), np.full(200, 2.0))
+    expected = (np.arange(1000) * 10.0).sum() + 2 * (np.arange(900, 1100) * 10.0).sum() + 1400 * np.arange(5000)
+    np.testing.assert_allclose(G, expected)
+    assert len(fetched) == 1100  # none twice
+    cache.fetch(np.array([0, 1]))
+    assert fetched[1100:] == [0, 1]  # the oldest had gone
+    cache.fetch(np.arange(1000, 1100))
+    assert len(fetched) == 1102
+    assert cache.count == int((cache.owner >= 0).sum()) == int((cache.slot >= 0).sum()) <= room
 
 
 def test_levels_estimate_of_the_gap_is_the_certificates():
@@ -179,8 +274,10 @@ def test_tight_tolerance_goes_on_in_float64(C):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 6, 8])
-def test_resumed_run_equals_the_uninterrupted_one(tmp_path, steps):
+def test_resumed_run_equals_the_uninterrupted_one(tmp_path, steps, monkeypatch):
     """Cut in a seeding level, in the middle of the last one in float32, and late: the same bits each time."""
+    monkeypatch.setattr("dualflow.solvers.working_set.BLOCKS_PER_STEP", 3)
+    monkeypatch.setattr(levels, "NARROW", 256)
     Z, t = make_classification(2500, 20, random_state=0)
 
     def problem():

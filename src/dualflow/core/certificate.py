@@ -169,7 +169,7 @@ def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float
     """
     live = u > 0
     knots, u, e = knots[live], u[live], e[live]
-    order = np.argsort(knots, kind="stable")
+    order = np.argsort(knots)
     knots, jumps = knots[order], u[order]
     start = -float(u[e < 0].sum())
     if np.isinf(start) or np.isinf(jumps).any():

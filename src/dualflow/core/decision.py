@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate
-from .kernels import BLOCK_ENTRIES
 from .problem import DualProblem
 
 __all__ = ["coefficients", "decision_values"]
@@ -39,11 +38,5 @@ def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike
         constant = (certificate.radius or 0.0) ** 2 - float(weights @ gram.matvec(weights))
         weights = 2.0 * weights
     J = np.flatnonzero(weights)
-    values = np.full(len(Z), constant)
-    height = max(1, BLOCK_ENTRIES // max(1, len(J)))
-    for start in range(0, len(Z), height):
-        part = slice(start, start + height)
-        values[part] += gram.cross(Z[part], J) @ weights[J]
-        if ball:
-            values[part] -= gram.self_kernel(Z[part])
-    return values
+    values = constant + gram.expand(Z, J, weights[J, None])[:, 0]
+    return values - gram.self_kernel(Z) if ball else values

@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
+from .radial import RadialPoints
 
 __all__ = ["BLOCK_ENTRIES", "Gram"]
 
@@ -92,7 +93,7 @@ class Gram:
         with np.errstate(over="ignore"):
             self._reach = self.gamma * float(self._squares.max()) if kernel == "rbf" else 0.0
         self._diag = self._diagonal()
-        self._factors: dict[str, NDArray] = {}
+        self._radial: dict[str, RadialPoints] = {}
 
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
@@ -107,7 +108,7 @@ class Gram:
         state = self.__dict__.copy()
         if self.kernel != "precomputed":
             state["_full"] = None
-        state["_factors"] = {}
+        state["_radial"] = {}
         return state
 
     def __repr__(self) -> str:
@@ -131,9 +132,19 @@ class Gram:
         """Kᵢᵢ, shape (n,)."""
         return self._diag.copy()
 
-    def rows(self, J: ArrayLike, dtype: type = float) -> NDArray:
-        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy)."""
+    def rows(self, J: ArrayLike, dtype: type = float, out: NDArray | None = None) -> NDArray:
+        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy).
+
+        They are put into ``out`` if that is given (row-major, of that precision).
+        """
         J = np.asarray(J, dtype=np.intp)
+        if out is not None and self.is_radial and self._full is None and self._work(dtype) is dtype:
+            self.entries_computed += self.n * len(J)
+            points = self.radial_points(dtype)
+            return points.take(J).kernel(points, out)
+        if out is not None:
+            out[:] = self.rows(J, dtype)
+            return out
         if self._full is not None:
             return self._full[J].astype(dtype, copy=False)
         self.entries_computed += self.n * len(J)
@@ -160,19 +171,24 @@ class Gram:
         part.X = self.X[np.ix_(J, J)] if given else self.X[J]
         part.n, part.entries_computed, part._full = len(J), 0, part.X if given else None
         part._points, part._squares, part._diag = self._points[J], self._squares[J], self._diag[J]
-        part._factors = {name: factor[J] for name, factor in self._factors.items()}
+        part._radial = {name: points.take(J) for name, points in self._radial.items()}
         return part
 
-    def matvec(self, v: ArrayLike) -> NDArray:
-        """K v, shape (n,); columns where v is zero are neither computed nor read."""
+    def matvec(self, v: ArrayLike, rows: NDArray | None = None) -> NDArray:
+        """K v, shape (n,), or only some entries of it; columns where v is zero are neither computed nor read."""
         v = np.asarray(v, dtype=float)
-        if self._full is not None and np.count_nonzero(v) > self.n // 4:
-            return self._full @ v
         J = np.flatnonzero(v)
-        out = np.zeros(self.n)
-        for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // self.n)):
+        if self._full is not None and rows is None and len(J) > self.n // 4:
+            return self._full @ v
+        height = self.n if rows is None else len(rows)
+        if self.is_radial and self._full is None:
+            self.entries_computed += height * len(J)
+            points = self.radial_points(float)
+            return points.take(slice(None) if rows is None else rows).expand(points.take(J), v[J, None])[:, 0]
+        out = np.zeros(height)
+        for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
             part = J[start : start + width]
-            out += self.columns(part) @ v[part]
+            out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
         return out
 
     def full(self) -> NDArray:
@@ -192,24 +208,37 @@ class Gram:
         points = np.asarray(Z, dtype=float)
         if self.kernel == "precomputed":
             return points[:, J].astype(dtype, copy=False)
-        if self._center is not None:
-            points = points - self._center
         if callable(self.kernel):
             return self._call(points, self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
-            return self._sharp(points, self._points[J]).astype(dtype, copy=False)
-        work = dtype if self.is_safe_in_single else float
-        right = self._factor(work)[J]
-        if self.kernel != "rbf":
-            return self._evaluate(points.astype(work, copy=False), right).astype(dtype, copy=False)
-        with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->i", points, points)
-            # A point so far away that its square would overflow has kernel value 0 with all of them.
-            near = squares * self.gamma < FAR
-        values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
-        augmented: NDArray = self._augment(points[near], squares[near]).astype(work, copy=False)
-        values[near] = self._evaluate(self._left(augmented), right)
-        return values
+            return self._sharp(points - self._center, self._points[J]).astype(dtype, copy=False)
+        if self.is_radial:
+            new, near = self._new_points(points, dtype)
+            values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
+            values[near] = new.kernel(self.radial_points(self._work(dtype)).take(J))
+            return values
+        work = self._work(dtype)
+        product: NDArray = points.astype(work, copy=False) @ self._points[J].astype(work, copy=False).T
+        return self._apply(product).astype(dtype, copy=False)
+
+    def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
+        """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64.
+
+        Kernel values are computed in float64 or float32, and never more than a few MB of them at a time.
+        """
+        J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
+        points = np.asarray(Z, dtype=float)
+        out = np.zeros((len(points), W.shape[1]))
+        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if self.kernel == "precomputed" else points.shape[1]))
+        for start in range(0, len(points) if len(J) else 0, height):
+            rows = slice(start, start + height)
+            if self.is_radial:
+                new, near = self._new_points(points[rows], dtype)
+                out[rows][near] = new.expand(self.radial_points(self._work(dtype)).take(J), W)
+            else:
+                K = self.cross(points[rows], J, dtype)
+                out[rows] = K @ W.astype(K.dtype)
+        return out
 
     def self_kernel(self, Z: ArrayLike) -> NDArray:
         """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
@@ -248,8 +277,12 @@ class Gram:
             return self._call(self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
             return self._sharp(self._points[rows], self._points[J]).astype(dtype, copy=False)
-        factor = self._factor(dtype if self.is_safe_in_single else float)
-        return self._evaluate(self._left(factor[rows]), factor[J]).astype(dtype, copy=False)
+        work = self._work(dtype)
+        if self.is_radial:
+            radial = self.radial_points(work)
+            return radial.take(rows).kernel(radial.take(J)).astype(dtype, copy=False)
+        product: NDArray = self._points[rows].astype(work, copy=False) @ self._points[J].astype(work, copy=False).T
+        return self._apply(product).astype(dtype, copy=False)
 
     def _sharp(self, A: NDArray, B: NDArray) -> NDArray:
         """The radial kernel from differences: slower, and right where γ‖x‖² is so large that the product's
@@ -257,35 +290,32 @@ class Gram:
         with np.errstate(over="ignore"):
             return np.exp(-self.gamma * cdist(A, B, "sqeuclidean"))
 
-    # --- kernels as products: K = φ(L Rᵀ), with R kept and L made from rows of R ------------------
+    @property
+    def is_radial(self) -> bool:
+        """Whether `radial_points` may be used: the radial kernel where its product form is accurate."""
+        return self.kernel == "rbf" and self._reach <= SHARP
 
-    def _augment(self, points: NDArray, squares: NDArray) -> NDArray:
-        """[x, 1, −γ‖x‖²]: with `_left`, one product gives −γ‖x − z‖² without a pass for each term."""
-        return np.column_stack([points, np.ones(len(points)), -self.gamma * squares])
-
-    def _factor(self, dtype: type) -> NDArray:
-        """R of all points, shape (n, m) or (n, m + 2), kept for each precision that was asked for."""
+    def radial_points(self, dtype: type) -> RadialPoints:
+        """All points, ready for the radial kernel; kept for each precision that was asked for."""
         name = np.dtype(dtype).name
-        if name not in self._factors:
-            factor = self._augment(self._points, self._squares) if self.kernel == "rbf" else self._points
-            self._factors[name] = np.ascontiguousarray(factor, dtype=dtype)
-        return self._factors[name]
+        if name not in self._radial:
+            self._radial[name] = RadialPoints.of(self._points, self._squares, self.gamma, dtype)
+        return self._radial[name]
 
-    def _left(self, factor: NDArray) -> NDArray:
-        """L = [2γx, −γ‖x‖², 1] from R = [x, 1, −γ‖x‖²]; R itself where no radial term is needed."""
-        if self.kernel != "rbf":
-            return factor
-        left = np.empty_like(factor)
-        np.multiply(factor[:, :-2], 2.0 * self.gamma, out=left[:, :-2])
-        left[:, -2], left[:, -1] = factor[:, -1], 1.0
-        return left
+    def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:
+        """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
+        length would overflow are left out, for their kernel values are 0."""
+        points = Z - self._center
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", points, points)
+            near = squares * self.gamma < FAR
+        if not near.all():
+            points, squares = points[near], squares[near]
+        return RadialPoints.of(points, squares, self.gamma, self._work(dtype)), near
 
-    def _evaluate(self, L: NDArray, R: NDArray) -> NDArray:
-        G = L @ R.T
-        if self.kernel != "rbf":
-            return self._apply(G)
-        np.minimum(G, 0.0, out=G)
-        return np.exp(G, out=G)
+    def _work(self, dtype: type) -> type:
+        """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""
+        return dtype if self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
         """The kernel as a function of inner products (not for "rbf")."""
@@ -301,7 +331,7 @@ class Gram:
         return inner**self.degree
 
     def _call(self, A: NDArray, B: NDArray) -> NDArray:
-        K = np.asarray(self.kernel(A, B), dtype=float)  # type: ignore[operator]
+        K = np.array(self.kernel(A, B), dtype=float)  # type: ignore[operator]  # a copy: the array may be somebody's
         if K.shape != (len(A), len(B)):
             raise ProblemError(
                 f"kernel: the callable returned shape {K.shape} for inputs of {len(A)} and {len(B)} rows; "

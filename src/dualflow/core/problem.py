@@ -205,10 +205,21 @@ class DualProblem:
     def block(self, rows: ArrayLike, J: ArrayLike) -> NDArray:
         """The block Q[rows, J], shape (len(rows), len(J))."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
-        Q = self._signed(self.gram.block(self._points(rows), self._points(J)), self.sigma[rows], J)
-        if self.ridge.any():
-            Q += np.where(rows[:, None] == J, self.ridge[J], 0.0)
+        Q = self.plain_block(rows, J)
+        Q *= self.sigma[rows][:, None]
+        Q *= self.sigma[J]
         return Q
+
+    def plain_block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """The block s(K + c) + diag(r) between variables, Q without its signs; the caller's to write to."""
+        K = self.gram.block(self._points(rows), self._points(J))
+        if self.offset:
+            K += self.offset
+        if self.scale != 1:
+            K *= self.scale
+        if self.ridge.any():
+            K += np.where(rows[:, None] == J, self.ridge[J], 0.0)
+        return K
 
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
         return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
@@ -219,14 +230,20 @@ class DualProblem:
         for known, product in self._products:
             if np.array_equal(known, v):
                 return product.copy()
-        signed = self.sigma * v
-        if self.idx is None:
-            Kv = self.gram.matvec(signed)
-        else:
-            Kv = self.gram.matvec(np.bincount(self.idx, signed, minlength=self.gram.n))[self.idx]
-        product = self.scale * self.sigma * (Kv + self.offset * signed.sum()) + self.ridge * v
+        product = self.product(v, None)
         self._products.appendleft((v, product.copy()))
         return product
+
+    def product(self, v: NDArray, rows: NDArray | None) -> NDArray:
+        """Entries ``rows`` of Q v (all if None); not kept."""
+        signed, which = self.sigma * v, slice(None) if rows is None else rows
+        if self.idx is None:
+            Kv = self.gram.matvec(signed, rows)
+        else:
+            weights = np.bincount(self.idx, signed, minlength=self.gram.n)
+            Kv = self.gram.matvec(weights)[self.idx] if rows is None else self.gram.matvec(weights, self.idx[rows])
+        plain = self.scale * self.sigma[which] * (Kv + self.offset * signed.sum())
+        return plain + self.ridge[which] * v[which]
 
     @cached_property
     def _products(self) -> deque[tuple[NDArray, NDArray]]:

@@ -13,38 +13,34 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
 
     If no such point exists, the equality is met as nearly as the bounds allow.
     """
-    clipped = np.clip(alpha, lower, upper)
+    clipped = np.minimum(np.maximum(alpha, lower), upper)
     if e is None:
         return clipped
-    if np.isneginf(lower).all() and np.isposinf(upper).all():
-        return alpha - e * ((e @ alpha - d) / len(e))
     scale = max(abs(d), float(np.abs(clipped).sum()), np.finfo(float).tiny)
     if abs(e @ clipped - d) <= 4 * np.finfo(float).eps * scale:
         return clipped
-    # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i) between the breakpoints below.
+    if np.isneginf(lower).all() and np.isposinf(upper).all():
+        return alpha - e * ((e @ alpha - d) / len(e))
+    # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i): variable i is unclipped from lo to hi.
     ends = e * (alpha - lower), e * (alpha - upper)
     lo, hi = np.minimum(*ends), np.maximum(*ends)
-    knots = np.unique(np.concatenate([lo[np.isfinite(lo)], hi[np.isfinite(hi)]]))
+    entering, leaving = lo[np.isfinite(lo)], hi[np.isfinite(hi)]
+    knots = np.concatenate([entering, leaving])
+    order = np.argsort(knots)
+    knots = knots[order]
+    unclipped = len(lo) - len(entering) + np.cumsum(np.where(order < len(entering), 1, -1))
 
     def excess(t: float) -> float:
-        return float(e @ np.clip(alpha - t * e, lower, upper)) - d
+        return float(e @ np.minimum(np.maximum(alpha - t * e, lower), upper)) - d
 
-    left, right = 0, len(knots) - 1
-    if excess(knots[left]) <= 0:
-        left, right = -1, left
-    elif excess(knots[right]) >= 0:
-        left, right = right, len(knots)
-    while right - left > 1:
-        middle = (left + right) // 2
-        if excess(knots[middle]) > 0:
-            left = middle
-        else:
-            right = middle
-    start = knots[left] if left >= 0 else -np.inf
-    stop = knots[right] if right < len(knots) else np.inf
-    anchor = start if left >= 0 else stop
-    slope = int(((lo <= start) & (hi >= stop)).sum())
-    out = np.clip(alpha - (anchor + excess(anchor) / max(1, slope)) * e, lower, upper)
+    # S at the knots by summing its pieces: good to round-off, which is enough to find the piece of the root.
+    falls = np.cumsum(unclipped[:-1] * np.diff(knots))
+    first = excess(knots[0])
+    left = int(np.searchsorted(falls, first)) if first > 0 else -1
+    anchor = knots[max(left, 0)]
+    slope = unclipped[left] if left >= 0 else len(lo) - len(entering)
+    t = anchor + excess(anchor) / max(1, int(slope))
+    out = np.minimum(np.maximum(alpha - t * e, lower), upper)
     # One rounding error is left; put it on the coordinate with most room, so that eᵀα = d to the last bits.
     residual = float(e @ out) - d
     room = np.where(e * residual > 0, out - lower, upper - out)

@@ -12,16 +12,19 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from .certificate import certify, inseparability_witness
+from .certificate import Certificate, certify, inseparability_witness
+from .free_system import FreeSystem
 from .problem import DualProblem
 from .projection import project_onto
 
 __all__ = ["Refinement", "refine", "support_set"]
 
 _EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+
+#: Variables looked at between two looks at all of them, at least, and how often at most.
+_NEAR, _NEAR_ROUNDS = 512, 50
 
 #: Relative gap above which a state says nothing of the support set.
 _USELESS_GAP = 0.5
@@ -49,23 +52,22 @@ class Refinement:
     witness: NDArray | None = None
 
 
-def support_set(problem: DualProblem, alpha: NDArray) -> NDArray:
+def support_set(problem: DualProblem, alpha: NDArray, certificate: Certificate | None = None) -> NDArray:
     """Indices of the variables a state gives weight to, for reading only.
 
     αᵢ counts if one coordinate Newton step, αᵢ − ρᵢ/Qᵢᵢ, would leave it positive or if it sits above 1e-8 of
-    the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}.
+    the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}. The certificate of α saves making it.
     """
-    lower, _ = _active_guess(problem, alpha)
+    lower, _ = _active_guess(problem, alpha, certificate or certify(problem, alpha))
     return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
 
 
-def _active_guess(problem: DualProblem, alpha: NDArray) -> tuple[NDArray, NDArray]:
+def _active_guess(problem: DualProblem, alpha: NDArray, certificate: Certificate) -> tuple[NDArray, NDArray]:
     """Which variables a state says are at their lower and upper bounds.
 
     The test is that of the primal-dual active set with its natural unit: αᵢ is at a bound if a coordinate
     Newton step αᵢ − ρᵢ/Qᵢᵢ would push it there.
     """
-    certificate = certify(problem, alpha)
     rho = problem.gradient(certificate.alpha)
     if problem.e is not None and certificate.multiplier is not None:
         rho = rho - certificate.multiplier * problem.e
@@ -103,13 +105,17 @@ def refine(
     Refinement
     """
     given = start = problem.project(np.asarray(alpha, dtype=float))
-    gap = certify(problem, given).relative_gap
+    certificate = certify(problem, given)
+    gap = certificate.relative_gap
     if gap is not None and gap > _USELESS_GAP:
         # A state this far off names a support set so large and wrong that starting empty is far cheaper.
         start = problem.project(np.zeros(problem.n))
-    search = _ActiveSet(
-        problem, _snap(problem, start, *_active_guess(problem, start)), max_solves or 20 * problem.n + 200, deadline
-    )
+        certificate = certify(problem, start)
+    snapped = _snap(problem, start, *_active_guess(problem, start, certificate))
+    h = problem.gradient(start)
+    if (change := snapped - start).any():
+        h += problem.matvec(change)
+    search = _ActiveSet(problem, snapped, h, max_solves or 20 * problem.n + 200, deadline)
     witness = search.run()
     best, value = problem.project(search.alpha), problem.objective(given)
     # A converged answer is the better one even where round-off in f (its square root in alpha) says otherwise.
@@ -129,14 +135,17 @@ def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDA
 
 
 class _ActiveSet:
-    """The running state of one refinement: α, the free set, and the gradient h = Qα − p."""
+    """The running state of one refinement: α, the free set with its linear system, and the gradient h = Qα − p."""
 
-    def __init__(self, problem: DualProblem, alpha: NDArray, max_solves: int, deadline: float | None) -> None:
+    def __init__(
+        self, problem: DualProblem, alpha: NDArray, h: NDArray, max_solves: int, deadline: float | None
+    ) -> None:
         self.problem, self.max_solves, self.deadline = problem, max_solves, deadline
         self.alpha = alpha.copy()
         self.diag_max = float(problem.diag().max()) or 1.0
         self.free = np.flatnonzero((alpha > problem.lower) & (alpha < problem.upper))
-        self.h = problem.gradient(self.alpha)
+        self.h = h
+        self.system: FreeSystem | None = None
         self.solves = 0
         self.converged = False
 
@@ -151,7 +160,7 @@ class _ActiveSet:
         """Alternate minimisation over the free set and invasion; return a witness if f falls for ever."""
         stalled, last = 0, np.inf
         while not self.out_of_budget():
-            self.minimise_free()
+            self.minimise_free_and_near()
             self.h = self.problem.gradient(self.alpha)
             if (witness := self.witness()) is not None:
                 return witness
@@ -169,6 +178,27 @@ class _ActiveSet:
             self.free = np.union1d(self.free, violators[:newcomers])
         return None
 
+    def minimise_free_and_near(self) -> None:
+        """Minimise over the free variables, and over those close to becoming free, before looking at all others.
+
+        The gradient of all costs as much as the rest of a step; most who invade had a multiplier near zero.
+        """
+        problem = self.problem
+        margin = np.abs(self.multipliers())
+        margin[self.free] = np.inf
+        count = max(_NEAR, problem.n // 8)
+        near = np.argpartition(margin, count)[:count] if count < problem.n else np.arange(problem.n)
+        for _ in range(_NEAR_ROUNDS):
+            self.minimise_free()
+            if len(near) == problem.n or self.out_of_budget():
+                return
+            self.h[near] = problem.product(self.alpha, near) - problem.p[near]
+            violators = self.violators(near)
+            if len(violators) == 0:
+                return
+            self.free = np.union1d(self.free, violators[: max(32, len(self.free))])
+        self.minimise_free()
+
     def witness(self) -> NDArray | None:
         if not self.problem.is_hard_margin:
             return None
@@ -176,98 +206,121 @@ class _ActiveSet:
         flat = float(self.alpha @ (self.h + self.problem.p)) <= 1e-11 * self.diag_max * total**2
         return inseparability_witness(self.problem, self.alpha) if total > 0 and flat else None
 
-    def violators(self) -> NDArray:
-        """Bounded variables whose multiplier has the wrong sign, worst first (Howell 9, 17: they can invade)."""
+    def multipliers(self) -> NDArray:
+        """ρ = h − νe, with ν read off the free variables."""
         problem, free = self.problem, self.free
-        rho = self.h.copy()
-        if problem.e is not None:
-            if len(free):
-                nu = float(np.mean(self.h[free] * problem.e[free]))
-            else:
-                nu = certify(problem, self.alpha).multiplier or 0.0
-            rho -= nu * problem.e
-        wrong = np.where(self.alpha <= problem.lower, -rho, np.where(self.alpha >= problem.upper, rho, 0.0))
+        if problem.e is None:
+            return self.h.copy()
+        nu = float(np.mean(self.h[free] * problem.e[free])) if len(free) else certify(problem, self.alpha).multiplier
+        return self.h - (nu or 0.0) * problem.e
+
+    def violators(self, among: NDArray | slice = slice(None)) -> NDArray:
+        """Bounded variables whose multiplier has the wrong sign, worst first (Howell 9, 17: they can invade)."""
+        problem, alpha = self.problem, self.alpha
+        rho = self.multipliers()
+        wrong = np.where(alpha <= problem.lower, -rho, np.where(alpha >= problem.upper, rho, 0.0))
         wrong[(problem.upper <= problem.lower)] = 0.0
-        wrong[free] = 0.0
-        magnitude = self.diag_max * float(np.abs(self.alpha).sum()) + float(np.abs(problem.p).max())
-        candidates = np.flatnonzero(wrong > 8 * _EPS * magnitude)
+        wrong[self.free] = 0.0
+        looked_at = np.zeros(problem.n, dtype=bool)
+        looked_at[among] = True
+        candidates = np.flatnonzero(looked_at & (wrong > self.round_off()))
         return candidates[np.argsort(-wrong[candidates], kind="stable")]
 
     def minimise_free(self) -> None:
         """Exact minimisation over the free variables, dropping those that meet a bound on the way."""
         problem, polish = self.problem, 0
-        Q = problem.block(self.free, self.free)
         while len(self.free) and not self.out_of_budget():
-            free = self.free
-            step = self.newton_step(Q)
-            if step is None:
+            system = self.system = self.current_system()
+            if system.factor is None:
                 return
-            low, high = problem.lower[free], problem.upper[free]
-            target, blocked = self.advance(Q, step, low, high)
-            self.h[free] += Q @ (target - self.alpha[free])
-            self.alpha[free] = target
-            if not blocked.any():
-                # A regularised or ill-conditioned solve leaves a residual: solve again for what is left.
-                polish += 1
-                if polish > 2 or float(np.abs(step).max()) <= 64 * _EPS * float(np.abs(target).max()):
-                    return
-                continue
-            polish = 0
-            self.free = free[~blocked]
-            Q = Q[np.ix_(~blocked, ~blocked)]
+            members = system.members
+            step = self.newton_step(system)
+            low, high = problem.lower[members], problem.upper[members]
+            target, change, blocked = self.advance(system, step, low, high)
+            self.h[members] += change
+            self.alpha[members] = target
+            if blocked.any():
+                polish = 0
+                system.hold(np.flatnonzero(blocked))
+                self.free = members[system.live]
+            elif self.residual() <= self.round_off():
+                return
+            elif polish < 2:
+                polish += 1  # a regularised or ill-conditioned solve leaves a residual: solve again for what is left
+            elif system.changes:
+                self.system, polish = None, 0  # carried changes cost digits where Q is ill-conditioned
+            else:
+                return
 
-    def newton_step(self, Q: NDArray) -> NDArray | None:
-        """Minimiser of ½ sᵀ(Q + δI)s + hᵀs subject to eᵀs = (what is missing of d).
+    def current_system(self) -> FreeSystem:
+        """The factorised system of the free variables: the one at hand, with what changed, or a new one."""
+        system = self.system
+        if system is not None:
+            strangers = system.strangers(self.free)
+            if system.bears(len(strangers)):
+                if len(strangers):
+                    system.add(strangers)
+                return system
+        self.system = None  # its memory is needed for the next
+        self.solves -= 1
+        system = FreeSystem(self.problem, self.free, self.diag_max)
+        self.solves += system.factors
+        return system
 
-        δ is at round-off level: it makes the singular case (duplicates, low rank) a proximal step, whose
-        direction still descends, and which is exact once repeated.
-        """
-        problem, free = self.problem, self.free
-        h = self.h[free]
-        delta = 4 * len(free) * _EPS * self.diag_max
-        if problem.e is not None:
-            # κeeᵀ is constant where eᵀs is given, so it moves no minimiser; without it a null vector of Q that
-            # is not orthogonal to e makes both solves below huge, and their difference noise.
-            e = problem.e[free]
-            Q = Q + (self.diag_max / len(free)) * np.outer(e, e)
-        for _ in range(8):
-            self.solves += 1
-            try:
-                factor = scipy.linalg.cho_factor(Q + delta * np.eye(len(free)), lower=True, check_finite=False)
-                break
-            except scipy.linalg.LinAlgError:
-                delta *= 10
-        else:
-            return None
+    def newton_step(self, system: FreeSystem) -> NDArray:
+        """Minimiser of ½ sᵀQs + hᵀs over the members' steps s, subject to eᵀs = (what is missing of d)."""
+        problem, members = self.problem, system.members
+        self.solves += 1
+        h = self.h[members]
         if problem.e is None:
-            return -scipy.linalg.cho_solve(factor, h, check_finite=False)
-        solved = scipy.linalg.cho_solve(factor, np.column_stack([h, e]), check_finite=False)
+            return -system.solve(h[:, None])[:, 0]
+        e = problem.e[members]
+        solved = system.solve(np.column_stack([h, e]))
         missing = problem.d - float(problem.e @ self.alpha)
         nu = (missing + float(e @ solved[:, 0])) / float(e @ solved[:, 1])
         return nu * solved[:, 1] - solved[:, 0]
 
-    def advance(self, Q: NDArray, step: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
+    def residual(self) -> float:
+        """How far the free variables' gradients are from being all equal to a multiplier."""
+        h = self.h[self.free]
+        if self.problem.e is not None:
+            h = h * self.problem.e[self.free]
+            h = h - float(np.mean(h))
+        return float(np.abs(h).max(initial=0.0))
+
+    def round_off(self) -> float:
+        """What a gradient may be wrong by."""
+        magnitude = self.diag_max * float(np.abs(self.alpha).sum()) + float(np.abs(self.problem.p).max())
+        return 8 * _EPS * magnitude
+
+    def advance(
+        self, system: FreeSystem, step: NDArray, low: NDArray, high: NDArray
+    ) -> tuple[NDArray, NDArray, NDArray]:
         """Walk along the step to the first bound, or clip several at once where that lowers f more.
 
-        Clipping several bounds a step is fast on well-conditioned sets and diverges on ill-conditioned ones,
-        so it is taken only when f itself says it is the better of the two.
+        Returns where that leads, Q times the move, and who is at a bound now. Clipping several bounds a step is fast
+        on well-conditioned sets and diverges on ill-conditioned ones, so it is taken only when f itself says it is
+        the better of the two.
         """
-        here = self.alpha[self.free]
+        live, here = system.live, self.alpha[system.members]
         with np.errstate(divide="ignore", invalid="ignore"):
             reach = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
         t = min(1.0, max(0.0, float(reach.min())))
-        one = np.clip(here + t * step, low, high)
+        one = np.where(live, np.minimum(np.maximum(here + t * step, low), high), here)
         if t == 1.0:
-            return one, np.zeros(len(here), dtype=bool)
+            return one, system.product(one - here), np.zeros(len(here), dtype=bool)
         first = reach <= t
         one[first] = np.where(step[first] > 0, high[first], low[first])
-        e = None if self.problem.e is None else self.problem.e[self.free]
+        e = None if self.problem.e is None else self.problem.e[system.members]
         total = 0.0 if e is None else float(e @ here)
-        several = project_onto(here + step, low, high, e, total)
-        if self.change(Q, several - here) < self.change(Q, one - here):
-            return several, (several <= low) | (several >= high)
-        return one, first
-
-    def change(self, Q: NDArray, move: NDArray) -> float:
-        """f(α + move) − f(α) for a move of the free variables."""
-        return float(self.h[self.free] @ move + 0.5 * move @ (Q @ move))
+        several = project_onto(here + step, np.where(live, low, here), np.where(live, high, here), e, total)
+        h = self.h[system.members]
+        best: tuple[float, NDArray, NDArray, NDArray] | None = None
+        for target, blocked in ((several, live & ((several <= low) | (several >= high))), (one, first & live)):
+            move = target - here
+            product = system.product(move)
+            value = float(h @ move + 0.5 * move @ product)
+            if best is None or value <= best[0]:
+                best = value, target, product, blocked
+        assert best is not None
+        return best[1:]

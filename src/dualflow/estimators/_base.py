@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._solve import solve
 from ..core.certificate import Certificate
-from ..core.kernels import BLOCK_ENTRIES, Gram
+from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..exceptions import ProblemError
@@ -42,6 +42,15 @@ class KernelMachine(BaseEstimator):
     degree: Any
     coef0: Any
     predict_dtype: Any
+    solver: Any
+    solver_options: Any
+    refine: bool
+    tol: float
+    max_steps: int | None
+    time_limit: float | None
+    random_state: Any
+    warm_start: bool
+    callback: Any
     solutions_: list[Solution]
     support_: NDArray
     support_vectors_: NDArray
@@ -81,7 +90,9 @@ class KernelMachine(BaseEstimator):
 
     def _check_weight(self, sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
         """Finite weights ≥ 0, one a point, not all of them 0."""
-        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+        if sample_weight is None:
+            return np.ones(len(X))
+        if not np.any(np.asarray(sample_weight)):
             raise ProblemError("sample_weight is zero for every point; nothing is left to fit")
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
@@ -106,34 +117,29 @@ class KernelMachine(BaseEstimator):
         if not precomputed and len(support):
             self._support_gram = gram.subset(support)
 
-    def _kernel_blocks(self, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
-        """Kernel values between new points and support vectors, by blocks of rows that bound the memory."""
+    def _expand(self, X: NDArray, weights: NDArray) -> NDArray:
+        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (len(X), r); memory stays bounded."""
         if self.predict_dtype not in ("float64", "float32"):
             raise ProblemError(f"predict_dtype={self.predict_dtype!r} is not one of 'float64', 'float32'")
-        dtype = np.float64 if self.predict_dtype == "float64" else np.float32
-        everything = np.arange(len(self.support_))
-        height = max(1, BLOCK_ENTRIES // max(1, len(self.support_)))
-        for start in range(0, len(X), height):
-            rows = slice(start, min(start + height, len(X)))
-            if self._support_gram is not None:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    yield rows, self._support_gram.cross(X[rows], everything, dtype)
-            elif len(self.support_):
-                yield rows, X[rows][:, self.support_]
-            else:
-                yield rows, np.empty((len(X[rows]), 0))
+        if not len(self.support_):
+            return np.zeros((len(X), weights.shape[1]))
+        if self._support_gram is None:
+            return X[:, self.support_] @ weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._support_gram.expand(
+                X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type
+            )
 
     # --- solving -------------------------------------------------------------------------------
 
     def _solve_all(self, tasks: Iterable[DualProblem], count: int) -> list[Solution]:
         """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
-        params = self.get_params(deep=False)
-        engine = make_solver(params["solver"], params["solver_options"])
-        if params["refine"] and isinstance(params["solver"], str) and not params["solver_options"]:
+        engine = make_solver(self.solver, self.solver_options)
+        if self.refine and isinstance(self.solver, str) and not self.solver_options:
             engine = engine.to_be_refined()
-        seeds = _seeds(params["random_state"], count)
-        time_limit, max_steps, refine = params["time_limit"], params["max_steps"], params["refine"]
-        earlier: list[Solution] = getattr(self, "solutions_", []) if params["warm_start"] else []
+        seeds = _seeds(self.random_state, count)
+        time_limit, max_steps, refine = self.time_limit, self.max_steps, self.refine
+        earlier: list[Solution] = getattr(self, "solutions_", []) if self.warm_start else []
         started = time.monotonic()
         solutions: list[Solution] = []
         for k, problem in enumerate(tasks):
@@ -146,18 +152,18 @@ class KernelMachine(BaseEstimator):
                 problem,
                 engine,
                 refine=refine,
-                tol=params["tol"],
+                tol=self.tol,
                 max_steps=max_steps,
                 time_limit=share,
                 random_state=seeds[k],
-                callback=params["callback"],
+                callback=self.callback,
                 warm=before.alpha if before is not None and before.problem.n == problem.n else None,
             )
             self._check_solution(solution)
             if solution.status is Status.INTERRUPTED:
                 max_steps, refine = 1, False
             solutions.append(solution)
-        self._warn_unless_optimal(solutions, params["max_steps"])
+        self._warn_unless_optimal(solutions, self.max_steps)
         return solutions
 
     def _check_solution(self, solution: Solution) -> None:

@@ -194,7 +194,10 @@ class SVC(ClassifierMixin, KernelMachine):
         points: NDArray
         labels: NDArray
         points, labels = self._check_fit_data(X, y)
-        check_classification_targets(labels)
+        # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
+        whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
+        if not whole and labels.dtype.kind not in "biuUS":
+            check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ProblemError(f"y holds a single class, {classes[0]!r}; at least two classes are needed")
@@ -320,10 +323,7 @@ class SVC(ClassifierMixin, KernelMachine):
     def _pair_values(self, X: ArrayLike) -> NDArray:
         """Decision values of the pairs, shape (n_new, n_pairs)."""
         X = self._check_new_data(X)
-        values = np.empty((len(X), len(self.intercept_)))
-        for block, K in self._kernel_blocks(X):
-            with np.errstate(over="ignore", invalid="ignore"):
-                values[block] = K @ self._pair_coef.astype(K.dtype) + self.intercept_
+        values = self._expand(X, self._pair_coef) + self.intercept_
         if not np.isfinite(values).all():
             raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
         return values
@@ -335,6 +335,8 @@ def _class_weight(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
         known = set(classes.tolist())
         if unknown := [label for label in class_weight if label not in known]:
             raise ProblemError(f"class_weight names {unknown!r}, but y holds {classes.tolist()!r}")
+    if class_weight is None:
+        return np.ones(len(classes))
     weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=float)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ProblemError(f"class_weight must be finite and ≥ 0, found {weight.tolist()}")

@@ -217,11 +217,8 @@ class SVDD(OutlierMixin, KernelMachine):
 
     def _squared_distances(self, X: NDArray, diag: NDArray) -> NDArray:
         """‖φ(x) − a‖² for validated X with k(x, x) = diag."""
-        distances = np.empty(len(X))
-        alpha = self.dual_coef_[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            for block, K in self._kernel_blocks(X):
-                distances[block] = diag[block] - 2.0 * (K @ alpha.astype(K.dtype)) + self._center_square
+            distances = diag - 2.0 * self._expand(X, self.dual_coef_.T)[:, 0] + self._center_square
         if not np.isfinite(distances).all():
             raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
         return distances

@@ -16,14 +16,17 @@ __all__ = ["WorkingSet"]
 
 #: Below this KKT violation and relative gap float32 is unsafe: its gradient no longer tells who violates.
 SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
-#: Estimated relative gap and KKT violation at which the refinement is the faster of the two.
-HAND_OVER_GAP, HAND_OVER_KKT = 1e-2, 3e-3
+#: Estimated relative gap and KKT violation at which the refinement is the faster of the two, and the gap at which it
+#: is after so many pair updates a variable: then the problem is ill-conditioned, and pairs crawl.
+HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
 #: Smallest level of the seeding.
 SEED_FROM = 1000
 #: Pair updates in a block before the rest is looked at again.
 PAIRS_PER_BLOCK = 10_000
 #: Steps without progress after which a level counts as at rest: round-off rules.
 STALLED = 12
+#: Those asleep are looked at when the violation has fallen to this part of what it was then.
+WAKE_AT = 0.1
 #: Blocks a step of the driver, so that limits are honoured without being in the way.
 BLOCKS_PER_STEP = 8
 
@@ -79,10 +82,14 @@ class WorkingSet(Solver):
         Worst KKT violation at rest, in units of the gradient (of the largest Qᵢᵢ on the simplex), wanted besides,
         unless the gap is a hundred times smaller than asked. Where no gap exists (Q not positive semidefinite) the
         violation alone decides, with 1e-3 by default.
+    hand_over : bool, default=False
+        Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
+        updates outnumber the variables by 5 to 1.
     """
 
     gap_tol: float | None = None
     kkt_tol: float | None = None
+    hand_over: bool = False
 
     name: ClassVar[str] = "working-set"
     kinds = EVERY_CONVEX
@@ -97,13 +104,13 @@ class WorkingSet(Solver):
                 raise ProblemError(f"{name}={value!r} must be > 0")
 
     def to_be_refined(self) -> WorkingSet:
-        return replace(self, gap_tol=HAND_OVER_GAP, kkt_tol=HAND_OVER_KKT)
+        return replace(self, hand_over=True)
 
     def aim(self, tol: float) -> WorkingSet:
         return self if self.gap_tol is not None else replace(self, gap_tol=0.5 * tol)
 
     def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
-        from ..working_set.level import nested_order
+        from ..working_set.seeding import nested_order
 
         points, depth = problem.gram.n, 0
         if warm is None:
@@ -151,29 +158,42 @@ class WorkingSet(Solver):
         gap_tol, kkt_tol = self.wanted(problem)
         if single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
-        updates = 0
+        n, updates = level.problem.n, 0
         for done in range(blocks + 1):
             violation, gap = level.standing(*level.candidates())
-            rest = _at_rest(violation, gap, kkt_tol, gap_tol)
+            rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+            if rest or violation <= WAKE_AT * level.violation:
+                if level.wake():
+                    violation, gap = level.standing(*level.candidates())
+                    rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+                level.violation = violation
             if rest or done == blocks:
                 break
-            inner = max(0.1 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
-            moved = level.improve(inner, PAIRS_PER_BLOCK)
+            inner = max(0.05 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
+            moved = level.improve(inner, min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)))
             updates += moved
             if moved == 0:
                 rest = True  # nothing can be moved at this precision
                 break
         return done, updates, violation, gap, rest
 
+    def rests(self, level: Any, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+        """Whether a level is as good as wanted, or good enough to hand over."""
+        crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n
+        return _at_rest(violation, gap, kkt_tol, gap_tol) or (crawls and gap <= CRAWLING_GAP)
+
     def wanted(self, problem: DualProblem) -> tuple[float, float]:
         """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
         if not problem.psd.is_psd:
             return np.inf, self.kkt_tol or SINGLE_KKT
+        if self.hand_over:
+            return HAND_OVER_GAP, HAND_OVER_KKT
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
     def level(self, problem: DualProblem, state: WorkingSetState) -> Any:
         """The level in work: from memory if that belongs to this state, else from its anchor, replayed."""
-        from ..working_set.level import Level, restrict, seed
+        from ..working_set.level import Level
+        from ..working_set.seeding import restrict, seed
 
         memory = state.memory
         if memory.at != (state.depth, state.single, state.blocks):

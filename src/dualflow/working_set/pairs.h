@@ -7,10 +7,15 @@
  *
  * Compiled with -ffinite-math-only -fno-signed-zeros (min and max then vectorise), never with -ffast-math: loading
  * a library linked with that turns 1e-310 into 0 in the whole process. Hence no infinity may enter here.
+ *
+ * Rows of M are either all there, or made when they are first asked for (radial kernels of few features): most
+ * points of a problem never move, and a row costs about as much as an update with it.
  */
 #define NAME2(base, type) base##_##type
 #define NAME1(base, type) NAME2(base, type)
 #define NAME(base) NAME1(base, REAL)
+#define ROW(i) \
+    (rows + stride * (slots[i] >= 0 ? slots[i] : (NAME(make_row)(stride, i, from, rows + stride * *used), slots[i] = (*used)++)))
 
 /* G += t (Mi − Mj) (t = 0 with Mj = Mi: nothing), and the least G among those that can rise. */
 CLONES static REAL NAME(advance)(int n, REAL *restrict G, const REAL *restrict Mi, const REAL *restrict Mj, REAL t,
@@ -91,19 +96,43 @@ CLONES static int NAME(find)(int n, const REAL *restrict a, REAL value)
     return 0;
 }
 
+CLONES static void NAME(sign_row)(long n, REAL factor, REAL offset, const REAL *restrict sign, REAL *restrict row)
+{
+    for (long k = 0; k < n; k++) row[k] = factor * sign[k] * (row[k] + offset);
+}
+
 static void NAME(mark)(int k, const double *beta, const double *low, const double *high, REAL *stop_up, REAL *stop_down)
 {
     stop_up[k] = beta[k] < high[k] ? 0 : (REAL)BIG;
     stop_down[k] = beta[k] > low[k] ? 0 : (REAL)BIG;
 }
 
-/* Up to `limit` updates of β and G in place; returns how many. `work` holds 3n. */
-static long NAME(pairs)(int n, const REAL *M, REAL *G, const REAL *diag, double *beta, const double *low,
-                        const double *high, int equality, double tolerance, long limit, REAL *work, double *violation)
+/* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h. */
+typedef struct {
+    long m;
+    const REAL *points, *half, *tiles, *halves, *sign, *ridge;
+    REAL factor, offset;
+} NAME(source);
+
+static void NAME(make_row)(long stride, int i, const NAME(source) *from, REAL *row)
+{
+    const long m = from->m, tile = 512 / (long)sizeof(REAL);
+    const REAL *a = from->points + i * m;
+    for (long first = 0; first < stride; first += tile)
+        NAME(radial_tile)(m, a, from->half[i], from->tiles + first * m, from->halves + first, row + first);
+    NAME(sign_row)(stride, from->factor * from->sign[i], from->offset, from->sign, row);
+    row[i] += from->ridge[i];
+}
+
+/* Up to `limit` updates of β and G in place; returns how many. Row i of M is at rows[slots[i]], `stride` apart; where
+ * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 3n. */
+static long NAME(pairs)(int n, long stride, REAL *rows, long long *slots, long *used, const NAME(source) *from, REAL *G,
+                        const REAL *diag, double *beta, const double *low, const double *high, int equality,
+                        double tolerance, long limit, REAL *work, double *violation)
 {
     REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (long)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
-    const REAL *Mi = M, *Mj = M;
+    const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
     REAL pending = 0, worst = 0;
     long done = 0;
     for (; done < limit; done++) {
@@ -112,11 +141,11 @@ static long NAME(pairs)(int n, const REAL *M, REAL *G, const REAL *diag, double 
         if (equality) {
             if (least >= (REAL)BIG / 2) { worst = 0; break; }
             int i = NAME(find_sum)(n, G, stop_up, least);
-            Mi = M + (long)i * n;
+            Mi = ROW(i);
             REAL best = NAME(promise)(n, G, G[i], Mi, diag, diag[i], stop_down, gain, &worst);
             if (worst <= tolerance || best <= 0) break;
             int j = NAME(find)(n, gain, best);
-            Mj = M + (long)j * n;
+            Mj = ROW(j);
             double curvature = (double)diag[i] + diag[j] - 2.0 * Mi[j];
             double t = ((double)G[j] - G[i]) / (curvature > TINY ? curvature : TINY);
             /* A bound that stops the move is met exactly, not to round-off. */
@@ -137,7 +166,7 @@ static long NAME(pairs)(int n, const REAL *M, REAL *G, const REAL *diag, double 
             beta[j] = after;
             NAME(mark)(j, beta, low, high, stop_up, stop_down);
             REAL t = (REAL)(after - before);
-            const REAL *row = M + (long)j * n;
+            const REAL *row = ROW(j);
             for (int k = 0; k < n; k++) G[k] += t * row[k];
         }
     }
@@ -151,16 +180,17 @@ CLONES static void NAME(add_stretch)(long width, double *restrict out, const REA
     for (long k = 0; k < width; k++) out[k] += weight * row[k];
 }
 
-static void NAME(add_rows)(long n, long count, const REAL *rows, const long long *slots, const double *weights,
+static void NAME(add_rows)(long n, long stride, long count, const REAL *rows, const long long *slots, const double *weights,
                            double *out)
 {
     for (long start = 0; start < n; start += 2048) {
         long width = start + 2048 < n ? 2048 : n - start;
         for (long r = 0; r < count; r++)
-            NAME(add_stretch)(width, out + start, rows + slots[r] * n + start, weights[r]);
+            NAME(add_stretch)(width, out + start, rows + slots[r] * stride + start, weights[r]);
     }
 }
 
+#undef ROW
 #undef NAME
 #undef NAME1
 #undef NAME2

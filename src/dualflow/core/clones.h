@@ -1,0 +1,23 @@
+/* CLONES before a function: one binary for every x86-64, the loader picks the widest vectors the machine has.
+ *
+ * The levels are named by architecture, not by model: "arch=skylake-avx512" is passed over by other makers' chips,
+ * and "avx2" comes without fused multiply-add. */
+#ifndef DUALFLOW_CLONES_H
+#define DUALFLOW_CLONES_H
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define CLONES
+#endif
+
+#if defined(_MSC_VER)
+#define restrict __restrict
+#define ALWAYS_INLINE __forceinline
+#define CACHE_LINE __declspec(align(64))
+#else
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define CACHE_LINE __attribute__((aligned(64)))
+#endif
+
+#endif

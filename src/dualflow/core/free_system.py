@@ -1,0 +1,156 @@
+"""The linear systems of the refinement: the free variables' block of Q, factorised once and kept while they change.
+
+The Schur-complement method of active-set solvers (Gill, Murray, Saunders, Wright 1990): the factor belongs to the
+variables that were free when it was made. One that meets a bound since is held at zero step by a multiplier, one that
+was freed since is bordered on; both cost a triangular solve each and a small dense system.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from .problem import DualProblem
+
+__all__ = ["FreeSystem"]
+
+_EPS = float(np.finfo(float).eps)
+
+
+class FreeSystem:
+    """Q restricted to some variables, of which some are held.
+
+    Members are the variables of the factor followed by those added since. ``live`` says which of them may move. All
+    vectors are over the members. Signs are kept out of the matrix: Q = σ(sK + sc + R)σ, and the factor is that of
+    sK + sc + R + κ(σe)(σe)ᵀ + δ. κeeᵀ is constant where eᵀs is given, so it moves no minimiser; without it a null
+    vector of Q that is not orthogonal to e makes the two solves of a step huge, and their difference noise. δ is at
+    round-off level: it makes the singular case (duplicates, low rank) a proximal step, whose direction still
+    descends, and which is exact once repeated.
+    """
+
+    def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
+        self.problem, self.base, self.members = problem, len(free), free
+        self.live = np.ones(len(free), dtype=bool)
+        self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
+        self.position[free] = np.arange(len(free))
+        self.sigma = problem.sigma[free]
+        self.plain = problem.plain_block(free, free)
+        self.kappa = 0.0 if problem.e is None else diag_max / len(free)
+        self.factors = 0
+        self.factor = self._factorise(4 * len(free) * _EPS * diag_max)
+        self.border = np.empty((self.base, 0))  # plain block between the factor's variables and the added ones
+        self.corner = np.empty((0, 0))
+        self.half_border = np.empty((self.base, 0))  # L⁻¹ (border with κ)
+        self.half_unit = np.empty((self.base, 0))  # L⁻¹ of the unit vectors of held variables
+        self.held = np.empty(0, dtype=np.intp)
+        self.has_unit = np.zeros(len(free), dtype=bool)
+
+    def _shift(self, rows: NDArray, J: NDArray) -> NDArray | float:
+        """κ(σe)(σe)ᵀ between variables."""
+        e, sigma = self.problem.e, self.problem.sigma
+        if e is None:
+            return 0.0
+        left, right = e[rows] * sigma[rows], e[J] * sigma[J]
+        if (left == left[:1]).all() and (right == left[:1]).all():
+            return self.kappa
+        return self.kappa * np.outer(left, right)
+
+    def _factorise(self, delta: float) -> NDArray | None:
+        free = self.members
+        matrix = self.plain + self._shift(free, free)
+        diagonal = matrix.diagonal().copy()
+        for _ in range(8):
+            self.factors += 1
+            np.fill_diagonal(matrix, diagonal + delta)
+            # A symmetric row-major matrix is its own transpose: LAPACK works on it in place, on one triangle.
+            factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+            if info == 0:
+                return factor
+            matrix = self.plain + self._shift(free, free)
+            delta *= 10
+        return None
+
+    @property
+    def changes(self) -> int:
+        """Variables held or added since the factor was made."""
+        return int((~self.live[: self.base]).sum()) + len(self.members) - self.base
+
+    def bears(self, more: int) -> bool:
+        """Whether carrying so many more changes along is cheaper than a new factor."""
+        return self.factor is not None and self.changes + more <= self.base // 16
+
+    def hold(self, which: NDArray) -> None:
+        """Let members (positions) no longer move."""
+        self.live[which] = False
+        fresh = which[which < self.base]
+        fresh = fresh[~self.has_unit[fresh]]
+        if len(fresh) and self.bears(0):
+            units = np.zeros((self.base, len(fresh)), order="F")
+            units[fresh, np.arange(len(fresh))] = 1.0
+            self.half_unit = np.column_stack([self.half_unit, self._half(units)])
+            self.held = np.concatenate([self.held, fresh])
+            self.has_unit[fresh] = True
+
+    def add(self, J: NDArray) -> None:
+        """Let more variables move: new ones, or members that were held. Only as many as it `bears`."""
+        problem, places = self.problem, self.position[J]
+        self.live[places[places >= 0]] = True
+        J = J[places < 0]
+        if len(J) == 0:
+            return
+        base = self.members[: self.base]
+        old = self.members[self.base :]
+        border = problem.plain_block(base, J)
+        across, within = problem.plain_block(old, J), problem.plain_block(J, J)
+        self.corner = np.block([[self.corner, across], [across.T, within]])
+        self.border = np.column_stack([self.border, border])
+        self.position[J] = len(self.members) + np.arange(len(J))
+        self.members = np.concatenate([self.members, J])
+        self.sigma = self.problem.sigma[self.members]
+        self.live = np.concatenate([self.live, np.ones(len(J), dtype=bool)])
+        self.half_border = np.column_stack([self.half_border, self._half(border + self._shift(base, J))])
+
+    def strangers(self, free: NDArray) -> NDArray:
+        """Those of the variables that are not live members."""
+        places = self.position[free]
+        return free[~((places >= 0) & self.live[places])]
+
+    def product(self, v: NDArray) -> NDArray:
+        """Q v within the members."""
+        signed = self.sigma * v
+        first, rest = signed[: self.base], signed[self.base :]
+        if len(rest) == 0:
+            return self.sigma * (self.plain @ first)
+        return self.sigma * np.concatenate(
+            [self.plain @ first + self.border @ rest, self.border.T @ first + self.corner @ rest]
+        )
+
+    def solve(self, right: NDArray) -> NDArray:
+        """x with Qx = right on the live members and x = 0 on the others, for right of shape (members, k).
+
+        Up to δ, and to what κeeᵀ adds along e.
+        """
+        right = self.sigma[:, None] * right
+        out = np.zeros_like(right)
+        half = self._half(np.asfortranarray(right[: self.base]))
+        held = ~self.live[self.held]
+        added = self.live[self.base :]
+        if held.any() or added.any():
+            Z = np.column_stack([self.half_border[:, added], self.half_unit[:, held]])
+            a = int(added.sum())
+            schur = -(Z.T @ Z)
+            new = self.members[self.base :][added]
+            schur[:a, :a] += self.corner[np.ix_(added, added)] + self._shift(new, new)
+            side = -(Z.T @ half)
+            side[:a] += right[self.base :][added]
+            _, _, y, _ = scipy.linalg.lapack.dsysv(schur, side)
+            half -= Z @ y
+            out[self.base :][added] = y[:a]
+        out[: self.base] = scipy.linalg.lapack.dtrtrs(self.factor, half, lower=1, trans=1)[0]
+        out[~self.live] = 0.0
+        return self.sigma[:, None] * out
+
+    def _half(self, B: NDArray) -> NDArray:
+        """L⁻¹ B."""
+        return scipy.linalg.lapack.dtrtrs(self.factor, B, lower=1)[0]

@@ -1,0 +1,72 @@
+"""The radial kernel exp(−γ‖x − z‖²) of many points at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._radial import radial_apply, radial_rows, radial_sum
+
+__all__ = ["RadialPoints"]
+
+#: Up to this many features the compiled product is faster than BLAS and a pass over its result.
+FEW_FEATURES = 64
+#: Kernel values a compiled call, a fraction of a second: Ctrl-C is honoured between calls.
+AT_ONCE = 1 << 27
+
+
+@dataclass(frozen=True)
+class RadialPoints:
+    """Points ready for the kernel: scaled by √(2γ), with half their squared lengths, in one precision.
+
+    k(x, z) = exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) with a = √(2γ)x. ``points`` has shape (n, m) with zeros appended until m
+    is a multiple of 4, ``half`` has shape (n,).
+    """
+
+    points: NDArray
+    half: NDArray
+
+    @classmethod
+    def of(cls, X: NDArray, squares: NDArray, gamma: float, dtype: type) -> RadialPoints:
+        """From points and their squared lengths."""
+        points = np.zeros((len(X), -(-X.shape[1] // 4) * 4), dtype=dtype)
+        np.multiply(X, np.sqrt(2.0 * gamma), out=points[:, : X.shape[1]], casting="same_kind")
+        return cls(points, (gamma * squares).astype(dtype))
+
+    def __len__(self) -> int:
+        return len(self.half)
+
+    def take(self, J: NDArray | slice) -> RadialPoints:
+        """Some of the points."""
+        return self if isinstance(J, slice) and slice(None) == J else RadialPoints(self.points[J], self.half[J])
+
+    @property
+    def has_few_features(self) -> bool:
+        """Whether the compiled product is used."""
+        return self.points.shape[1] <= FEW_FEATURES
+
+    def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
+        """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
+        K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
+        if self.has_few_features:
+            radial_rows(self.points, self.half, other.points, other.half, K)
+        else:
+            np.matmul(self.points, other.points.T, out=K)
+            radial_apply(K, self.half, other.half)
+        return K
+
+    def expand(self, other: RadialPoints, weights: NDArray) -> NDArray:
+        """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
+        weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
+        out = np.empty((len(self), weights.shape[1]))
+        few = self.has_few_features
+        height = max(1, (AT_ONCE if few else AT_ONCE >> 5) // max(1, len(other)))
+        for start in range(0, len(self), height):
+            part = self.take(slice(start, start + height))
+            if few:
+                out[start : start + height] = radial_sum(other.points, other.half, part.points, part.half, weights)
+            else:
+                out[start : start + height] = part.kernel(other) @ weights
+        return out

@@ -1,0 +1,72 @@
+"""Smaller problems whose solutions start larger ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem, Kind
+
+__all__ = ["nested_order", "restrict", "seed"]
+
+
+def nested_order(problem: DualProblem, rng: np.random.Generator) -> NDArray:
+    """A random order of the Gram's points of which every prefix holds the classes in proportion."""
+    points = problem.gram.n
+    sign = np.ones(points)
+    sign[np.arange(problem.n) if problem.idx is None else problem.idx] = problem.sigma
+    place = np.empty(points)
+    for value in (1.0, -1.0):
+        members = rng.permutation(np.flatnonzero(sign == value))
+        place[members] = (np.arange(len(members)) + rng.random()) / max(1, len(members))
+    return np.argsort(place, kind="stable")
+
+
+def restrict(problem: DualProblem, points: NDArray) -> tuple[DualProblem, NDArray]:
+    """The problem on some points of the Gram, and the indices of its variables in the whole one.
+
+    Where eᵀα = d > 0 is shared out among fewer variables, their bounds grow in proportion (ν stays what it is).
+    """
+    idx, inside = None, points
+    if problem.idx is not None:
+        where = np.full(problem.gram.n, -1, dtype=np.intp)
+        where[points] = np.arange(len(points))
+        inside = np.flatnonzero(where[problem.idx] >= 0)
+        idx = where[problem.idx[inside]]
+    upper = problem.upper[inside]
+    if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
+        upper = upper * (problem.gram.n / len(points))
+        total = float(upper.sum())
+        if total < problem.d:  # weighted points: a prefix can hold less than its share
+            upper = upper * (problem.d / total) * (1 + 1e-9) if total > 0 else np.full(len(inside), problem.d)
+    part = replace(
+        problem,
+        gram=problem.gram.subset(points),
+        p=problem.p[inside],
+        lower=problem.lower[inside],
+        upper=upper,
+        e=None if problem.e is None else problem.e[inside],
+        sigma=problem.sigma[inside],
+        ridge=problem.ridge[inside],
+        idx=idx,
+    )
+    return part, inside
+
+
+def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """A feasible start from the solution on fewer points, with few non-zeros.
+
+    On the capped simplex the bounds shrink as points join, and projection would spread what they cut off over all
+    points. It goes to those that want it most instead, up to their bounds: the ones farthest outside.
+    """
+    clipped = np.minimum(alpha, problem.upper)
+    missing = problem.d - float(clipped.sum())
+    if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d or not alpha.any():
+        return problem.project(alpha)
+    order = np.argsort(problem.gradient(alpha * (problem.d / float(alpha.sum()))), kind="stable")
+    room = (problem.upper - clipped)[order]
+    before = np.cumsum(room) - room
+    clipped[order] += np.clip(missing - before, 0.0, room)
+    return problem.project(clipped)

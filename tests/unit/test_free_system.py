@@ -1,0 +1,94 @@
+"""The refinement's linear systems against dense solves of the same equations."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from dualflow import Gram, problems
+from dualflow.core.free_system import FreeSystem
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = np.where(RNG.random(60) < 0.5, 1.0, -1.0)
+PROBLEMS = {
+    "hinge": problems.svc(Gram(X, gamma=0.8), Y, 5.0),
+    "no bias": problems.svc(Gram(X, gamma=0.8), Y, 5.0, fit_intercept=False),
+    "squared hinge": problems.svc(Gram(X, gamma=0.8), Y, 5.0, loss="squared_hinge"),
+    "ball": problems.svdd(Gram(X, gamma=0.8), 0.3),
+    "svr": problems.svr(Gram(X, gamma=0.8), X[:, 0], 5.0),
+}
+
+
+def kkt_solution(problem, members, live, right, total):
+    """Q s = right − νe on the live members with eᵀs = total, by one dense bordered system."""
+    J = members[live]
+    Q = problem.dense()[np.ix_(J, J)]
+    if problem.e is None:
+        return np.linalg.solve(Q, right[live])
+    e = problem.e[J]
+    bordered = np.block([[Q, e[:, None]], [e[None], np.zeros((1, 1))]])
+    return np.linalg.solve(bordered, np.append(right[live], total))[:-1]
+
+
+def own_solution(problem, system, right, total):
+    if problem.e is None:
+        return system.solve(right[:, None])[system.live, 0]
+    e = problem.e[system.members]
+    solved = system.solve(np.column_stack([right, e]))
+    nu = (total - e @ solved[:, 0]) / (e @ solved[:, 1])
+    return (solved[:, 0] + nu * solved[:, 1])[system.live]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_solutions_while_variables_come_and_go(name):
+    problem = PROBLEMS[name]
+    free = np.arange(3, 51)
+    system = FreeSystem(problem, free, float(problem.diag().max()))
+    assert system.factors == 1
+
+    def check():
+        right = np.sin(system.members)
+        expected = kkt_solution(problem, system.members, system.live, right, 0.3)
+        np.testing.assert_allclose(own_solution(problem, system, right, 0.3), expected, rtol=1e-6, atol=1e-8)
+        v = np.cos(system.members) * system.live
+        Q = problem.dense()[np.ix_(system.members, system.members)]
+        np.testing.assert_allclose(system.product(v), Q @ v, rtol=1e-11, atol=1e-12)
+        outside = system.solve(right[:, None])[~system.live]
+        assert (outside == 0).all()
+
+    check()
+    system.hold(np.array([4, 10]))
+    check()
+    system.add(np.array([55]))
+    check()
+    system.hold(np.array([4]))  # held before
+    system.add(np.array([free[10]]))  # one that was held moves again
+    check()
+    assert list(system.strangers(np.array([free[4], 55, 1]))) == [free[4], 1]
+    assert system.changes == 2
+    assert system.bears(1)
+    assert not system.bears(2)  # 48 // 16
+    system.hold(np.flatnonzero(system.members == 55))  # an added one meets a bound
+    check()
+
+
+def test_singular_matrices_are_factorised_with_a_shift():
+    """Twelve copies of a point: rank one, and the step still solves what is solvable."""
+    doubled = np.repeat(X[:4], 12, axis=0)
+    problem = problems.svdd(Gram(doubled, gamma=0.8))
+    system = FreeSystem(problem, np.arange(48), float(problem.diag().max()))
+    Q = problem.dense()
+    right = Q @ np.sin(np.arange(48))
+    assert np.linalg.matrix_rank(Q) == 4
+    found = own_solution(problem, system, right, 0.0)
+    residual = Q @ found - right
+    residual -= residual.mean()  # the multiplier
+    assert np.abs(residual).max() <= 1e-6 * np.abs(right).max()
+
+
+def test_a_matrix_that_is_not_positive_has_no_factor():
+    given = Gram.precomputed(np.diag(np.r_[np.ones(30), -np.ones(30)]))
+    system = FreeSystem(problems.svc(given, Y, 1.0), np.arange(60), 1.0)
+    assert system.factor is None
+    assert scipy.linalg.eigvalsh(given.full()).min() == -1
+    assert not system.bears(0)
