@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from dualflow.working_set._pairs import add_rows, padded, solve_pairs
+from dualflow.working_set._pairs import RowSource, add_rows, padded, solve_pairs
 from sklearn.datasets import make_classification, make_moons
 
 from dualflow import Checkpoint, Gram, Kind, problems, solve
@@ -79,10 +79,8 @@ def test_rows_made_on_demand_are_the_matrix_and_no_more_are_made(dtype, n):
     start = rng.normal(size=n).astype(dtype)
     rows, slots = np.full((n, padded(n)), np.nan, dtype=dtype), np.full(n, -1)  # not a number until it is made
     beta, G = np.zeros(n), start.copy()
-    source = {"points": points.points, "half": points.half, "sign": s.astype(dtype), "ridge": ridge.astype(dtype)}
-    _, violation, used = solve_pairs(
-        rows, slots, 0, G, diag, beta, low, high, False, 1e-3, 10**5, **source, factor=1.7, offset=0.5
-    )
+    source = RowSource(points.points, points.half, s, ridge, 1.7, 0.5)
+    _, violation, used = solve_pairs(rows, slots, 0, G, diag, beta, low, high, False, 1e-3, 10**5, source)
     made = np.flatnonzero(slots >= 0)
     assert violation <= 1e-3
     assert 0 < used == len(made) < n
@@ -101,9 +99,11 @@ def test_pair_loop_refuses_shapes_that_disagree():
         solve_pairs(np.eye(3), np.arange(3), 3, np.zeros(2), *three[1:], True, 1e-3, 1)
     with pytest.raises(ValueError, match="rows are missing"):
         solve_pairs(np.eye(3), np.full(3, -1), 0, *three, True, 1e-3, 1)
-    points = {"points": np.zeros((3, 4)), "half": np.zeros(3), "sign": np.ones(3), "ridge": np.zeros(3)}
+    source = RowSource(np.zeros((3, 4)), np.zeros(3), np.ones(3), np.zeros(3), 1.0, 0.0)
     with pytest.raises(ValueError, match="padded"):
-        solve_pairs(np.eye(3), np.full(3, -1), 0, *three, True, 1e-3, 1, **points)
+        solve_pairs(np.eye(3), np.full(3, -1), 0, *three, True, 1e-3, 1, source)
+    with pytest.raises(ValueError, match="multiple of 4"):
+        RowSource(np.zeros((3, 5)), np.zeros(3), np.ones(3), np.zeros(3), 1.0, 0.0)
     with pytest.raises(ValueError, match="as long as"):
         add_rows(np.eye(3), np.array([0]), np.array([1.0, 2.0]), np.zeros(3))
 
@@ -177,7 +177,7 @@ def test_whoever_violates_stays_awake(monkeypatch):
     for _ in range(60):
         level.improve(1e-3, 1000)
         level.wake()
-    assert level.standing(*level.candidates())[0] < 0.01
+    assert level.standing()[0] < 0.01
     assert 0 < level.awake.sum() < 60
     h = level.problem.gradient(level.alpha)
     nu = np.median((h * Y)[(level.alpha > 0) & (level.alpha < 5)])
@@ -212,7 +212,7 @@ def test_levels_estimate_of_the_gap_is_the_certificates():
     problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0)
     solution = solve(problem, "working-set", kkt_tol=1e-2, gap_tol=1e-2)
     level = Level(problem, solution.raw_alpha, np.float64)
-    violation, gap = level.standing(*level.candidates())
+    violation, gap = level.standing()
     assert 0 < violation <= 1e-2
     assert gap >= solution.raw_certificate.relative_gap * (1 - 1e-6)  # the certificate takes the best ν
     assert gap <= 50 * solution.raw_certificate.relative_gap

@@ -3,6 +3,8 @@
 
 import numpy as np
 
+ctypedef Py_ssize_t Index
+
 cdef extern from *:
     """
     #include "clones.h"
@@ -14,17 +16,17 @@ cdef extern from *:
     #include "radial.h"
     #undef REAL
     """
-    void radial_rows_float(long count, long n, long m, const float *a, const float *half_a, const float *b,
+    void radial_rows_float(Index count, Index n, Index m, const float *a, const float *half_a, const float *b,
                            const float *half_b, float *out, float *work) nogil
-    void radial_rows_double(long count, long n, long m, const double *a, const double *half_a, const double *b,
+    void radial_rows_double(Index count, Index n, Index m, const double *a, const double *half_a, const double *b,
                             const double *half_b, double *out, double *work) nogil
-    void radial_sum_float(long count, long n, long m, long r, const float *a, const float *half_a, const float *b,
+    void radial_sum_float(Index count, Index n, Index m, Index r, const float *a, const float *half_a, const float *b,
                           const float *half_b, const float *weights, double *out, float *work) nogil
-    void radial_sum_double(long count, long n, long m, long r, const double *a, const double *half_a,
+    void radial_sum_double(Index count, Index n, Index m, Index r, const double *a, const double *half_a,
                            const double *b, const double *half_b, const double *weights, double *out,
                            double *work) nogil
-    void radial_apply_float(long n, float half_a, const float *half_b, float *row) nogil
-    void radial_apply_double(long n, double half_a, const double *half_b, double *row) nogil
+    void radial_apply_float(Index n, float half_a, const float *half_b, float *row) nogil
+    void radial_apply_double(Index n, double half_a, const double *half_b, double *row) nogil
 
 ctypedef fused real:
     float
@@ -42,13 +44,13 @@ def aligned(shape, dtype):
 def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b, real[:, ::1] values):
     """values[i, c] = k(aᵢ, b_c) = exp(aᵢᵀb_c − half_aᵢ − half_b_c), shape (len(A), len(B)); the points come scaled by
     √(2γ), with half of their squared lengths, and a number of columns that is a multiple of 4."""
-    cdef long count = A.shape[0], n = B.shape[0], m = A.shape[1]
+    cdef Index count = A.shape[0], n = B.shape[0], m = A.shape[1]
     _check(m, B.shape[1], count, half_a.shape[0], n, half_b.shape[0])
     if values.shape[0] != count or values.shape[1] != n:
         raise ValueError("values must have a row for each point of A and a column for each of B")
     if count == 0 or n == 0:
         return
-    cdef real[::1] work = aligned(((m + 2) * 128,), np.float32 if real is float else np.float64)
+    cdef real[::1] work = aligned(((m + 3) * 128,), np.float32 if real is float else np.float64)
     cdef const real *a = &A[0, 0] if m else NULL
     cdef const real *b = &B[0, 0] if m else NULL
     with nogil:
@@ -61,7 +63,7 @@ def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1]
 def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b,
                const real[:, ::1] weights):
     """Σᵢ k(aᵢ, b_c) weights[i, :] of shape (len(B), r) in float64, without storing kernel values."""
-    cdef long count = A.shape[0], n = B.shape[0], m = A.shape[1], r = weights.shape[1]
+    cdef Index count = A.shape[0], n = B.shape[0], m = A.shape[1], r = weights.shape[1]
     _check(m, B.shape[1], count, half_a.shape[0], n, half_b.shape[0])
     if weights.shape[0] != count:
         raise ValueError("weights must have a row for each point of A")
@@ -69,7 +71,7 @@ def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] 
     if count == 0 or n == 0 or r == 0:
         return out
     cdef double[:, ::1] sums = out
-    cdef real[::1] work = aligned(((m + 2 + r) * 128,), np.float32 if real is float else np.float64)
+    cdef real[::1] work = aligned(((m + 3 + r) * 128,), np.float32 if real is float else np.float64)
     cdef const real *a = &A[0, 0] if m else NULL
     cdef const real *b = &B[0, 0] if m else NULL
     with nogil:
@@ -82,7 +84,7 @@ def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] 
 
 def radial_apply(real[:, ::1] products, const real[::1] half_a, const real[::1] half_b):
     """Turn inner products aᵢᵀb_c into kernel values, in place."""
-    cdef long count = products.shape[0], n = products.shape[1], i
+    cdef Index count = products.shape[0], n = products.shape[1], i
     if half_a.shape[0] != count or half_b.shape[0] != n:
         raise ValueError("half_a must be as long as products, and half_b as a row")
     if n == 0:
@@ -95,6 +97,6 @@ def radial_apply(real[:, ::1] products, const real[::1] half_a, const real[::1] 
                 radial_apply_double(n, half_a[i], &half_b[0], &products[i, 0])
 
 
-cdef _check(long m, long mb, long count, long count_a, long n, long n_b):
+cdef _check(Index m, Index mb, Index count, Index count_a, Index n, Index n_b):
     if m % 4 or m != mb or count != count_a or n != n_b:
         raise ValueError("A and B must have the same number of columns, a multiple of 4, and one half for each row")

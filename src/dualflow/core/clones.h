@@ -5,7 +5,13 @@
 #ifndef DUALFLOW_CLONES_H
 #define DUALFLOW_CLONES_H
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#include <stddef.h>
+#include <stdlib.h> /* __GLIBC__; and Visual C++ writes "restrict" in it, which is defined below */
+
+typedef ptrdiff_t Index; /* long has 32 bits on Windows */
+
+/* Not with musl: its loader picks nothing. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define CLONES

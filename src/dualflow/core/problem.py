@@ -218,7 +218,10 @@ class DualProblem:
         if self.scale != 1:
             K *= self.scale
         if self.ridge.any():
-            K += np.where(rows[:, None] == J, self.ridge[J], 0.0)
+            place = np.full(self.n, -1, dtype=np.intp)
+            place[J] = np.arange(len(J))
+            met = place[rows] >= 0
+            K[np.flatnonzero(met), place[rows[met]]] += self.ridge[rows[met]]
         return K
 
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:

@@ -17,8 +17,12 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     if e is None:
         return clipped
     scale = max(abs(d), float(np.abs(clipped).sum()), np.finfo(float).tiny)
-    if abs(e @ clipped - d) <= 4 * np.finfo(float).eps * scale:
+    missing, round_off = float(e @ clipped) - d, 4 * np.finfo(float).eps * scale
+    if abs(missing) <= round_off:
         return clipped
+    if abs(missing) <= round_off * len(e) ** 0.5:
+        # The sum's own rounding. Spread over all, it would lift every variable off its bound.
+        return _settle(clipped, missing, lower, upper, e)
     if np.isneginf(lower).all() and np.isposinf(upper).all():
         return alpha - e * ((e @ alpha - d) / len(e))
     # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i): variable i is unclipped from lo to hi.
@@ -41,8 +45,11 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     slope = unclipped[left] if left >= 0 else len(lo) - len(entering)
     t = anchor + excess(anchor) / max(1, int(slope))
     out = np.minimum(np.maximum(alpha - t * e, lower), upper)
-    # One rounding error is left; put it on the coordinate with most room, so that eᵀα = d to the last bits.
-    residual = float(e @ out) - d
+    return _settle(out, float(e @ out) - d, lower, upper, e)
+
+
+def _settle(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArray) -> NDArray:
+    """Put a rounding error on the coordinate with most room, so that eᵀα = d to the last bits."""
     room = np.where(e * residual > 0, out - lower, upper - out)
     k = int(np.argmax(room))
     out[k] = np.clip(out[k] - e[k] * residual, lower[k], upper[k])

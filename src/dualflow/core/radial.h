@@ -10,31 +10,31 @@
 #define TILE (512 / (int)sizeof(REAL))
 
 /* Points `first`, … of `points` (n, m) into `tile` (m, TILE) and `halves` (TILE,); missing ones are zeros. */
-static inline void NAME(pack)(long n, long m, const REAL *points, const REAL *half, long first, REAL *restrict tile,
+static inline void NAME(pack)(Index n, Index m, const REAL *points, const REAL *half, Index first, REAL *restrict tile,
                        REAL *restrict halves)
 {
-    long count = n - first < 0 ? 0 : n - first < TILE ? n - first : TILE;
-    for (long k = 0; k < m; k++)
-        for (long c = count; c < TILE; c++) tile[k * TILE + c] = 0;
-    for (long c = 0; c < TILE; c++) halves[c] = c < count ? half[first + c] : 0;
-    for (long c = 0; c < count; c++)
-        for (long k = 0; k < m; k++) tile[k * TILE + c] = points[(first + c) * m + k];
+    Index count = n - first < 0 ? 0 : n - first < TILE ? n - first : TILE;
+    for (Index k = 0; k < m; k++)
+        for (Index c = count; c < TILE; c++) tile[k * TILE + c] = 0;
+    for (Index c = 0; c < TILE; c++) halves[c] = c < count ? half[first + c] : 0;
+    for (Index c = 0; c < count; c++)
+        for (Index k = 0; k < m; k++) tile[k * TILE + c] = points[(first + c) * m + k];
 }
 
 /* All points, tile after tile, and zeros up to `stride`. */
-static inline void NAME(pack_all)(long n, long stride, long m, const REAL *points, const REAL *half, REAL *tiles, REAL *halves)
+static inline void NAME(pack_all)(Index n, Index stride, Index m, const REAL *points, const REAL *half, REAL *tiles, REAL *halves)
 {
-    for (long first = 0; first < stride; first += TILE)
+    for (Index first = 0; first < stride; first += TILE)
         NAME(pack)(n, m, points, half, first, tiles + first * m, halves + first);
 }
 
 /* out[c] = k(a, b_c) for one tile. Rounding can make the exponent positive: identical points have 1, not more. */
-CLONES static inline void NAME(radial_tile)(long m, const REAL *restrict a, REAL half_a, const REAL *restrict tile,
-                                     const REAL *restrict halves, REAL *restrict out)
+CLONES static inline void NAME(radial_tile)(Index m, const REAL *restrict a, REAL half_a, const REAL *restrict tile,
+                                            const REAL *restrict halves, REAL *restrict out)
 {
     CACHE_LINE REAL sum[TILE];
     for (int c = 0; c < TILE; c++) sum[c] = -half_a - halves[c];
-    for (long k = 0; k < m; k += 4) {
+    for (Index k = 0; k < m; k += 4) {
         REAL a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
         const REAL *restrict b = tile + k * TILE;
         for (int c = 0; c < TILE; c++)
@@ -43,27 +43,55 @@ CLONES static inline void NAME(radial_tile)(long m, const REAL *restrict a, REAL
     for (int c = 0; c < TILE; c++) out[c] = NAME(exp)(sum[c] < 0 ? sum[c] : 0);
 }
 
-/* One row of inner products aᵀb_c becomes one of kernel values. */
-CLONES static inline void NAME(radial_apply)(long n, REAL half_a, const REAL *restrict half_b, REAL *restrict row)
+/* The same for points a and a + m at once, a quarter faster: each loads what both need. */
+CLONES static inline void NAME(radial_tiles)(Index m, const REAL *restrict a, const REAL *restrict half_a,
+                                             const REAL *restrict tile, const REAL *restrict halves,
+                                             REAL *restrict out, REAL *restrict next)
 {
-    for (long c = 0; c < n; c++) {
+    CACHE_LINE REAL sum[TILE], other[TILE];
+    for (int c = 0; c < TILE; c++) {
+        sum[c] = -half_a[0] - halves[c];
+        other[c] = -half_a[1] - halves[c];
+    }
+    for (Index k = 0; k < m; k += 4) {
+        REAL a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
+        REAL d0 = a[m + k], d1 = a[m + k + 1], d2 = a[m + k + 2], d3 = a[m + k + 3];
+        const REAL *restrict b = tile + k * TILE;
+        for (int c = 0; c < TILE; c++) {
+            REAL b0 = b[c], b1 = b[c + TILE], b2 = b[c + 2 * TILE], b3 = b[c + 3 * TILE];
+            sum[c] += a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3;
+            other[c] += d0 * b0 + d1 * b1 + d2 * b2 + d3 * b3;
+        }
+    }
+    for (int c = 0; c < TILE; c++) out[c] = NAME(exp)(sum[c] < 0 ? sum[c] : 0);
+    for (int c = 0; c < TILE; c++) next[c] = NAME(exp)(other[c] < 0 ? other[c] : 0);
+}
+
+/* One row of inner products aᵀb_c becomes one of kernel values. */
+CLONES static inline void NAME(radial_apply)(Index n, REAL half_a, const REAL *restrict half_b, REAL *restrict row)
+{
+    for (Index c = 0; c < n; c++) {
         REAL exponent = row[c] - half_a - half_b[c];
         row[c] = NAME(exp)(exponent < 0 ? exponent : 0);
     }
 }
 
-/* out (count, n) = k(a_i, b_c); `work` holds (m + 2) TILE. */
-static inline void NAME(radial_rows)(long count, long n, long m, const REAL *a, const REAL *half_a, const REAL *b,
+/* out (count, n) = k(a_i, b_c); `work` holds (m + 3) TILE. */
+static inline void NAME(radial_rows)(Index count, Index n, Index m, const REAL *a, const REAL *half_a, const REAL *b,
                               const REAL *half_b, REAL *out, REAL *work)
 {
     REAL *tile = work, *halves = work + m * TILE, *values = halves + TILE;
-    for (long first = 0; first < n; first += TILE) {
+    for (Index first = 0; first < n; first += TILE) {
         NAME(pack)(n, m, b, half_b, first, tile, halves);
-        long width = n - first < TILE ? n - first : TILE;
-        for (long i = 0; i < count; i++) {
+        Index width = n - first < TILE ? n - first : TILE;
+        for (Index i = 0; i < count; i += 2) {
             REAL *target = out + i * n + first;
-            NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, width == TILE ? target : values);
-            if (width < TILE) memcpy(target, values, width * sizeof(REAL));
+            if (i + 1 < count)
+                NAME(radial_tiles)(m, a + i * m, half_a + i, tile, halves, values, values + TILE);
+            else
+                NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
+            memcpy(target, values, width * sizeof(REAL));
+            if (i + 1 < count) memcpy(target + n, values + TILE, width * sizeof(REAL));
         }
     }
 }
@@ -73,26 +101,33 @@ CLONES static inline void NAME(add_scaled)(const REAL *restrict values, REAL wei
     for (int c = 0; c < TILE; c++) sum[c] += weight * values[c];
 }
 
-/* out (n, r) += Σ_i k(a_i, b_c) weights[i, r]; `work` holds (m + 2 + r) TILE.
+/* out (n, r) += Σ_i k(a_i, b_c) weights[i, r]; `work` holds (m + 3 + r) TILE.
  *
  * Summed in REAL over 32 terms at a time, and these sums in double. */
-static inline void NAME(radial_sum)(long count, long n, long m, long r, const REAL *a, const REAL *half_a, const REAL *b,
+static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, const REAL *a, const REAL *half_a, const REAL *b,
                              const REAL *half_b, const REAL *weights, double *out, REAL *work)
 {
-    REAL *tile = work, *halves = work + m * TILE, *values = halves + TILE, *sums = values + TILE;
-    for (long first = 0; first < n; first += TILE) {
+    REAL *tile = work, *halves = work + m * TILE, *values = halves + TILE, *sums = values + 2 * TILE;
+    for (Index first = 0; first < n; first += TILE) {
         NAME(pack)(n, m, b, half_b, first, tile, halves);
-        long width = n - first < TILE ? n - first : TILE;
-        for (long start = 0; start < count; start += 32) {
-            long stop = start + 32 < count ? start + 32 : count;
-            for (long c = 0; c < r * TILE; c++) sums[c] = 0;
-            for (long i = start; i < stop; i++) {
-                NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
-                for (long q = 0; q < r; q++)
+        Index width = n - first < TILE ? n - first : TILE;
+        for (Index start = 0; start < count; start += 32) {
+            Index stop = start + 32 < count ? start + 32 : count;
+            for (Index c = 0; c < r * TILE; c++) sums[c] = 0;
+            for (Index i = start; i < stop; i += 2) {
+                int both = i + 1 < stop;
+                if (both)
+                    NAME(radial_tiles)(m, a + i * m, half_a + i, tile, halves, values, values + TILE);
+                else
+                    NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
+                for (Index q = 0; q < r; q++) {
                     if (weights[i * r + q] != 0) NAME(add_scaled)(values, weights[i * r + q], sums + q * TILE);
+                    if (both && weights[(i + 1) * r + q] != 0)
+                        NAME(add_scaled)(values + TILE, weights[(i + 1) * r + q], sums + q * TILE);
+                }
             }
-            for (long q = 0; q < r; q++)
-                for (long c = 0; c < width; c++) out[(first + c) * r + q] += sums[q * TILE + c];
+            for (Index q = 0; q < r; q++)
+                for (Index c = 0; c < width; c++) out[(first + c) * r + q] += sums[q * TILE + c];
         }
     }
 }

@@ -23,8 +23,11 @@ __all__ = ["Refinement", "refine", "support_set"]
 
 _EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
-#: Variables looked at between two looks at all of them, at least, and how often at most.
-_NEAR, _NEAR_ROUNDS = 512, 50
+#: Solves for what a solve has left, at most: a float32 factor needs a few.
+_POLISH = 6
+
+#: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
+_NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
 #: Relative gap above which a state says nothing of the support set.
 _USELESS_GAP = 0.5
@@ -125,13 +128,13 @@ def refine(
 
 
 def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDArray) -> NDArray:
-    """Put the guessed variables on their bounds and let the others take up the equality."""
+    """Put the guessed variables on their bounds and let the others take up the equality; as it was if they cannot."""
     lower = np.where(at_upper, problem.upper, problem.lower)
     upper = np.where(at_lower, problem.lower, problem.upper)
     snapped = project_onto(alpha, lower, upper, problem.e, problem.d)
     scale = max(abs(problem.d), float(np.abs(snapped).sum()))
     feasible = problem.infeasibility(snapped) <= 1e-12 * scale
-    return snapped if feasible else problem.project(snapped)
+    return snapped if feasible else alpha  # a projection would lift many off their bounds
 
 
 class _ActiveSet:
@@ -184,13 +187,15 @@ class _ActiveSet:
         The gradient of all costs as much as the rest of a step; most who invade had a multiplier near zero.
         """
         problem = self.problem
-        margin = np.abs(self.multipliers())
+        if problem.n < _NEAR_FROM:
+            self.minimise_free()
+            return
+        margin, count = np.abs(self.multipliers()), problem.n // _NEAR_PART
         margin[self.free] = np.inf
-        count = max(_NEAR, problem.n // 8)
-        near = np.argpartition(margin, count)[:count] if count < problem.n else np.arange(problem.n)
+        near = np.argpartition(margin, count)[:count]
         for _ in range(_NEAR_ROUNDS):
             self.minimise_free()
-            if len(near) == problem.n or self.out_of_budget():
+            if self.out_of_budget():
                 return
             self.h[near] = problem.product(self.alpha, near) - problem.p[near]
             violators = self.violators(near)
@@ -245,7 +250,7 @@ class _ActiveSet:
                 self.free = members[system.live]
             elif self.residual() <= self.round_off():
                 return
-            elif polish < 2:
+            elif polish < _POLISH:
                 polish += 1  # a regularised or ill-conditioned solve leaves a residual: solve again for what is left
             elif system.changes:
                 self.system, polish = None, 0  # carried changes cost digits where Q is ill-conditioned
@@ -274,7 +279,10 @@ class _ActiveSet:
         h = self.h[members]
         if problem.e is None:
             return -system.solve(h[:, None])[:, 0]
+        # A multiple of e moves the multiplier, not the step: without it the right side falls with the residual, and
+        # with it the error of an inexact factor.
         e = problem.e[members]
+        h = h - float(np.mean((h * e)[system.live])) * e
         solved = system.solve(np.column_stack([h, e]))
         missing = problem.d - float(problem.e @ self.alpha)
         nu = (missing + float(e @ solved[:, 0])) / float(e @ solved[:, 1])

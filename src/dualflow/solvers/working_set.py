@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from .base import EVERY_CONVEX, Solver
 
@@ -19,6 +19,8 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: Estimated relative gap and KKT violation at which the refinement is the faster of the two, and the gap at which it
 #: is after so many pair updates a variable: then the problem is ill-conditioned, and pairs crawl.
 HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
+#: The same on the simplex.
+SIMPLEX_GAP = 0.3
 #: Smallest level of the seeding.
 SEED_FROM = 1000
 #: Pair updates in a block before the rest is looked at again.
@@ -84,7 +86,7 @@ class WorkingSet(Solver):
         violation alone decides, with 1e-3 by default.
     hand_over : bool, default=False
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1.
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.3.
     """
 
     gap_tol: float | None = None
@@ -116,7 +118,7 @@ class WorkingSet(Solver):
         if warm is None:
             while points // 4**depth > SEED_FROM:
                 depth += 1
-        alpha = problem.project(np.zeros(problem.n)) if warm is None else warm
+        alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
         order = nested_order(problem, rng) if depth else np.empty(0, dtype=np.intp)
         return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0, False, _Memory())
 
@@ -146,7 +148,7 @@ class WorkingSet(Solver):
         if state.single:
             # float32 cannot vouch for itself: look once with the true gradient, which the certificate needs anyway.
             level.set_gradient(problem.gradient(after.alpha))
-            violation, gap = level.standing(*level.candidates())
+            violation, gap = level.standing()
             gap_tol, kkt_tol = self.wanted(problem)
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
         return replace(after, violation=violation, single=not finer and state.single, done=not finer)
@@ -160,11 +162,11 @@ class WorkingSet(Solver):
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
         n, updates = level.problem.n, 0
         for done in range(blocks + 1):
-            violation, gap = level.standing(*level.candidates())
+            violation, gap = level.standing()
             rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
             if rest or violation <= WAKE_AT * level.violation:
                 if level.wake():
-                    violation, gap = level.standing(*level.candidates())
+                    violation, gap = level.standing()
                     rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
                 level.violation = violation
             if rest or done == blocks:
@@ -187,7 +189,8 @@ class WorkingSet(Solver):
         if not problem.psd.is_psd:
             return np.inf, self.kkt_tol or SINGLE_KKT
         if self.hand_over:
-            return HAND_OVER_GAP, HAND_OVER_KKT
+            # Without upper bounds a support set is all there is to find, and the gap is large until the very end.
+            return (SIMPLEX_GAP, np.inf) if problem.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
     def level(self, problem: DualProblem, state: WorkingSetState) -> Any:

@@ -5,6 +5,8 @@ import numpy as np
 
 from ..core._radial import aligned
 
+ctypedef Py_ssize_t Index
+
 cdef extern from *:
     """
     #include "clones.h"
@@ -21,7 +23,7 @@ cdef extern from *:
     #undef REAL
     """
     ctypedef struct source_float:
-        long m
+        Index m
         const float *points
         const float *half
         const float *tiles
@@ -31,7 +33,7 @@ cdef extern from *:
         float factor
         float offset
     ctypedef struct source_double:
-        long m
+        Index m
         const double *points
         const double *half
         const double *tiles
@@ -40,17 +42,17 @@ cdef extern from *:
         const double *ridge
         double factor
         double offset
-    void pack_all_float(long n, long stride, long m, const float *points, const float *half, float *tiles, float *halves) nogil
-    void pack_all_double(long n, long stride, long m, const double *points, const double *half, double *tiles, double *halves) nogil
-    long pairs_float(int n, long stride, float *rows, long long *slots, long *used, const source_float *origin,
+    void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
+    void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
+    Index pairs_float(int n, Index stride, float *rows, long long *slots, Index *used, const source_float *origin,
                      float *G, const float *diag, double *beta, const double *low, const double *high, int equality,
-                     double tolerance, long limit, float *work, double *violation) nogil
-    long pairs_double(int n, long stride, double *rows, long long *slots, long *used, const source_double *origin,
+                     double tolerance, Index limit, float *work, double *violation) nogil
+    Index pairs_double(int n, Index stride, double *rows, long long *slots, Index *used, const source_double *origin,
                       double *G, const double *diag, double *beta, const double *low, const double *high, int equality,
-                      double tolerance, long limit, double *work, double *violation) nogil
-    void add_rows_float(long n, long stride, long count, const float *rows, const long long *slots, const double *weights,
+                      double tolerance, Index limit, double *work, double *violation) nogil
+    void add_rows_float(Index n, Index stride, Index count, const float *rows, const long long *slots, const double *weights,
                         double *out) nogil
-    void add_rows_double(long n, long stride, long count, const double *rows, const long long *slots, const double *weights,
+    void add_rows_double(Index n, Index stride, Index count, const double *rows, const long long *slots, const double *weights,
                          double *out) nogil
 
 ctypedef fused real:
@@ -58,15 +60,48 @@ ctypedef fused real:
     double
 
 
-def solve_pairs(real[:, ::1] rows, long long[::1] slots, long used, real[::1] G, real[::1] diag, double[::1] beta,
-                double[::1] low, double[::1] high, bint equality, double tolerance, long limit,
-                const real[:, ::1] points=None, const real[::1] half=None, const real[::1] sign=None,
-                const real[::1] ridge=None,
-                double factor=1.0, double offset=0.0):
+class RowSource:
+    """Where rows of M are made from: Mᵢ_c = factor · sᵢs_c(k(xᵢ, x_c) + offset) + ridgeᵢ[i = c].
+
+    Parameters
+    ----------
+    points : array of shape (n, m), half : array of shape (n,)
+        As in radial.h; m is a multiple of 4.
+    sign, ridge : arrays of shape (n,)
+    factor, offset : float
+    """
+
+    def __init__(self, points, half, sign, ridge, factor, offset):
+        n, m = points.shape
+        if n == 0 or m == 0 or m % 4 or not len(half) == len(sign) == len(ridge) == n:
+            raise ValueError("points must be (n, multiple of 4), and half, sign and ridge (n,), n > 0")
+        self.points, self.half, self.factor, self.offset = points, half, factor, offset
+        self.ridge = np.ascontiguousarray(ridge, dtype=points.dtype)
+        self.sign = np.zeros(padded(n), dtype=points.dtype)
+        self.sign[:n] = sign
+        self.tiles, self.halves = _pack(points, half)
+
+
+def _pack(const real[:, ::1] points, const real[::1] half):
+    cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0])
+    dtype = np.float32 if real is float else np.float64
+    tiles, halves = aligned((stride * m,), dtype), aligned((stride,), dtype)
+    cdef real[::1] tile_view = tiles, half_view = halves
+    with nogil:
+        if real is float:
+            pack_all_float(n, stride, m, &points[0, 0], &half[0], &tile_view[0], &half_view[0])
+        else:
+            pack_all_double(n, stride, m, &points[0, 0], &half[0], &tile_view[0], &half_view[0])
+    return tiles, halves
+
+
+def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G, const real[::1] diag,
+                double[::1] beta, const double[::1] low, const double[::1] high, bint equality, double tolerance,
+                Index limit, source=None):
     """Update β and G in place by pairs (single variables without the equality).
 
-    Row i of M is ``rows[slots[i]]``. Where ``slots[i]`` is negative it is made from the points (see pairs.h), which
-    must be given then, and put in ``rows[used]``; rows are then as wide as `padded` says.
+    Row i of M is ``rows[slots[i]]``. Where ``slots[i]`` is negative it is made from ``source``, which must be given
+    then, and put in ``rows[used]``; rows are then as wide as `padded` says.
 
     Returns
     -------
@@ -77,42 +112,39 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, long used, real[::1] G,
         Rows there are now.
     """
     cdef int n = G.shape[0]
-    cdef long stride = rows.shape[1], m = 0
+    cdef Index stride = rows.shape[1], m = 0
     if n == 0 or rows.shape[0] == 0 or stride < n or slots.shape[0] != n or diag.shape[0] != n:
         raise ValueError("rows must be (k, at least n), and slots, G and diag (n,), k > 0, n > 0")
     if beta.shape[0] != n or low.shape[0] != n or high.shape[0] != n:
         raise ValueError("the vectors must be (n,)")
-    dtype = np.float32 if real is float else np.float64
-    cdef real[::1] work = aligned((3 * padded(n),), dtype)
-    cdef real[::1] tiles, halves, signs
+    cdef real[::1] work = aligned((3 * padded(n),), np.float32 if real is float else np.float64)
+    cdef const real[:, ::1] points
+    cdef const real[::1] half, tiles, halves, signs, ridge
     cdef double violation = 0.0
-    cdef long updates
+    cdef Index updates
     cdef source_float single
     cdef source_double double_
-    if points is None:
+    if source is None:
         if (np.asarray(slots) < 0).any():
-            raise ValueError("rows are missing, and no points to make them from")
+            raise ValueError("rows are missing, and no source to make them from")
     else:
-        m = points.shape[1]
-        if points.shape[0] != n or m % 4 or half.shape[0] != n or sign.shape[0] != n or ridge.shape[0] != n:
-            raise ValueError("points must be (n, multiple of 4), and half, sign and ridge (n,)")
-        if stride != padded(n) or rows.shape[0] < n:
-            raise ValueError("rows must be (n, padded(n)) where some are to be made")
-        tiles, halves, signs = aligned((stride * m,), dtype), aligned((stride,), dtype), np.zeros(stride, dtype)
-        signs[:n] = sign
+        points, half, tiles, halves = source.points, source.half, source.tiles, source.halves
+        signs, ridge, m = source.sign, source.ridge, source.points.shape[1]
+        if points.shape[0] != n or stride != padded(n) or rows.shape[0] < n:
+            raise ValueError("the source must be of n points, and rows (n, padded(n)), where some are to be made")
         if real is float:
-            pack_all_float(n, stride, m, &points[0, 0], &half[0], &tiles[0], &halves[0])
-            single = source_float(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0], factor, offset)
+            single = source_float(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
+                                  source.factor, source.offset)
         else:
-            pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], &halves[0])
-            double_ = source_double(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0], factor, offset)
+            double_ = source_double(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
+                                    source.factor, source.offset)
     with nogil:
         if real is float:
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
                                   &high[0], equality, tolerance, limit, &work[0], &violation)
         else:
-            updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0], &low[0],
-                                   &high[0], equality, tolerance, limit, &work[0], &violation)
+            updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
+                                   &low[0], &high[0], equality, tolerance, limit, &work[0], &violation)
     return updates, violation, used
 
 
@@ -123,7 +155,7 @@ def padded(n):
 
 def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out):
     """out += Σ_r weights[r] · rows[slots[r], :], summed in double."""
-    cdef long stride = rows.shape[1], n = out.shape[0], count = slots.shape[0]
+    cdef Index stride = rows.shape[1], n = out.shape[0], count = slots.shape[0]
     if n > stride or weights.shape[0] != count:
         raise ValueError("out must be no longer than a row, and weights as long as slots")
     if count == 0:
@@ -133,3 +165,32 @@ def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, doubl
             add_rows_float(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
         else:
             add_rows_double(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
+
+
+def extremes(const double[::1] G, const double[::1] beta, const double[::1] low, const double[::1] high,
+             const unsigned char[::1] awake):
+    """How much the one that wants to rise most, and the one that wants to fall most, would: largest −G of those awake
+    that can rise, and largest G of those that can fall; −1e300 if there is none."""
+    cdef double top = -1e300, bottom = -1e300
+    cdef Index k, n = G.shape[0]
+    with nogil:
+        for k in range(n):
+            if awake[k]:
+                if beta[k] < high[k] and -G[k] > top:
+                    top = -G[k]
+                if beta[k] > low[k] and G[k] > bottom:
+                    bottom = G[k]
+    return top, bottom
+
+
+def shortfall(const double[::1] G, const double[::1] e, const double[::1] low, const double[::1] high,
+              const unsigned char[::1] awake, double nu):
+    """Σ min(0, uρ) over those awake, ρ = e(G − ν): what the dual bound loses to multipliers of the wrong sign."""
+    cdef double total = 0.0, rho
+    cdef Index k, n = G.shape[0]
+    with nogil:
+        for k in range(n):
+            rho = e[k] * (G[k] - nu)
+            if rho < 0 and awake[k]:
+                total += rho * (high[k] - low[k])  # one of the two bounds is 0
+    return total

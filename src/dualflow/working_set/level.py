@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 from ..core.radial import RadialPoints
-from ._pairs import add_rows, padded, solve_pairs
+from ._pairs import RowSource, add_rows, extremes, padded, shortfall, solve_pairs
 from .cache import RowCache
 
 __all__ = ["BLOCK", "CACHE_BYTES", "NARROW", "WIDE", "Level"]
@@ -55,7 +55,8 @@ class Level:
         upper = np.minimum(upper / self.unit, 1e300)
         self.low, self.high = np.where(e > 0, 0.0, -upper), np.where(e > 0, upper, 0.0)
         self.beta = np.clip(e * alpha / self.unit, self.low, self.high)
-        self.G = -e * problem.p / self.slope
+        self.ep = e * problem.p / self.slope
+        self.G = -self.ep
         self.chosen_at = np.zeros(n, dtype=np.int64)
         self.blocks = self.updates = 0
         self.points: RadialPoints | None = None
@@ -67,11 +68,12 @@ class Level:
         self.memory: NDArray = np.empty(0, dtype=dtype)  # rows made on demand
         self.slot = np.full(n, -1, dtype=np.int64)
         self.made, self.width = 0, 0
+        self.source: RowSource | None = None
         started = np.flatnonzero(self.beta)
         self.carry(slice(None), started, self.beta[started])
         self.awake = np.ones(n, dtype=bool)
         self.seen = self.beta.copy()
-        self.violation = self.standing(*self.candidates())[0]
+        self.violation = self.standing()[0]
         self.doze()
 
     @property
@@ -166,33 +168,30 @@ class Level:
             return 0.5 * (bottom - top)
         return bottom if np.isfinite(bottom) else -top
 
-    def standing(self, rise: NDArray, fall: NDArray) -> tuple[float, float]:
+    def standing(self) -> tuple[float, float]:
         """Worst KKT violation (in units of s), and the relative duality gap as this precision sees it."""
-        problem = self.problem
-        nu = 0.0
+        problem, awake, nu = self.problem, self.awake.view(np.uint8), 0.0
+        top, bottom = extremes(self.G, self.beta, self.low, self.high, awake)
+        top, bottom = (top if top > -1e300 else -np.inf), (bottom if bottom > -1e300 else -np.inf)
+        violation = max(top, bottom)
         if problem.e is not None:
-            top, bottom = float(rise.max()), float(fall.max())
-            violation = top + bottom
-            nu = self.middle(top, bottom)
-        else:
-            violation = max(float(rise.max()), float(fall.max()))
-        ep = self.e * problem.p / self.slope
-        quadratic = float(self.beta @ (self.G + ep))
-        objective = 0.5 * quadratic - float(self.beta @ ep)
-        rho = self.e * (self.G - nu)
-        wrong = self.awake & (rho < 0)
-        with np.errstate(over="ignore"):
-            # u = ∞ stands as 1e300: a wrong sign there makes the bound worthless, as it should.
-            u = np.maximum(np.abs(self.low), np.abs(self.high))
-            bound = -0.5 * quadratic + nu * problem.d / self.unit + float(u[wrong] @ rho[wrong])
+            violation, nu = top + bottom, self.middle(top, bottom)
+        quadratic, linear = float(self.beta @ self.G), float(self.beta @ self.ep)
+        quadratic += linear
+        objective = 0.5 * quadratic - linear
+        # u = ∞ stands as 1e300: a wrong sign there makes the bound worthless, as it should.
+        lost = shortfall(self.G, self.e, self.low, self.high, awake, nu)
+        bound = -0.5 * quadratic + nu * problem.d / self.unit + lost
         size = max(abs(objective), abs(bound))
         return max(violation, 0.0), (objective - bound) / size if 0 < size < np.inf else np.inf
 
     # --- a block ---------------------------------------------------------------------------------
 
-    def choose(self, rise: NDArray, fall: NDArray) -> NDArray:
+    def choose(self) -> NDArray:
         """The next block, sorted: what was free before, and the worst violators."""
         n = self.problem.n
+        if n <= (BLOCK if self.points is None else NARROW):
+            return np.arange(n)
         free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))
         if self.points is None:
             width, most = BLOCK, BLOCK // 2
@@ -203,6 +202,7 @@ class Level:
             return np.arange(n)
         if len(free) > most:
             free = free[np.argpartition(-self.chosen_at[free], most - 1)[:most]]
+        rise, fall = self.candidates()
         room = width - len(free)
         chosen = np.zeros(n, dtype=bool)
         chosen[free] = True
@@ -219,34 +219,15 @@ class Level:
 
     def improve(self, tolerance: float, limit: int) -> int:
         """Solve one block and carry its changes to the whole gradient; returns the number of pair updates."""
-        W = self.choose(*self.candidates())
+        W = self.choose()
         beta, G = self.beta[W], self.G[W]
-        inner = (
-            G.astype(self.dtype),
-            self.diag[W],
-            beta,
-            self.low[W],
-            self.high[W],
-            self.problem.e is not None,
-            tolerance,
-            limit,
-        )
+        problem = (G.astype(self.dtype), self.diag[W], beta, self.low[W], self.high[W])
+        stop = (self.problem.e is not None, tolerance, limit)
         if self.points is None:
-            updates, _, _ = solve_pairs(self.block(W), np.arange(len(W)), len(W), *inner)
+            updates, _, _ = solve_pairs(self.block(W), np.arange(len(W), dtype=np.int64), len(W), *problem, *stop)
         else:
-            rows, slots, points = *self.room_for_rows(len(W)), self.points.take(W)
-            updates, _, self.made = solve_pairs(
-                rows,
-                slots,
-                self.made,
-                *inner,
-                points=points.points,
-                half=points.half,
-                sign=self.sign[W].astype(self.dtype),
-                ridge=self.ridge[W].astype(self.dtype),
-                factor=self.factor,
-                offset=self.problem.offset,
-            )
+            rows, slots = self.room_for_rows(W)
+            updates, _, self.made = solve_pairs(rows, slots, self.made, *problem, *stop, self.source)
         moved = np.flatnonzero(beta != self.beta[W])
         change = beta[moved] - self.beta[W[moved]]
         self.beta[W] = beta
@@ -261,11 +242,17 @@ class Level:
             self.carry(np.flatnonzero(rest), W[moved], change)
         return int(updates)
 
-    def room_for_rows(self, width: int) -> tuple[NDArray, NDArray]:
-        """Memory for the rows of a block, and where each is: those of the whole problem stay."""
+    def room_for_rows(self, W: NDArray) -> tuple[NDArray, NDArray]:
+        """Memory for the rows of a block, where each is, and `source` to make them from: the whole problem's stay."""
+        assert self.points is not None
+        width = len(W)
         needed = width * padded(width)
         if len(self.memory) < needed:
             self.memory = np.empty(needed, dtype=self.dtype)
         if not self.width == width == self.problem.n:
             self.slot[:], self.made, self.width = -1, 0, width
+            points = self.points.take(slice(None) if width == self.problem.n else W)
+            self.source = RowSource(
+                points.points, points.half, self.sign[W], self.ridge[W], self.factor, self.problem.offset
+            )
         return self.memory[:needed].reshape(width, -1), self.slot[:width]

@@ -96,9 +96,9 @@ CLONES static int NAME(find)(int n, const REAL *restrict a, REAL value)
     return 0;
 }
 
-CLONES static void NAME(sign_row)(long n, REAL factor, REAL offset, const REAL *restrict sign, REAL *restrict row)
+CLONES static void NAME(sign_row)(Index n, REAL factor, REAL offset, const REAL *restrict sign, REAL *restrict row)
 {
-    for (long k = 0; k < n; k++) row[k] = factor * sign[k] * (row[k] + offset);
+    for (Index k = 0; k < n; k++) row[k] = factor * sign[k] * (row[k] + offset);
 }
 
 static void NAME(mark)(int k, const double *beta, const double *low, const double *high, REAL *stop_up, REAL *stop_down)
@@ -109,16 +109,16 @@ static void NAME(mark)(int k, const double *beta, const double *low, const doubl
 
 /* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h. */
 typedef struct {
-    long m;
+    Index m;
     const REAL *points, *half, *tiles, *halves, *sign, *ridge;
     REAL factor, offset;
 } NAME(source);
 
-static void NAME(make_row)(long stride, int i, const NAME(source) *from, REAL *row)
+static void NAME(make_row)(Index stride, int i, const NAME(source) *from, REAL *row)
 {
-    const long m = from->m, tile = 512 / (long)sizeof(REAL);
+    const Index m = from->m, tile = 512 / (Index)sizeof(REAL);
     const REAL *a = from->points + i * m;
-    for (long first = 0; first < stride; first += tile)
+    for (Index first = 0; first < stride; first += tile)
         NAME(radial_tile)(m, a, from->half[i], from->tiles + first * m, from->halves + first, row + first);
     NAME(sign_row)(stride, from->factor * from->sign[i], from->offset, from->sign, row);
     row[i] += from->ridge[i];
@@ -126,15 +126,15 @@ static void NAME(make_row)(long stride, int i, const NAME(source) *from, REAL *r
 
 /* Up to `limit` updates of β and G in place; returns how many. Row i of M is at rows[slots[i]], `stride` apart; where
  * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 3n. */
-static long NAME(pairs)(int n, long stride, REAL *rows, long long *slots, long *used, const NAME(source) *from, REAL *G,
+static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
-                        double tolerance, long limit, REAL *work, double *violation)
+                        double tolerance, Index limit, REAL *work, double *violation)
 {
-    REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (long)n;
+    REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
     const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
     REAL pending = 0, worst = 0;
-    long done = 0;
+    Index done = 0;
     for (; done < limit; done++) {
         REAL least = NAME(advance)(n, G, Mi, Mj, pending, stop_up);
         pending = 0;
@@ -175,17 +175,17 @@ static long NAME(pairs)(int n, long stride, REAL *rows, long long *slots, long *
 }
 
 /* out += Σ_r weights[r] · rows[slots[r], :], in double, a stretch of columns at a time so that it stays in cache. */
-CLONES static void NAME(add_stretch)(long width, double *restrict out, const REAL *restrict row, double weight)
+CLONES static void NAME(add_stretch)(Index width, double *restrict out, const REAL *restrict row, double weight)
 {
-    for (long k = 0; k < width; k++) out[k] += weight * row[k];
+    for (Index k = 0; k < width; k++) out[k] += weight * row[k];
 }
 
-static void NAME(add_rows)(long n, long stride, long count, const REAL *rows, const long long *slots, const double *weights,
+static void NAME(add_rows)(Index n, Index stride, Index count, const REAL *rows, const long long *slots, const double *weights,
                            double *out)
 {
-    for (long start = 0; start < n; start += 2048) {
-        long width = start + 2048 < n ? 2048 : n - start;
-        for (long r = 0; r < count; r++)
+    for (Index start = 0; start < n; start += 2048) {
+        Index width = start + 2048 < n ? 2048 : n - start;
+        for (Index r = 0; r < count; r++)
             NAME(add_stretch)(width, out + start, rows + slots[r] * stride + start, weights[r]);
     }
 }

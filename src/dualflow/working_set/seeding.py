@@ -59,14 +59,27 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
     """A feasible start from the solution on fewer points, with few non-zeros.
 
     On the capped simplex the bounds shrink as points join, and projection would spread what they cut off over all
-    points. It goes to those that want it most instead, up to their bounds: the ones farthest outside.
+    points. It goes to those that want it most instead, up to their bounds: the ones farthest outside. From nothing,
+    as few points as can hold d share it, spread evenly over the order of the points.
     """
+    if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) and not alpha.any():
+        return problem.project(_few(problem))
     clipped = np.minimum(alpha, problem.upper)
     missing = problem.d - float(clipped.sum())
-    if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d or not alpha.any():
+    if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d:
         return problem.project(alpha)
     order = np.argsort(problem.gradient(alpha * (problem.d / float(alpha.sum()))), kind="stable")
     room = (problem.upper - clipped)[order]
     before = np.cumsum(room) - room
     clipped[order] += np.clip(missing - before, 0.0, room)
     return problem.project(clipped)
+
+
+def _few(problem: DualProblem) -> NDArray:
+    """eᵀα = d on as few points as can hold it, α = u on each, taken from all over their order."""
+    n = problem.n
+    order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)  # golden section: evenly spread at every length
+    upper = problem.effective_upper[order]
+    alpha = np.zeros(n)
+    alpha[order] = np.clip(problem.d - (np.cumsum(upper) - upper), 0.0, upper)
+    return alpha
