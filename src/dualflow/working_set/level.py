@@ -15,7 +15,7 @@ __all__ = ["BLOCK", "CACHE_BYTES", "NARROW", "WIDE", "Level"]
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache.
 BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
-NARROW, WIDE = 1024, 6144
+NARROW, WIDE = 1536, 6144
 #: Rows over all points are kept from this many features on: with fewer they are made again as fast as read.
 KEEP_FROM = 1000
 #: Room for kept rows, in bytes.
