@@ -118,3 +118,17 @@ def test_the_equality_holds_to_the_last_bits():
         d = float(e @ (upper * rng.random(n)))
         found = project_onto(rng.normal(size=n) * 100, np.zeros(n), upper, e, d)
         assert abs(e @ found - d) <= 4 * np.finfo(float).eps * max(abs(d), found.sum()), seed
+
+
+def test_products_made_of_differences_equal_those_made_at_once():
+    """A walk of small moves: kept, updated three times in a row, then made anew; only the columns that differ are read."""
+    problem = problems.svc(Gram(X, gamma=0.4), Y, 1.0)
+    Q, v = problems.svc(Gram(X, gamma=0.4), Y, 1.0).dense(), RNG.random(12)
+    for k in range(10):
+        before = problem.gram.entries_computed
+        np.testing.assert_allclose(problem.matvec(v), Q @ v, rtol=1e-13, atol=1e-13)
+        np.testing.assert_array_equal(problem.matvec(v), problem.matvec(v))
+        columns = (problem.gram.entries_computed - before) / 12
+        assert columns == (12 if k % 4 == 0 else 2)
+        v = v.copy()
+        v[[k % 12, (k + 5) % 12]] += 0.5

@@ -82,9 +82,9 @@ class Gram:
         # The radial kernel depends on differences only; centring keeps ‖x‖² − 2⟨x,z⟩ + ‖z‖² from
         # cancelling when the data sit far from the origin.
         self._center = self.X.mean(axis=0) if kernel == "rbf" else None
-        self._points = self.X if self._center is None else self.X - self._center
+        points = self._points()
         with np.errstate(over="ignore", invalid="ignore"):
-            self._squares = np.einsum("ij,ij->i", self._points, self._points)
+            self._squares = np.einsum("ij,ij->i", points, points)
         if kernel != "precomputed" and not callable(kernel) and not np.isfinite(self._squares).all():
             raise ProblemError(
                 "X: squared lengths overflow float64 (entries as large as "
@@ -170,7 +170,7 @@ class Gram:
         given = self.kernel == "precomputed"
         part.X = self.X[np.ix_(J, J)] if given else self.X[J]
         part.n, part.entries_computed, part._full = len(J), 0, part.X if given else None
-        part._points, part._squares, part._diag = self._points[J], self._squares[J], self._diag[J]
+        part._squares, part._diag = self._squares[J], self._diag[J]
         part._radial = {name: points.take(J) for name, points in self._radial.items()}
         return part
 
@@ -211,14 +211,14 @@ class Gram:
         if callable(self.kernel):
             return self._call(points, self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
-            return self._sharp(points - self._center, self._points[J]).astype(dtype, copy=False)
+            return self._sharp(points - self._center, self._points(J)).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
             values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
             values[near] = new.kernel(self.radial_points(self._work(dtype)).take(J))
             return values
         work = self._work(dtype)
-        product: NDArray = points.astype(work, copy=False) @ self._points[J].astype(work, copy=False).T
+        product: NDArray = points.astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
         return self._apply(product).astype(dtype, copy=False)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
@@ -251,6 +251,10 @@ class Gram:
             return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
         return self._apply(np.einsum("ij,ij->i", Z, Z))
 
+    def _points(self, J: NDArray | slice = slice(None)) -> NDArray:
+        """Points as the kernel takes them; not kept, for `radial_points` are."""
+        return self.X[J] if self._center is None else self.X[J] - self._center
+
     def _diagonal(self) -> NDArray:
         if self.kernel == "precomputed":
             return np.diag(self.X).copy()
@@ -276,12 +280,12 @@ class Gram:
         if callable(self.kernel):
             return self._call(self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
-            return self._sharp(self._points[rows], self._points[J]).astype(dtype, copy=False)
+            return self._sharp(self._points(rows), self._points(J)).astype(dtype, copy=False)
         work = self._work(dtype)
         if self.is_radial:
             radial = self.radial_points(work)
             return radial.take(rows).kernel(radial.take(J)).astype(dtype, copy=False)
-        product: NDArray = self._points[rows].astype(work, copy=False) @ self._points[J].astype(work, copy=False).T
+        product: NDArray = self._points(rows).astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
         return self._apply(product).astype(dtype, copy=False)
 
     def _sharp(self, A: NDArray, B: NDArray) -> NDArray:
@@ -299,7 +303,7 @@ class Gram:
         """All points, ready for the radial kernel; kept for each precision that was asked for."""
         name = np.dtype(dtype).name
         if name not in self._radial:
-            self._radial[name] = RadialPoints.of(self._points, self._squares, self.gamma, dtype)
+            self._radial[name] = RadialPoints.of(self._points(), self._squares, self.gamma, dtype)
         return self._radial[name]
 
     def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:

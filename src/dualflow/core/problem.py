@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +35,18 @@ class Kind(Enum):
     def may_be_unbounded(self) -> bool:
         """Whether the dual can fall without end, which says that the data are not separable."""
         return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
+
+
+#: Products made of earlier ones, in a row.
+UPDATES = 3
+
+
+class _Product(NamedTuple):
+    """Q v, and how many differences it was made of."""
+
+    v: NDArray
+    product: NDArray
+    updates: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,14 +241,25 @@ class DualProblem:
         return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
 
     def matvec(self, v: ArrayLike) -> NDArray:
-        """Q v, shape (n,); only columns where v is not zero are touched. The last few products are kept."""
+        """Q v, shape (n,); only columns where v is not zero are touched.
+
+        The last few products are kept. One for a vector that differs little from theirs is made of the difference: at
+        most `UPDATES` times in a row, so that round-off stays that of a few products.
+        """
         v = np.array(v, dtype=float)
-        for known, product in self._products:
-            if np.array_equal(known, v):
-                return product.copy()
-        product = self.product(v, None)
-        self._products.appendleft((v, product.copy()))
-        return product
+        nearest, fewest = None, 0.9 * np.count_nonzero(v)
+        for kept in self._products:
+            differing = np.count_nonzero(kept.v != v)
+            if differing == 0:
+                return kept.product.copy()
+            if differing < fewest and kept.updates < UPDATES:
+                nearest, fewest = kept, differing
+        if nearest is None:
+            kept = _Product(v, self.product(v, None), 0)
+        else:
+            kept = _Product(v, nearest.product + self.product(v - nearest.v, None), nearest.updates + 1)
+        self._products.appendleft(kept)
+        return kept.product.copy()
 
     def product(self, v: NDArray, rows: NDArray | None) -> NDArray:
         """Entries ``rows`` of Q v (all if None); not kept."""
@@ -249,7 +273,7 @@ class DualProblem:
         return plain + self.ridge[which] * v[which]
 
     @cached_property
-    def _products(self) -> deque[tuple[NDArray, NDArray]]:
+    def _products(self) -> deque[_Product]:
         # Certificate, support set and refinement ask for the same few vectors, each nSV kernel columns' worth.
         return deque(maxlen=4)
 
