@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import warnings
 from collections.abc import Iterable
@@ -222,11 +223,13 @@ def _warn(message: str) -> None:
 def _seeds(random_state: Any, count: int) -> list[int]:
     """One seed a solve, kept in its provenance: the given integer first; None draws from the system."""
     if random_state is None:
-        first = int(np.random.SeedSequence().generate_state(1)[0])
+        first = secrets.randbits(32)
     elif isinstance(random_state, Integral):
         first = int(random_state)
     else:
         first = int(check_random_state(random_state).randint(2**31 - 1))
+    if count == 1:
+        return [first]
     return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]
 
 

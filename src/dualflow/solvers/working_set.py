@@ -171,7 +171,7 @@ class WorkingSet(Solver):
                 level.violation = violation
             if rest or done == blocks:
                 break
-            inner = max(0.05 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
+            inner = max(0.02 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
             moved = level.improve(inner, min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)))
             updates += moved
             if moved == 0:
