@@ -7,7 +7,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,18 +34,6 @@ class Kind(Enum):
     def may_be_unbounded(self) -> bool:
         """Whether the dual can fall without end, which says that the data are not separable."""
         return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
-
-
-#: Products made of earlier ones, in a row.
-UPDATES = 3
-
-
-class _Product(NamedTuple):
-    """Q v, and how many differences it was made of."""
-
-    v: NDArray
-    product: NDArray
-    updates: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,26 +227,23 @@ class DualProblem:
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
         return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
 
-    def matvec(self, v: ArrayLike) -> NDArray:
-        """Q v, shape (n,); only columns where v is not zero are touched.
+    def matvec(self, v: ArrayLike, near: NDArray | None = None) -> NDArray:
+        """Q v, shape (n,); only columns where v is not zero are touched. The last few products are kept.
 
-        The last few products are kept. One for a vector that differs little from theirs is made of the difference: at
-        most `UPDATES` times in a row, so that round-off stays that of a few products.
+        If the product of ``near`` is kept, only columns where v differs from it are. That is left to the caller: the
+        last bits then depend on what was asked before.
         """
         v = np.array(v, dtype=float)
-        nearest, fewest = None, 0.9 * np.count_nonzero(v)
-        for kept in self._products:
-            differing = np.count_nonzero(kept.v != v)
-            if differing == 0:
-                return kept.product.copy()
-            if differing < fewest and kept.updates < UPDATES:
-                nearest, fewest = kept, differing
-        if nearest is None:
-            kept = _Product(v, self.product(v, None), 0)
-        else:
-            kept = _Product(v, nearest.product + self.product(v - nearest.v, None), nearest.updates + 1)
-        self._products.appendleft(kept)
-        return kept.product.copy()
+        kept = {w.tobytes(): product for w, product in self._products}
+        product = kept.get(v.tobytes())
+        if product is None:
+            base = None if near is None else kept.get(near.tobytes())
+            if base is None or np.count_nonzero(v != near) > 0.9 * np.count_nonzero(v):
+                product = self.product(v, None)
+            else:
+                product = base + self.product(v - near, None)
+            self._products.appendleft((v, product))
+        return product.copy()
 
     def product(self, v: NDArray, rows: NDArray | None) -> NDArray:
         """Entries ``rows`` of Q v (all if None); not kept."""
@@ -273,7 +257,7 @@ class DualProblem:
         return plain + self.ridge[which] * v[which]
 
     @cached_property
-    def _products(self) -> deque[_Product]:
+    def _products(self) -> deque[tuple[NDArray, NDArray]]:
         # Certificate, support set and refinement ask for the same few vectors, each nSV kernel columns' worth.
         return deque(maxlen=4)
 
@@ -297,9 +281,9 @@ class DualProblem:
         """f(α) = ½ αᵀQα − pᵀα, absolute."""
         return float(0.5 * alpha @ self.matvec(alpha) - self.p @ alpha)
 
-    def gradient(self, alpha: NDArray) -> NDArray:
-        """∇f(α) = Qα − p = −g(α), shape (n,)."""
-        return self.matvec(alpha) - self.p
+    def gradient(self, alpha: NDArray, near: NDArray | None = None) -> NDArray:
+        """∇f(α) = Qα − p = −g(α), shape (n,); ``near`` as in `matvec`."""
+        return self.matvec(alpha, near) - self.p
 
     def infeasibility(self, alpha: NDArray) -> float:
         """Largest violation of any bound or of the equality, absolute."""

@@ -115,10 +115,7 @@ def refine(
         start = problem.project(np.zeros(problem.n))
         certificate = certify(problem, start)
     snapped = _snap(problem, start, *_active_guess(problem, start, certificate))
-    h = problem.gradient(start)
-    if (change := snapped - start).any():
-        h += problem.matvec(change)
-    search = _ActiveSet(problem, snapped, h, max_solves or 20 * problem.n + 200, deadline)
+    search = _ActiveSet(problem, start, snapped, max_solves or 20 * problem.n + 200, deadline)
     witness = search.run()
     best, value = problem.project(search.alpha), problem.objective(given)
     # A converged answer is the better one even where round-off in f (its square root in alpha) says otherwise.
@@ -141,13 +138,15 @@ class _ActiveSet:
     """The running state of one refinement: α, the free set with its linear system, and the gradient h = Qα − p."""
 
     def __init__(
-        self, problem: DualProblem, alpha: NDArray, h: NDArray, max_solves: int, deadline: float | None
+        self, problem: DualProblem, start: NDArray, alpha: NDArray, max_solves: int, deadline: float | None
     ) -> None:
         self.problem, self.max_solves, self.deadline = problem, max_solves, deadline
         self.alpha = alpha.copy()
         self.diag_max = float(problem.diag().max()) or 1.0
         self.free = np.flatnonzero((alpha > problem.lower) & (alpha < problem.upper))
-        self.h = h
+        # Its product with Q is known: others are made of the difference from it.
+        self.origin = start
+        self.h = problem.gradient(alpha, near=start)
         self.system: FreeSystem | None = None
         self.solves = 0
         self.converged = False
@@ -164,7 +163,7 @@ class _ActiveSet:
         stalled, last = 0, np.inf
         while not self.out_of_budget():
             self.minimise_free_and_near()
-            self.h = self.problem.gradient(self.alpha)
+            self.h = self.problem.gradient(self.alpha, near=self.origin)
             if (witness := self.witness()) is not None:
                 return witness
             violators = self.violators()
