@@ -27,6 +27,10 @@ cdef extern from *:
                            double *work) nogil
     void radial_apply_float(Index n, float half_a, const float *half_b, float *row) nogil
     void radial_apply_double(Index n, double half_a, const double *half_b, double *row) nogil
+    void add_rows_float(Index n, Index stride, Index count, const float *rows, const long long *slots, const double *weights,
+                        double *out) nogil
+    void add_rows_double(Index n, Index stride, Index count, const double *rows, const long long *slots, const double *weights,
+                         double *out) nogil
 
 ctypedef fused real:
     float
@@ -95,6 +99,20 @@ def radial_apply(real[:, ::1] products, const real[::1] half_a, const real[::1] 
                 radial_apply_float(n, half_a[i], &half_b[0], &products[i, 0])
             else:
                 radial_apply_double(n, half_a[i], &half_b[0], &products[i, 0])
+
+
+def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out):
+    """out += Σ_r weights[r] · rows[slots[r], :], summed in double."""
+    cdef Index stride = rows.shape[1], n = out.shape[0], count = slots.shape[0]
+    if n > stride or weights.shape[0] != count:
+        raise ValueError("out must be no longer than a row, and weights as long as slots")
+    if count == 0:
+        return
+    with nogil:
+        if real is float:
+            add_rows_float(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
+        else:
+            add_rows_double(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
 
 
 cdef _check(Index m, Index mb, Index count, Index count_a, Index n, Index n_b):

@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
+from .kernel_values import called, from_differences, of_products
 from .radial import RadialPoints
+from .row_cache import RowCache
 
 __all__ = ["BLOCK_ENTRIES", "Gram"]
 
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
+
+#: Room for kept rows, in bytes, for each precision.
+CACHE_BYTES = 1 << 30
 
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
 SHARP, SHARP_SINGLE = 1e9, 50.0
@@ -94,6 +98,7 @@ class Gram:
             self._reach = self.gamma * float(self._squares.max()) if kernel == "rbf" else 0.0
         self._diag = self._diagonal()
         self._radial: dict[str, RadialPoints] = {}
+        self._kept: dict[str, RowCache] = {}
 
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
@@ -108,7 +113,7 @@ class Gram:
         state = self.__dict__.copy()
         if self.kernel != "precomputed":
             state["_full"] = None
-        state["_radial"] = {}
+        state["_radial"], state["_kept"] = {}, {}
         return state
 
     def __repr__(self) -> str:
@@ -150,6 +155,15 @@ class Gram:
         self.entries_computed += self.n * len(J)
         return self._between(J, slice(None), dtype)
 
+    def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
+        """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
+        name = np.dtype(dtype).name
+        if name not in self._kept:
+            self._kept[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
+        out = np.zeros(self.n)
+        self._kept[name].add_to(out, J, np.ascontiguousarray(weights, dtype=float))
+        return out
+
     def columns(self, J: ArrayLike) -> NDArray:
         """Columns J of K, shape (n, len(J))."""
         return self.rows(J).T
@@ -171,6 +185,7 @@ class Gram:
         part.X = self.X[np.ix_(J, J)] if given else self.X[J]
         part.n, part.entries_computed, part._full = len(J), 0, part.X if given else None
         part._squares, part._diag = self._squares[J], self._diag[J]
+        part._kept = {}
         part._radial = {name: points.take(J) for name, points in self._radial.items()}
         return part
 
@@ -209,9 +224,9 @@ class Gram:
         if self.kernel == "precomputed":
             return points[:, J].astype(dtype, copy=False)
         if callable(self.kernel):
-            return self._call(points, self.X[J]).astype(dtype, copy=False)
+            return called(self.kernel, points, self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
-            return self._sharp(points - self._center, self._points(J)).astype(dtype, copy=False)
+            return from_differences(points - self._center, self._points(J), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
             values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
@@ -269,7 +284,7 @@ class Gram:
         diag = np.empty(self.n)
         for start in range(0, self.n, 64):
             J = np.arange(start, min(start + 64, self.n))
-            K = self._call(self.X[J], self.X[J])
+            K = called(self.kernel, self.X[J], self.X[J])
             if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * max(1.0, float(np.abs(K).max()))):
                 raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
             diag[J] = np.diag(K)
@@ -278,21 +293,15 @@ class Gram:
     def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
         """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
         if callable(self.kernel):
-            return self._call(self.X[rows], self.X[J]).astype(dtype, copy=False)
+            return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self._reach > SHARP:
-            return self._sharp(self._points(rows), self._points(J)).astype(dtype, copy=False)
+            return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
         if self.is_radial:
             radial = self.radial_points(work)
             return radial.take(rows).kernel(radial.take(J)).astype(dtype, copy=False)
         product: NDArray = self._points(rows).astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
         return self._apply(product).astype(dtype, copy=False)
-
-    def _sharp(self, A: NDArray, B: NDArray) -> NDArray:
-        """The radial kernel from differences: slower, and right where γ‖x‖² is so large that the product's
-        cancellation would show (identical points must have 1, whatever γ)."""
-        with np.errstate(over="ignore"):
-            return np.exp(-self.gamma * cdist(A, B, "sqeuclidean"))
 
     @property
     def is_radial(self) -> bool:
@@ -323,24 +332,4 @@ class Gram:
 
     def _apply(self, inner: NDArray) -> NDArray:
         """The kernel as a function of inner products (not for "rbf")."""
-        if self.kernel == "linear":
-            return inner
-        inner = inner * inner.dtype.type(self.gamma)
-        inner += inner.dtype.type(self.coef0)
-        if self.kernel == "sigmoid":
-            return np.tanh(inner, out=inner)
-        if self.degree in (2, 3, 4):  # numpy's pow is 20 times slower than the products
-            square = inner * inner
-            return square if self.degree == 2 else square * (inner if self.degree == 3 else square)
-        return inner**self.degree
-
-    def _call(self, A: NDArray, B: NDArray) -> NDArray:
-        K = np.array(self.kernel(A, B), dtype=float)  # type: ignore[operator]  # a copy: the array may be somebody's
-        if K.shape != (len(A), len(B)):
-            raise ProblemError(
-                f"kernel: the callable returned shape {K.shape} for inputs of {len(A)} and {len(B)} rows; "
-                f"it must return shape ({len(A)}, {len(B)})"
-            )
-        if not np.isfinite(K).all():
-            raise ProblemError("kernel: the callable returned NaN or infinity")
-        return K
+        return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)

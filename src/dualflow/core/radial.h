@@ -132,6 +132,22 @@ static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, cons
     }
 }
 
+/* out += Σ_r weights[r] · rows[slots[r], :], in double, a stretch of columns at a time so that it stays in cache. */
+CLONES static inline void NAME(add_stretch)(Index width, double *restrict out, const REAL *restrict row, double weight)
+{
+    for (Index k = 0; k < width; k++) out[k] += weight * row[k];
+}
+
+static inline void NAME(add_rows)(Index n, Index stride, Index count, const REAL *rows, const long long *slots, const double *weights,
+                           double *out)
+{
+    for (Index start = 0; start < n; start += 2048) {
+        Index width = start + 2048 < n ? 2048 : n - start;
+        for (Index r = 0; r < count; r++)
+            NAME(add_stretch)(width, out + start, rows + slots[r] * stride + start, weights[r]);
+    }
+}
+
 #undef TILE
 #undef NAME
 #undef NAME1

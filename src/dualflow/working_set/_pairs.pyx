@@ -50,10 +50,6 @@ cdef extern from *:
     Index pairs_double(int n, Index stride, double *rows, long long *slots, Index *used, const source_double *origin,
                       double *G, const double *diag, double *beta, const double *low, const double *high, int equality,
                       double tolerance, Index limit, double *work, double *violation) nogil
-    void add_rows_float(Index n, Index stride, Index count, const float *rows, const long long *slots, const double *weights,
-                        double *out) nogil
-    void add_rows_double(Index n, Index stride, Index count, const double *rows, const long long *slots, const double *weights,
-                         double *out) nogil
 
 ctypedef fused real:
     float
@@ -151,20 +147,6 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
 def padded(n):
     """Width of rows that are made on demand: the next multiple of a tile."""
     return -(-n // 128) * 128
-
-
-def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out):
-    """out += Σ_r weights[r] · rows[slots[r], :], summed in double."""
-    cdef Index stride = rows.shape[1], n = out.shape[0], count = slots.shape[0]
-    if n > stride or weights.shape[0] != count:
-        raise ValueError("out must be no longer than a row, and weights as long as slots")
-    if count == 0:
-        return
-    with nogil:
-        if real is float:
-            add_rows_float(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
-        else:
-            add_rows_double(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
 
 
 def extremes(const double[::1] G, const double[::1] beta, const double[::1] low, const double[::1] high,

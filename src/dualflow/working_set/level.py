@@ -5,22 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core._radial import add_rows
 from ..core.problem import DualProblem, Kind
 from ..core.radial import RadialPoints
-from ._pairs import RowSource, add_rows, extremes, padded, shortfall, solve_pairs
-from .cache import RowCache
+from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
 
-__all__ = ["BLOCK", "CACHE_BYTES", "NARROW", "WIDE", "Level"]
+__all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
 
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache.
 BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
-#: Rows over all points are kept from this many features on: with fewer they are made again as fast as read.
-KEEP_FROM = 1000
-#: Room for kept rows, in bytes.
-CACHE_BYTES = 1 << 30
-
 
 class Level:
     """β = eα/b, G = (Mβ − ep)/s with M = b·diag(e)Q diag(e), in one precision.
@@ -30,8 +25,7 @@ class Level:
     are LIBSVM's. The state that matters (α) belongs to the solver; this is working memory.
 
     A block is solved by the compiled loop, which makes the rows it needs (radial kernels of few features) or has the
-    block computed for it. What moved is then carried to the other points: by rows that are kept, or made and
-    forgotten.
+    block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
     """
 
     def __init__(self, problem: DualProblem, alpha: NDArray, dtype: type) -> None:
@@ -62,9 +56,6 @@ class Level:
         self.points: RadialPoints | None = None
         if gram.is_radial and self.precision is dtype and (points := gram.radial_points(dtype)).has_few_features:
             self.points = points if problem.idx is None else points.take(problem.idx)
-        self.cache: RowCache | None = None
-        if self.points is None or (n > NARROW and self.points.points.shape[1] >= KEEP_FROM):
-            self.cache = RowCache(n, dtype, CACHE_BYTES, self.evaluate)
         self.memory: NDArray = np.empty(0, dtype=dtype)  # rows made on demand
         self.slot = np.full(n, -1, dtype=np.int64)
         self.made, self.width = 0, 0
@@ -88,44 +79,26 @@ class Level:
 
     # --- M, a piece at a time --------------------------------------------------------------------
 
-    def evaluate(self, J: NDArray, out: NDArray) -> None:
-        """Put rows J of M into ``out``, shape (len(J), n)."""
-        gram, idx = self.problem.gram, self.problem.idx
-        if idx is None and self.precision is self.dtype:
-            gram.rows(J, self.dtype, out)
-            self._sign(out, J, slice(None), J)
-        else:
-            K = gram.rows(J if idx is None else idx[J], self.precision)
-            K = K if idx is None else K[:, idx]
-            self._sign(K, J, slice(None), J)
-            out[:] = K
-
     def block(self, W: NDArray) -> NDArray:
         """The block M[W, W]."""
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
         K = gram.block(points, points, self.precision)
-        self._sign(K, W, W, np.arange(len(W)))
-        return np.ascontiguousarray(K, dtype=self.dtype)
-
-    def _sign(self, K: NDArray, J: NDArray, columns: NDArray | slice, diagonal: NDArray) -> None:
-        """From kernel values to entries of M, in place."""
         if self.problem.offset:
             K += K.dtype.type(self.problem.offset)
-        if (self.sign != 1).any():
-            K *= (self.factor * self.sign[J]).astype(K.dtype)[:, None]
-            K *= self.sign[columns].astype(K.dtype)
-        elif self.factor != 1:
-            K *= K.dtype.type(self.factor)
-        K[np.arange(len(J)), diagonal] += self.ridge[J].astype(K.dtype)
+        K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]
+        K *= self.sign[W].astype(K.dtype)
+        K[np.diag_indices(len(W))] += self.ridge[W].astype(K.dtype)
+        return np.ascontiguousarray(K, dtype=self.dtype)
 
     def carry(self, where: NDArray | slice, J: NDArray, change: NDArray) -> None:
-        """G[where] += M[where, J] change, or all of G with it where rows are kept."""
-        if self.cache is not None:
-            self.cache.add_to(self.G, J, change)
-            return
-        assert self.points is not None
+        """G[where] += M[where, J] change, for J and ``where`` either the same or disjoint; all of G with kept rows."""
         weights = self.sign[J] * change
-        total = self.points.take(where).expand(self.points.take(J), weights[:, None])[:, 0]
+        if self.points is None:
+            where, gram, idx = slice(None), self.problem.gram, self.problem.idx
+            total = gram.sum_rows(J if idx is None else idx[J], weights, self.precision)
+            total = total if idx is None else total[idx]
+        else:
+            total = self.points.take(where).expand(self.points.take(J), weights[:, None])[:, 0]
         self.G[where] += self.factor * self.sign[where] * (total + self.problem.offset * weights.sum())
         if isinstance(where, slice):
             self.G[J] += self.ridge[J] * change
@@ -141,7 +114,7 @@ class Level:
     def doze(self) -> None:
         """Let those asleep whose multipliers are far from changing sign: G is not kept up for them until `wake`."""
         n, most = self.problem.n, max(2 * NARROW, self.problem.n // 4)
-        if self.cache is not None or n <= 2 * most:
+        if self.points is None or n <= 2 * most:
             return
         rise, fall = self.candidates()
         nu = self.middle(float(rise.max()), float(fall.max())) if self.problem.e is not None else 0.0
@@ -232,11 +205,13 @@ class Level:
         change = beta[moved] - self.beta[W[moved]]
         self.beta[W] = beta
         self.updates += int(updates)
-        if self.cache is None:
-            # The compiled loop's own gradient has its rounding errors in it: the rows are summed once more.
-            add_rows(rows, slots[moved], change, G)
-            self.G[W] = G
-        if self.cache is not None or len(W) < self.problem.n:
+        if self.points is None:
+            self.carry(slice(None), W[moved], change)
+            return int(updates)
+        # The compiled loop's own gradient has its rounding errors in it: the rows are summed once more.
+        add_rows(rows, slots[moved], change, G)
+        self.G[W] = G
+        if len(W) < self.problem.n:
             rest = self.awake.copy()
             rest[W] = False
             self.carry(np.flatnonzero(rest), W[moved], change)

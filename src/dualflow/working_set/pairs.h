@@ -1,4 +1,4 @@
-/* The pair loop of the working-set solver, and the two sums around it: everything that must vectorise.
+/* The pair loop of the working-set solver: everything in it that must vectorise.
  *
  * Included twice by _pairs.pyx, for REAL = float and REAL = double. Variables are β = eα, so that Σβ = d, with
  * G = Mβ − ep, M = diag(e) Q diag(e); β rises where G is small and falls where it is large. Bounds are kept in G's
@@ -172,22 +172,6 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     }
     *violation = worst;
     return done;
-}
-
-/* out += Σ_r weights[r] · rows[slots[r], :], in double, a stretch of columns at a time so that it stays in cache. */
-CLONES static void NAME(add_stretch)(Index width, double *restrict out, const REAL *restrict row, double weight)
-{
-    for (Index k = 0; k < width; k++) out[k] += weight * row[k];
-}
-
-static void NAME(add_rows)(Index n, Index stride, Index count, const REAL *rows, const long long *slots, const double *weights,
-                           double *out)
-{
-    for (Index start = 0; start < n; start += 2048) {
-        Index width = start + 2048 < n ? 2048 : n - start;
-        for (Index r = 0; r < count; r++)
-            NAME(add_stretch)(width, out + start, rows + slots[r] * stride + start, weights[r]);
-    }
 }
 
 #undef ROW

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ._pairs import add_rows
+from ._radial import add_rows
 
 __all__ = ["RowCache"]
 
