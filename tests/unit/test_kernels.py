@@ -147,10 +147,27 @@ def test_exponential_over_its_whole_range():
     t = np.concatenate([np.linspace(0, 1, 500), np.linspace(1, 800, 4000)])
     for dtype, last, accuracy in ((np.float32, 87.0, 1e-6), (np.float64, 708.0, 1e-13)):
         origin = RadialPoints.of(np.zeros((1, 1)), np.zeros(1), 0.5, dtype)
-        found = origin.kernel(RadialPoints.of(np.sqrt(2 * t)[:, None], 2 * t, 0.5, dtype))[0]
+        found = origin.kernel(RadialPoints.of(np.sqrt(2 * t)[:, None], np.zeros(1), 0.5, dtype))[0]
         inside = t < last * 0.999
         # The exponent is formed in this precision, so t itself carries a relative error of its last bit.
         np.testing.assert_allclose(found[inside], np.exp(-t[inside]), rtol=accuracy * (1 + last))
         assert (found <= 1).all()
         assert (found[t > last * 1.001] == 0).all()
         assert found[0] == 1
+
+
+def test_estimates_are_within_their_error_bounds(monkeypatch):
+    """Many features, points far apart and near: float32 sums against float64, and the bound is not idle either."""
+    monkeypatch.setattr("dualflow.core.kernels.ESTIMATE_FROM", 100)
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(500, 120)) * np.where(rng.random(500) < 0.5, 1.0, 0.2)[:, None] + 3.0
+    gram, v = Gram(points, gamma=0.05), np.where(rng.random(500) < 0.4, rng.normal(size=500), 0.0)
+    assert gram.estimates
+    values, error = gram.estimate(v)
+    exact = pairwise_kernels(points, metric="rbf", gamma=0.05) @ v
+    off = np.abs(values - exact)
+    assert (off <= error).all()
+    assert off.max() > 1e-4 * error.max()
+    assert error.max() < 1e-3 * np.abs(v).sum()
+    assert not Gram(points[:, :20], gamma=0.05).estimates  # few features: float64 costs little
+    assert not Gram(points * 100, gamma=0.05).estimates  # float32 is not safe

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
+from .screening import product_from_below
 
 __all__ = ["Certificate", "certify", "inseparability_witness"]
 
@@ -106,7 +107,7 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     if not np.isfinite(given).all():
         raise ProblemError("alpha contains NaN or infinity")
     point = projection = problem.project(given)
-    Qa = problem.matvec(point)
+    Qa = product_from_below(problem, point)
     if problem.kind.may_be_unbounded and (bound := _hard_margin(problem, point, Qa)) is not None:
         scaling, lower_bound, interval = bound
         point, Qa = scaling * point, scaling * Qa

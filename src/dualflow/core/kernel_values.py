@@ -9,11 +9,11 @@ from scipy.spatial.distance import cdist
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction
 
-__all__ = ["called", "from_differences", "of_products"]
+__all__ = ["called", "called_diagonal", "from_differences", "of_products"]
 
 
 def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:
-    """"linear", "sigmoid" and "poly" as functions of inner products."""
+    """ "linear", "sigmoid" and "poly" as functions of inner products."""
     if kernel == "linear":
         return inner
     inner = inner * inner.dtype.type(gamma)
@@ -44,3 +44,15 @@ def called(kernel: str | KernelFunction, A: NDArray, B: NDArray) -> NDArray:
     if not np.isfinite(K).all():
         raise ProblemError("kernel: the callable returned NaN or infinity")
     return K
+
+
+def called_diagonal(kernel: str | KernelFunction, X: NDArray) -> NDArray:
+    """k(x, x) of a callable, which is found out if it is not symmetric."""
+    diag = np.empty(len(X))
+    for start in range(0, len(X), 64):
+        J = np.arange(start, min(start + 64, len(X)))
+        K = called(kernel, X[J], X[J])
+        if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * max(1.0, float(np.abs(K).max()))):
+            raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
+        diag[J] = np.diag(K)
+    return diag

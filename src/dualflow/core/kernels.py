@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
-from .kernel_values import called, from_differences, of_products
-from .radial import RadialPoints
+from .kernel_values import called, called_diagonal, from_differences, of_products
+from .radial import CENTRED_AT_ONCE, RadialPoints
 from .row_cache import RowCache
 
 __all__ = ["BLOCK_ENTRIES", "Gram"]
@@ -22,6 +22,8 @@ __all__ = ["BLOCK_ENTRIES", "Gram"]
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
 
+#: Points from which sums of float32 rows are worth a second look in float64.
+ESTIMATE_FROM = 4096
 #: Room for kept rows, in bytes, for each precision.
 CACHE_BYTES = 1 << 30
 
@@ -86,9 +88,12 @@ class Gram:
         # The radial kernel depends on differences only; centring keeps ‖x‖² − 2⟨x,z⟩ + ‖z‖² from
         # cancelling when the data sit far from the origin.
         self._center = self.X.mean(axis=0) if kernel == "rbf" else None
-        points = self._points()
+        self._squares = np.empty(self.n)
         with np.errstate(over="ignore", invalid="ignore"):
-            self._squares = np.einsum("ij,ij->i", points, points)
+            for start in range(0, self.n, CENTRED_AT_ONCE):
+                part = slice(start, start + CENTRED_AT_ONCE)
+                points = self._points(part)
+                np.einsum("ij,ij->i", points, points, out=self._squares[part])
         if kernel != "precomputed" and not callable(kernel) and not np.isfinite(self._squares).all():
             raise ProblemError(
                 "X: squared lengths overflow float64 (entries as large as "
@@ -104,9 +109,6 @@ class Gram:
     def precomputed(cls, K: ArrayLike) -> Gram:
         """Wrap a given symmetric kernel matrix of shape (n, n)."""
         return cls(K, kernel="precomputed")
-
-    def __len__(self) -> int:
-        return self.n
 
     def __getstate__(self) -> dict[str, Any]:
         # A kept matrix is made again when asked for; a given one is the data.
@@ -145,8 +147,7 @@ class Gram:
         J = np.asarray(J, dtype=np.intp)
         if out is not None and self.is_radial and self._full is None and self._work(dtype) is dtype:
             self.entries_computed += self.n * len(J)
-            points = self.radial_points(dtype)
-            return points.take(J).kernel(points, out)
+            return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
         if out is not None:
             out[:] = self.rows(J, dtype)
             return out
@@ -163,6 +164,25 @@ class Gram:
         out = np.zeros(self.n)
         self._kept[name].add_to(out, J, np.ascontiguousarray(weights, dtype=float))
         return out
+
+    @property
+    def estimates(self) -> bool:
+        """Whether `estimate` spares anything: many points of many features, and float32 is safe."""
+        if self.n < ESTIMATE_FROM or not self.is_radial or self._full is not None or not self.is_safe_in_single:
+            return False
+        return not self.radial_points(np.float32).has_few_features
+
+    def estimate(self, v: NDArray) -> tuple[NDArray, NDArray]:
+        """K v from float32 rows, which are kept, and a bound on its error, each of shape (n,).
+
+        The exponent aᵀb − ‖a‖²/2 − ‖b‖²/2 of m terms, with |a|², |b|² ≤ 2R, is wrong by at most 2uR(m + 9) in
+        whatever order it is summed, u = 2⁻²⁴, and the exponential by 8u: relative errors of each kernel value.
+        """
+        J, u = np.flatnonzero(v), 2.0**-24
+        relative = np.expm1(2 * u * self._reach * (self.X.shape[1] + 9) + 8 * u)
+        values = self.sum_rows(J, v[J], np.float32)
+        size = self.sum_rows(J, np.abs(v[J]), np.float32)
+        return values, (relative / (1 - relative) + len(J) * 2.0**-50) * size
 
     def columns(self, J: ArrayLike) -> NDArray:
         """Columns J of K, shape (n, len(J))."""
@@ -198,8 +218,8 @@ class Gram:
         height = self.n if rows is None else len(rows)
         if self.is_radial and self._full is None:
             self.entries_computed += height * len(J)
-            points = self.radial_points(float)
-            return points.take(slice(None) if rows is None else rows).expand(points.take(J), v[J, None])[:, 0]
+            outer = self.radial_points(float, slice(None) if rows is None else rows)
+            return outer.expand(self.radial_points(float, J), v[J, None])[:, 0]
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
             part = J[start : start + width]
@@ -230,7 +250,7 @@ class Gram:
         if self.is_radial:
             new, near = self._new_points(points, dtype)
             values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
-            values[near] = new.kernel(self.radial_points(self._work(dtype)).take(J))
+            values[near] = new.kernel(self.radial_points(self._work(dtype), J))
             return values
         work = self._work(dtype)
         product: NDArray = points.astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
@@ -249,7 +269,7 @@ class Gram:
             rows = slice(start, start + height)
             if self.is_radial:
                 new, near = self._new_points(points[rows], dtype)
-                out[rows][near] = new.expand(self.radial_points(self._work(dtype)).take(J), W)
+                out[rows][near] = new.expand(self.radial_points(self._work(dtype), J), W)
             else:
                 K = self.cross(points[rows], J, dtype)
                 out[rows] = K @ W.astype(K.dtype)
@@ -281,14 +301,7 @@ class Gram:
             if not np.isfinite(diag).all():
                 raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
             return diag
-        diag = np.empty(self.n)
-        for start in range(0, self.n, 64):
-            J = np.arange(start, min(start + 64, self.n))
-            K = called(self.kernel, self.X[J], self.X[J])
-            if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * max(1.0, float(np.abs(K).max()))):
-                raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
-            diag[J] = np.diag(K)
-        return diag
+        return called_diagonal(self.kernel, self.X)
 
     def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
         """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
@@ -298,8 +311,7 @@ class Gram:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
         if self.is_radial:
-            radial = self.radial_points(work)
-            return radial.take(rows).kernel(radial.take(J)).astype(dtype, copy=False)
+            return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
         product: NDArray = self._points(rows).astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
         return self._apply(product).astype(dtype, copy=False)
 
@@ -308,23 +320,24 @@ class Gram:
         """Whether `radial_points` may be used: the radial kernel where its product form is accurate."""
         return self.kernel == "rbf" and self._reach <= SHARP
 
-    def radial_points(self, dtype: type) -> RadialPoints:
-        """All points, ready for the radial kernel; kept for each precision that was asked for."""
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        """All points, or some, ready for the radial kernel; all are kept for each precision that was asked for."""
+        assert self._center is not None
         name = np.dtype(dtype).name
         if name not in self._radial:
-            self._radial[name] = RadialPoints.of(self._points(), self._squares, self.gamma, dtype)
-        return self._radial[name]
+            if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
+                return RadialPoints.of(self.X[J], self._center, self.gamma, dtype)
+            self._radial[name] = RadialPoints.of(self.X, self._center, self.gamma, dtype)
+        return self._radial[name].take(J)
 
     def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:
         """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
         length would overflow are left out, for their kernel values are 0."""
+        assert self._center is not None
         points = Z - self._center
         with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->i", points, points)
-            near = squares * self.gamma < FAR
-        if not near.all():
-            points, squares = points[near], squares[near]
-        return RadialPoints.of(points, squares, self.gamma, self._work(dtype)), near
+            near = np.einsum("ij,ij->i", points, points) * self.gamma < FAR
+        return RadialPoints.of(Z if near.all() else Z[near], self._center, self.gamma, self._work(dtype)), near
 
     def _work(self, dtype: type) -> type:
         """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""

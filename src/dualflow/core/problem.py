@@ -147,7 +147,7 @@ class DualProblem:
             )
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_dense", "_products")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_dense", "_products", "screened")}
 
     @property
     def n(self) -> int:
@@ -259,6 +259,20 @@ class DualProblem:
     @cached_property
     def _products(self) -> deque[tuple[NDArray, NDArray]]:
         # Certificate, support set and refinement ask for the same few vectors, each nSV kernel columns' worth.
+        return deque(maxlen=4)
+
+    def estimate(self, v: NDArray) -> tuple[NDArray, NDArray]:
+        """Q v from the Gram's estimate of kernel sums, and a bound on its error, each of shape (n,)."""
+        signed = self.sigma * v
+        weights = signed if self.idx is None else np.bincount(self.idx, signed, minlength=self.gram.n)
+        Kv, error = self.gram.estimate(weights)
+        if self.idx is not None:
+            Kv, error = Kv[self.idx], error[self.idx]
+        return self.scale * self.sigma * (Kv + self.offset * signed.sum()) + self.ridge * v, self.scale * error
+
+    @cached_property
+    def screened(self) -> deque[tuple[NDArray, NDArray]]:
+        """Products of `screening.product_from_below`, the last few."""
         return deque(maxlen=4)
 
     def dense(self) -> NDArray:

@@ -13,6 +13,8 @@ __all__ = ["RadialPoints"]
 
 #: Up to this many features the compiled product is faster than BLAS and a pass over its result.
 FEW_FEATURES = 64
+#: Points centred at a time.
+CENTRED_AT_ONCE = 4096
 #: Kernel values a compiled call, a fraction of a second: Ctrl-C is honoured between calls.
 AT_ONCE = 1 << 27
 
@@ -29,11 +31,17 @@ class RadialPoints:
     half: NDArray
 
     @classmethod
-    def of(cls, X: NDArray, squares: NDArray, gamma: float, dtype: type) -> RadialPoints:
-        """From points and their squared lengths."""
-        points = np.zeros((len(X), -(-X.shape[1] // 4) * 4), dtype=dtype)
-        np.multiply(X, np.sqrt(2.0 * gamma), out=points[:, : X.shape[1]], casting="same_kind")
-        return cls(points, (gamma * squares).astype(dtype))
+    def of(cls, X: NDArray, center: NDArray, gamma: float, dtype: type) -> RadialPoints:
+        """From points, of which ``center`` is subtracted first; a part at a time, so that no copy of all is made."""
+        n, m = X.shape
+        points: NDArray = np.zeros((n, -(-m // 4) * 4), dtype=dtype)
+        half: NDArray = np.empty(n, dtype=dtype)
+        for start in range(0, n, CENTRED_AT_ONCE):
+            part = slice(start, start + CENTRED_AT_ONCE)
+            centred = X[part] - center
+            half[part] = gamma * np.einsum("ij,ij->i", centred, centred)
+            np.multiply(centred, np.sqrt(2.0 * gamma), out=points[part, :m], casting="same_kind")
+        return cls(points, half)
 
     def __len__(self) -> int:
         return len(self.half)

@@ -18,6 +18,7 @@ from .certificate import Certificate, certify, inseparability_witness
 from .free_system import FreeSystem
 from .problem import DualProblem
 from .projection import project_onto
+from .screening import product_from_below
 
 __all__ = ["Refinement", "refine", "support_set"]
 
@@ -71,7 +72,7 @@ def _active_guess(problem: DualProblem, alpha: NDArray, certificate: Certificate
     The test is that of the primal-dual active set with its natural unit: αᵢ is at a bound if a coordinate
     Newton step αᵢ − ρᵢ/Qᵢᵢ would push it there.
     """
-    rho = problem.gradient(certificate.alpha)
+    rho = product_from_below(problem, certificate.alpha) - problem.p
     if problem.e is not None and certificate.multiplier is not None:
         rho = rho - certificate.multiplier * problem.e
     diag = problem.diag()
@@ -117,11 +118,15 @@ def refine(
     snapped = _snap(problem, start, *_active_guess(problem, start, certificate))
     search = _ActiveSet(problem, start, snapped, max_solves or 20 * problem.n + 200, deadline)
     witness = search.run()
-    best, value = problem.project(search.alpha), problem.objective(given)
+    best, value = problem.project(search.alpha), _objective(problem, given)
     # A converged answer is the better one even where round-off in f (its square root in alpha) says otherwise.
-    if problem.objective(best) - value > (1e-12 * abs(value) if search.converged else 0.0):
+    if _objective(problem, best) - value > (1e-12 * abs(value) if search.converged else 0.0):
         return Refinement(given, search.solves, False, witness)  # only after an early stop: snapping had raised f
     return Refinement(best, search.solves, search.converged, witness)
+
+
+def _objective(problem: DualProblem, alpha: NDArray) -> float:
+    return float(0.5 * alpha @ product_from_below(problem, alpha) - problem.p @ alpha)
 
 
 def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDArray) -> NDArray:
@@ -146,7 +151,7 @@ class _ActiveSet:
         self.free = np.flatnonzero((alpha > problem.lower) & (alpha < problem.upper))
         # Its product with Q is known: others are made of the difference from it.
         self.origin = start
-        self.h = problem.gradient(alpha, near=start)
+        self.h = product_from_below(problem, alpha, start) - problem.p
         self.system: FreeSystem | None = None
         self.solves = 0
         self.converged = False
@@ -163,7 +168,7 @@ class _ActiveSet:
         stalled, last = 0, np.inf
         while not self.out_of_budget():
             self.minimise_free_and_near()
-            self.h = self.problem.gradient(self.alpha, near=self.origin)
+            self.h = product_from_below(self.problem, self.alpha, self.origin) - self.problem.p
             if (witness := self.witness()) is not None:
                 return witness
             violators = self.violators()
@@ -186,7 +191,7 @@ class _ActiveSet:
         The gradient of all costs as much as the rest of a step; most who invade had a multiplier near zero.
         """
         problem = self.problem
-        if problem.n < _NEAR_FROM:
+        if problem.n < _NEAR_FROM or problem.gram.estimates:
             self.minimise_free()
             return
         margin, count = np.abs(self.multipliers()), problem.n // _NEAR_PART

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
+from ..core.screening import product_from_below
 from ..exceptions import ProblemError
 from .base import EVERY_CONVEX, Solver
 
@@ -147,7 +148,7 @@ class WorkingSet(Solver):
         finer = False
         if state.single:
             # float32 cannot vouch for itself: look once with the true gradient, which the certificate needs anyway.
-            level.set_gradient(problem.gradient(after.alpha))
+            level.set_gradient(product_from_below(problem, after.alpha) - problem.p)
             violation, gap = level.standing()
             gap_tol, kkt_tol = self.wanted(problem)
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)

@@ -17,6 +17,7 @@ BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
 
+
 class Level:
     """β = eα/b, G = (Mβ − ep)/s with M = b·diag(e)Q diag(e), in one precision.
 
