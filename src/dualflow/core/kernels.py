@@ -85,25 +85,17 @@ class Gram:
         self._full: NDArray | None = None
         if kernel == "precomputed":
             self.X = self._full = check_precomputed(self.X)
-        # The radial kernel depends on differences only; centring keeps ‖x‖² − 2⟨x,z⟩ + ‖z‖² from
-        # cancelling when the data sit far from the origin.
+        # The radial kernel depends on differences only: centred, data far from the origin do not cancel in it.
         self._center = self.X.mean(axis=0) if kernel == "rbf" else None
-        self._squares = np.empty(self.n)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, self.n, CENTRED_AT_ONCE):
-                part = slice(start, start + CENTRED_AT_ONCE)
-                points = self._points(part)
-                np.einsum("ij,ij->i", points, points, out=self._squares[part])
+        self._radial: dict[str, RadialPoints] = {}
+        self._kept: dict[str, RowCache] = {}
+        self._squares = self._squared_lengths()
         if kernel != "precomputed" and not callable(kernel) and not np.isfinite(self._squares).all():
-            raise ProblemError(
-                "X: squared lengths overflow float64 (entries as large as "
-                f"{np.abs(self.X).max():.3g}); scale the features, e.g. with StandardScaler"
-            )
+            size = f"{np.abs(self.X).max():.3g}"
+            raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
         with np.errstate(over="ignore"):
             self._reach = self.gamma * float(self._squares.max()) if kernel == "rbf" else 0.0
         self._diag = self._diagonal()
-        self._radial: dict[str, RadialPoints] = {}
-        self._kept: dict[str, RowCache] = {}
 
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
@@ -140,10 +132,8 @@ class Gram:
         return self._diag.copy()
 
     def rows(self, J: ArrayLike, dtype: type = float, out: NDArray | None = None) -> NDArray:
-        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy).
-
-        They are put into ``out`` if that is given (row-major, of that precision).
-        """
+        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy); in
+        ``out`` if that is given, row-major and of that precision."""
         J = np.asarray(J, dtype=np.intp)
         if out is not None and self.is_radial and self._full is None and self._work(dtype) is dtype:
             self.entries_computed += self.n * len(J)
@@ -168,9 +158,8 @@ class Gram:
     @property
     def estimates(self) -> bool:
         """Whether `estimate` spares anything: many points of many features, and float32 is safe."""
-        if self.n < ESTIMATE_FROM or not self.is_radial or self._full is not None or not self.is_safe_in_single:
-            return False
-        return not self.radial_points(np.float32).has_few_features
+        may = self.n >= ESTIMATE_FROM and self.is_radial and self._full is None and self.is_safe_in_single
+        return may and not self.radial_points(np.float32).has_few_features
 
     def estimate(self, v: NDArray) -> tuple[NDArray, NDArray]:
         """K v from float32 rows, which are kept, and a bound on its error, each of shape (n,).
@@ -286,6 +275,15 @@ class Gram:
             return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
         return self._apply(np.einsum("ij,ij->i", Z, Z))
 
+    def _squared_lengths(self) -> NDArray:
+        """‖x‖² of the points as the kernel takes them, shape (n,)."""
+        squares = np.empty(self.n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, self.n, CENTRED_AT_ONCE):
+                points = self._points(slice(start, start + CENTRED_AT_ONCE))
+                np.einsum("ij,ij->i", points, points, out=squares[start : start + CENTRED_AT_ONCE])
+        return squares
+
     def _points(self, J: NDArray | slice = slice(None)) -> NDArray:
         """Points as the kernel takes them; not kept, for `radial_points` are."""
         return self.X[J] if self._center is None else self.X[J] - self._center
@@ -327,7 +325,11 @@ class Gram:
         if name not in self._radial:
             if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
                 return RadialPoints.of(self.X[J], self._center, self.gamma, dtype)
-            self._radial[name] = RadialPoints.of(self.X, self._center, self.gamma, dtype)
+            if self.n < ESTIMATE_FROM and dtype is not float:  # the certificate will want float64, too
+                double = self.radial_points(float)
+                self._radial[name] = RadialPoints(double.points.astype(dtype), double.half.astype(dtype))
+            else:
+                self._radial[name] = RadialPoints.of(self.X, self._center, self.gamma, dtype)
         return self._radial[name].take(J)
 
     def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:

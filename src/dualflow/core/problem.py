@@ -91,6 +91,10 @@ class DualProblem:
         n = len(p)
 
         def vector(value: ArrayLike, name: str) -> NDArray:
+            if isinstance(value, np.ndarray) and value.shape == (n,) and value.dtype == float:
+                if np.isnan(value.sum()) and np.isnan(value).any():  # ∞ − ∞ is not a number either
+                    raise ProblemError(f"{name} contains NaN")
+                return value.copy()
             try:
                 out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:

@@ -17,7 +17,13 @@ static inline void NAME(pack)(Index n, Index m, const REAL *points, const REAL *
     for (Index k = 0; k < m; k++)
         for (Index c = count; c < TILE; c++) tile[k * TILE + c] = 0;
     for (Index c = 0; c < TILE; c++) halves[c] = c < count ? half[first + c] : 0;
-    for (Index c = 0; c < count; c++)
+    Index c = 0;
+    for (; c + 8 <= count; c += 8) { /* eight points at a time: a cache line of the tile is then not met sixteen times */
+        const REAL *restrict p = points + (first + c) * m;
+        for (Index k = 0; k < m; k++)
+            for (int d = 0; d < 8; d++) tile[k * TILE + c + d] = p[d * m + k];
+    }
+    for (; c < count; c++)
         for (Index k = 0; k < m; k++) tile[k * TILE + c] = points[(first + c) * m + k];
 }
 

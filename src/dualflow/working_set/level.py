@@ -37,7 +37,8 @@ class Level:
         e = np.ones(n) if problem.e is None else problem.e
         self.e, self.sign = e, e * problem.sigma
         upper = problem.effective_upper
-        largest = float(problem.diag().max(initial=0.0)) or 1.0
+        diag = problem.diag()
+        largest = float(diag.max(initial=0.0)) or 1.0
         if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
             self.unit, self.slope = problem.d, problem.d * largest
         else:
@@ -45,7 +46,7 @@ class Level:
             self.unit = self.slope / largest
         self.factor = problem.scale * self.unit / self.slope
         self.ridge = problem.ridge * (self.unit / self.slope)
-        self.diag: NDArray = (problem.diag() * (self.unit / self.slope)).astype(dtype)
+        self.diag: NDArray = (diag * (self.unit / self.slope)).astype(dtype)
         # The compiled loop is built for finite numbers: ∞ becomes a bound no step can reach.
         upper = np.minimum(upper / self.unit, 1e300)
         self.low, self.high = np.where(e > 0, 0.0, -upper), np.where(e > 0, upper, 0.0)

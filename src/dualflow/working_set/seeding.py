@@ -77,9 +77,12 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
 
 def _few(problem: DualProblem) -> NDArray:
     """eᵀα = d on as few points as can hold it, α = u on each, taken from all over their order."""
-    n = problem.n
-    order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)  # golden section: evenly spread at every length
-    upper = problem.effective_upper[order]
+    n, upper = problem.n, problem.effective_upper
+    count = int(np.ceil(problem.d / float(upper.max()) * (1 - 1e-12)))
+    order = (np.arange(count) * n + n // 2) // count  # evenly spread
+    if float(upper[order].sum()) < problem.d * (1 - 1e-12):  # unequal bounds: by golden section, until it is full
+        order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)
+    u = upper[order]
     alpha = np.zeros(n)
-    alpha[order] = np.clip(problem.d - (np.cumsum(upper) - upper), 0.0, upper)
+    alpha[order] = np.clip(problem.d - (np.cumsum(u) - u), 0.0, u)
     return alpha
