@@ -268,7 +268,7 @@ class Run:
         wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)
         if witness is None and wanted and convex and not spent:
             try:
-                refinement = refine_support(problem, raw.alpha, deadline=self.deadline)
+                refinement = refine_support(problem, raw.alpha, deadline=self.deadline, certificate=raw)
             except KeyboardInterrupt:
                 return raw.alpha, raw, Status.INTERRUPTED, None
             witness = refinement.witness

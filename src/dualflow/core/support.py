@@ -90,6 +90,7 @@ def refine(
     *,
     max_solves: int | None = None,
     deadline: float | None = None,
+    certificate: Certificate | None = None,
 ) -> Refinement:
     """Minimise f from any start by the safeguarded active-set method.
 
@@ -103,13 +104,15 @@ def refine(
         Limit on linear solves; 20·n + 200 by default, far above what is seen.
     deadline : float, optional
         `time.monotonic()` value after which the best point so far is returned.
+    certificate : Certificate, optional
+        That of ``alpha``, which saves making it.
 
     Returns
     -------
     Refinement
     """
     given = start = problem.project(np.asarray(alpha, dtype=float))
-    certificate = certify(problem, given)
+    certificate = certificate or certify(problem, given)
     gap = certificate.relative_gap
     if gap is not None and gap > _USELESS_GAP:
         # A state this far off names a support set so large and wrong that starting empty is far cheaper.
