@@ -1,9 +1,9 @@
 """From a state to its support set, and from the support set to the optimum.
 
-The refinement is a primal active-set method: minimise over the free variables exactly (bordered Cholesky),
-stop at the bounds met on the way, then look at every bounded variable and free those whose multiplier has
-the wrong sign. f never rises. It finds the optimum from any start, so a refined answer says nothing about the
-solver that delivered the start: raw and refined answers are kept apart everywhere.
+The refinement is a primal active-set method: minimise over the free variables exactly (one Cholesky factor, kept
+while variables come and go: `FreeSystem`), stop at the bounds met on the way, then look at every bounded variable
+and free those whose multiplier has the wrong sign. f never rises. It finds the optimum from any start, so a refined
+answer says nothing about the solver that delivered the start: raw and refined answers are kept apart everywhere.
 """
 
 from __future__ import annotations

@@ -72,10 +72,12 @@ class WorkingSetState:
 class WorkingSet(Solver):
     """Block decomposition: seeded on a quarter of the points, recursively; second-order SMO in compiled blocks.
 
-    Half of a block are the worst violators, half were free before. Inside it pairs are chosen by the second-order
-    rule (Fan, Chen, Lin 2005) over float32 rows; only what moved is carried to the rest. Below KKT violation 1e-3
-    (LIBSVM's default) and relative gap 5e-5, float32 no longer tells who violates, and it goes on in float64.
-    Estimators that refine take over earlier, at a gap of 1e-2.
+    A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
+    second-order rule (Fan, Chen, Lin 2005) over float32 rows, made when they are first asked for (radial kernels of
+    up to 64 features; the others' blocks of 512 are computed beforehand). Only what moved is carried to the rest, and
+    not to those whose multipliers are far from changing sign: they are looked at when the violation has fallen to a
+    tenth, and before it ends. Below KKT violation 1e-3 (LIBSVM's default) and relative gap 5e-5, float32 no longer
+    tells who violates, and it goes on in float64. Estimators that refine take over earlier: see ``hand_over``.
 
     Parameters
     ----------
@@ -172,7 +174,9 @@ class WorkingSet(Solver):
                 level.violation = violation
             if rest or done == blocks:
                 break
-            inner = max(0.02 * violation, 0.3 * kkt_tol if gap <= gap_tol and np.isfinite(kkt_tol) else 0.0)
+            inner = level.depth_of_a_block * violation
+            if gap <= gap_tol and np.isfinite(kkt_tol):
+                inner = max(inner, 0.3 * kkt_tol)
             moved = level.improve(inner, min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)))
             updates += moved
             if moved == 0:

@@ -162,6 +162,11 @@ class Level:
 
     # --- a block ---------------------------------------------------------------------------------
 
+    @property
+    def depth_of_a_block(self) -> float:
+        """The part of the worst violation to which a block is solved: less of it where it is the whole problem."""
+        return 0.02 if self.problem.n <= NARROW else 0.05
+
     def choose(self) -> NDArray:
         """The next block, sorted: what was free before, and the worst violators."""
         n = self.problem.n
