@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import train_test_split
 
-from dualflow import Gram, problems
+from dualflow import Gram, certify, problems
 from dualflow.core.free_system import FreeSystem
+from dualflow.core.support import refine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -92,3 +95,19 @@ def test_a_matrix_that_is_not_positive_has_no_factor():
     assert system.factor is None
     assert scipy.linalg.eigvalsh(given.full()).min() == -1
     assert not system.bears(0)
+
+
+def test_refinement_leaves_a_vertex_where_a_pair_must_move_together():
+    """Fifteen points against sixteen at a small C: all at bounds, but one of the sixteen, in turn, at zero.
+
+    A violator freed alone cannot move; its partner, whose multiplier is the one the certificate takes, violates not.
+    """
+    blobs, centre = make_blobs(centers=3, random_state=0, cluster_std=20)
+    blobs, _, centre, _ = train_test_split(blobs, centre, test_size=0.5, random_state=0)
+    points, y = blobs[centre > 0], np.where(centre[centre > 0] == 1, 1.0, -1.0)
+    problem = problems.svc(Gram(points, gamma=0.3), y, 1e-4)
+    assert (y > 0).sum() == 15
+    for k in np.flatnonzero(y < 0):
+        found = refine(problem, np.where(np.arange(31) == k, 0.0, 1e-4))
+        assert found.converged
+        assert certify(problem, found.alpha).relative_gap <= 1e-12

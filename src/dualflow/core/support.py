@@ -219,12 +219,21 @@ class _ActiveSet:
         return inseparability_witness(self.problem, self.alpha) if total > 0 and flat else None
 
     def multipliers(self) -> NDArray:
-        """ρ = h − νe, with ν read off the free variables."""
-        problem, free = self.problem, self.free
+        """ρ = h − νe, with ν read off the free variables; at a vertex, halfway between the worst violating pair, so
+        that both of it violate: one alone could not move."""
+        problem, free, alpha = self.problem, self.free, self.alpha
         if problem.e is None:
             return self.h.copy()
-        nu = float(np.mean(self.h[free] * problem.e[free])) if len(free) else certify(problem, self.alpha).multiplier
-        return self.h - (nu or 0.0) * problem.e
+        if len(free):
+            return self.h - float(np.mean(self.h[free] * problem.e[free])) * problem.e
+        wish = self.h * problem.e
+        sides = alpha < problem.upper, alpha > problem.lower
+        rises, falls = np.where(problem.e > 0, sides, sides[::-1])
+        if rises.any() and falls.any():
+            nu = 0.5 * (float(wish[rises].min()) + float(wish[falls].max()))
+        else:
+            nu = certify(problem, alpha).multiplier or 0.0
+        return self.h - nu * problem.e
 
     def violators(self, among: NDArray | slice = slice(None)) -> NDArray:
         """Bounded variables whose multiplier has the wrong sign, worst first (Howell 9, 17: they can invade)."""
