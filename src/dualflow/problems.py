@@ -49,8 +49,9 @@ def svc(
     y = _check_signs(y, gram.n)
     C = _check_positive(C, "C")
     weight = _check_weight(sample_weight, gram.n)
+    signs = y * (weight > 0)
     for label in (1.0, -1.0):
-        if fit_intercept and not (weight[y == label] > 0).any():
+        if fit_intercept and not (signs == label).any():
             raise ProblemError(f"y: no point of class {label:+g} with a positive weight; two classes are needed")
     if loss == "hinge":
         upper = np.where(weight > 0, C, 0.0) * np.where(weight > 0, weight, 1.0)
@@ -171,7 +172,7 @@ def _check_signs(y: ArrayLike, n: int) -> NDArray:
     signs = np.asarray(y)
     if signs.shape != (n,):
         raise ProblemError(f"y has shape {signs.shape}, the Gram has {n} points")
-    if signs.dtype.kind not in "biuf" or not np.isin(signs, (-1, 1)).all():
+    if signs.dtype.kind not in "biuf" or not (np.abs(signs) == 1).all():
         raise ProblemError("y must hold −1 and +1 only; estimators encode other labels themselves")
     return signs.astype(float)
 

@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The radial kernel, compiled: rows, weighted sums of rows that are never stored, and rows from products."""
 
+from math import prod
+
 import numpy as np
 
 ctypedef Py_ssize_t Index
@@ -39,9 +41,10 @@ ctypedef fused real:
 
 def aligned(shape, dtype):
     """An empty array that starts at a cache line: vectors across two lines take twice as long."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    cdef Index size = prod(shape) * dtype().itemsize
     raw = np.empty(size + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
+    cdef unsigned char[::1] bytes_ = raw
+    cdef Index start = -(<Index>&bytes_[0]) & 63
     return raw[start : start + size].view(dtype).reshape(shape)
 
 

@@ -169,7 +169,8 @@ def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float
     that sum whatever the sign of eᵢ, so the maximum is where the running sum passes d.
     """
     live = u > 0
-    knots, u, e = knots[live], u[live], e[live]
+    if not live.all():
+        knots, u, e = knots[live], u[live], e[live]
     order = np.argsort(knots)
     knots, jumps = knots[order], u[order]
     start = -float(u[e < 0].sum())
@@ -196,7 +197,7 @@ def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float
     high = bottom if start > d + tolerance else inside_knots[last] if last < len(running) else top
     # Flat without end (only a corner is feasible): the finite end stands for both.
     low, high = (low if np.isfinite(low) else high), (high if np.isfinite(high) else low)
-    return float(np.clip(low, bottom, top)), float(np.clip(high, bottom, top))
+    return float(min(max(low, bottom), top)), float(min(max(high, bottom), top))
 
 
 def _affine_bound(

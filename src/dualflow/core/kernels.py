@@ -1,7 +1,6 @@
 """The Gram matrix of a data set: computed where it is asked for, block by block.
 
-Nothing here stores more than is asked: `Gram.columns`, `Gram.block` and `Gram.matvec` work from the
-data by BLAS, and only `Gram.full` forms (and keeps) the whole matrix.
+Nothing here stores more than is asked: all work from the data, and only `Gram.full` forms (and keeps) the matrix.
 """
 
 from __future__ import annotations
@@ -198,8 +197,8 @@ class Gram:
         part._radial = {name: points.take(J) for name, points in self._radial.items()}
         return part
 
-    def matvec(self, v: ArrayLike, rows: NDArray | None = None) -> NDArray:
-        """K v, shape (n,), or only some entries of it; columns where v is zero are neither computed nor read."""
+    def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
+        """K v, shape (n,), or some entries of it, by the columns where v is not 0; in float32 the radial kernel only."""
         v = np.asarray(v, dtype=float)
         J = np.flatnonzero(v)
         if self._full is not None and rows is None and len(J) > self.n // 4:
@@ -207,8 +206,8 @@ class Gram:
         height = self.n if rows is None else len(rows)
         if self.is_radial and self._full is None:
             self.entries_computed += height * len(J)
-            outer = self.radial_points(float, slice(None) if rows is None else rows)
-            return outer.expand(self.radial_points(float, J), v[J, None])[:, 0]
+            dtype, where = self._work(dtype), slice(None) if rows is None else rows
+            return self.radial_points(dtype, where).expand(self.radial_points(dtype, J), v[J, None])[:, 0]
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
             part = J[start : start + width]
@@ -279,9 +278,10 @@ class Gram:
         """‖x‖² of the points as the kernel takes them, shape (n,)."""
         squares = np.empty(self.n)
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, self.n, CENTRED_AT_ONCE):
-                points = self._points(slice(start, start + CENTRED_AT_ONCE))
-                np.einsum("ij,ij->i", points, points, out=squares[start : start + CENTRED_AT_ONCE])
+            height = max(1, CENTRED_AT_ONCE // self.X.shape[1])
+            for start in range(0, self.n, height):
+                points = self._points(slice(start, start + height))
+                np.einsum("ij,ij->i", points, points, out=squares[start : start + height])
         return squares
 
     def _points(self, J: NDArray | slice = slice(None)) -> NDArray:

@@ -249,14 +249,15 @@ class DualProblem:
             self._products.appendleft((v, product))
         return product.copy()
 
-    def product(self, v: NDArray, rows: NDArray | None) -> NDArray:
-        """Entries ``rows`` of Q v (all if None); not kept."""
+    def product(self, v: NDArray, rows: NDArray | None, dtype: type = float) -> NDArray:
+        """Entries ``rows`` of Q v (all if None); not kept. Radial kernels may be evaluated in float32."""
         signed, which = self.sigma * v, slice(None) if rows is None else rows
         if self.idx is None:
-            Kv = self.gram.matvec(signed, rows)
+            Kv = self.gram.matvec(signed, rows, dtype)
         else:
             weights = np.bincount(self.idx, signed, minlength=self.gram.n)
-            Kv = self.gram.matvec(weights)[self.idx] if rows is None else self.gram.matvec(weights, self.idx[rows])
+            Kv = self.gram.matvec(weights, None if rows is None else self.idx[rows], dtype)
+            Kv = Kv[self.idx] if rows is None else Kv
         plain = self.scale * self.sigma[which] * (Kv + self.offset * signed.sum())
         return plain + self.ridge[which] * v[which]
 

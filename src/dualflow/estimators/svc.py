@@ -194,21 +194,17 @@ class SVC(ClassifierMixin, KernelMachine):
         points: NDArray
         labels: NDArray
         points, labels = self._check_fit_data(X, y)
-        # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
-        whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
-        if not whole and labels.dtype.kind not in "biuUS":
-            check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
+        classes, codes = _encode(labels)
         if len(classes) < 2:
             raise ProblemError(f"y holds a single class, {classes[0]!r}; at least two classes are needed")
         self.class_weight_ = _class_weight(self.class_weight, classes, labels)
         weight = self._check_weight(sample_weight, points) * self.class_weight_[codes]
-        for code in range(len(classes)):
-            if not (weight[codes == code] > 0).any():
-                raise ProblemError(
-                    f"sample_weight, class_weight: no point of class {classes[code]!r} has a positive weight; "
-                    "every class needs one"
-                )
+        weighty = np.bincount(codes, weight > 0, minlength=len(classes))
+        if not weighty.all():
+            raise ProblemError(
+                f"sample_weight, class_weight: no point of class {classes[int(np.argmin(weighty))]!r} has a positive "
+                "weight; every class needs one"
+            )
         gram = self._gram(points)
         pairs = list(combinations(range(len(classes)), 2))
         rows = [np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0)) for i, j in pairs]
@@ -327,6 +323,21 @@ class SVC(ClassifierMixin, KernelMachine):
         if not np.isfinite(values).all():
             raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
         return values
+
+
+def _encode(labels: NDArray) -> tuple[NDArray, NDArray]:
+    """The classes in their order, and which of them each label is; ValueError for what cannot be classes."""
+    # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
+    whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
+    if not whole and labels.dtype.kind not in "biuUS":
+        check_classification_targets(labels)
+    if labels.dtype.kind in "biuf":  # two numbers need no sorting
+        ends = np.stack([labels.min(), labels.max()])
+        last = labels == ends[1]
+        if ends[0] != ends[1] and (last | (labels == ends[0])).all():
+            return ends, last.astype(np.intp)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes
 
 
 def _class_weight(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:

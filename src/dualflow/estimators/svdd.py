@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
+from ..core.screening import product_from_below
 from ..core.solution import Status
 from ..exceptions import ProblemError
 from ..solvers import Solver
@@ -147,7 +148,11 @@ class SVDD(OutlierMixin, KernelMachine):
         self.solutions_ = [solution]
         self.dual_coef_ = alpha[None, support]
         self.n_support_ = np.array([len(support)])
-        self._center_square = float(alpha[support] @ gram.block(support, support) @ alpha[support])
+        if np.array_equal(alpha[rows], solution.alpha):  # the certificate's product is still there
+            product = product_from_below(problem, solution.alpha)
+            self._center_square = float(solution.alpha @ product) / problem.scale
+        else:
+            self._center_square = float(alpha[support] @ gram.matvec(alpha, support))
         diag = gram.diag()
         self._training_kernel = self._constant_diag = None
         if gram.kernel == "precomputed":

@@ -68,7 +68,8 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
     missing = problem.d - float(clipped.sum())
     if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d:
         return problem.project(alpha)
-    order = np.argsort(problem.gradient(alpha * (problem.d / float(alpha.sum()))), kind="stable")
+    scaled = alpha * (problem.d / float(alpha.sum()))
+    order = np.argsort(problem.product(scaled, None, np.float32) - problem.p, kind="stable")
     room = (problem.upper - clipped)[order]
     before = np.cumsum(room) - room
     clipped[order] += np.clip(missing - before, 0.0, room)
