@@ -146,8 +146,8 @@ def test_exponential_over_its_whole_range():
     """x = 0 against z = √(2t) at γ = ½: exp(−t), down to where it becomes 0; never a denormal, never more than 1."""
     t = np.concatenate([np.linspace(0, 1, 500), np.linspace(1, 800, 4000)])
     for dtype, last, accuracy in ((np.float32, 87.0, 1e-6), (np.float64, 708.0, 1e-13)):
-        origin = RadialPoints.of(np.zeros((1, 1)), np.zeros(1), 0.5, dtype)
-        found = origin.kernel(RadialPoints.of(np.sqrt(2 * t)[:, None], np.zeros(1), 0.5, dtype))[0]
+        origin = RadialPoints.of(np.zeros((1, 1)), np.zeros(1), 0.5, dtype, np.zeros(1))
+        found = origin.kernel(RadialPoints.of(np.sqrt(2 * t)[:, None], np.zeros(1), 0.5, dtype, 2 * t))[0]
         inside = t < last * 0.999
         # The exponent is formed in this precision, so t itself carries a relative error of its last bit.
         np.testing.assert_allclose(found[inside], np.exp(-t[inside]), rtol=accuracy * (1 + last))

@@ -85,7 +85,7 @@ class Gram:
         if kernel == "precomputed":
             self.X = self._full = check_precomputed(self.X)
         # The radial kernel depends on differences only: centred, data far from the origin do not cancel in it.
-        self._center = self.X.mean(axis=0) if kernel == "rbf" else None
+        self._center: Any = self.X.mean(axis=0) if kernel == "rbf" else None
         self._radial: dict[str, RadialPoints] = {}
         self._kept: dict[str, RowCache] = {}
         self._squares = self._squared_lengths()
@@ -198,7 +198,7 @@ class Gram:
         return part
 
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
-        """K v, shape (n,), or some entries of it, by the columns where v is not 0; in float32 the radial kernel only."""
+        """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
         v = np.asarray(v, dtype=float)
         J = np.flatnonzero(v)
         if self._full is not None and rows is None and len(J) > self.n // 4:
@@ -320,26 +320,26 @@ class Gram:
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
         """All points, or some, ready for the radial kernel; all are kept for each precision that was asked for."""
-        assert self._center is not None
         name = np.dtype(dtype).name
         if name not in self._radial:
             if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
-                return RadialPoints.of(self.X[J], self._center, self.gamma, dtype)
+                return RadialPoints.of(self.X[J], self._center, self.gamma, dtype, self._squares[J])
             if self.n < ESTIMATE_FROM and dtype is not float:  # the certificate will want float64, too
                 double = self.radial_points(float)
                 self._radial[name] = RadialPoints(double.points.astype(dtype), double.half.astype(dtype))
             else:
-                self._radial[name] = RadialPoints.of(self.X, self._center, self.gamma, dtype)
+                self._radial[name] = RadialPoints.of(self.X, self._center, self.gamma, dtype, self._squares)
         return self._radial[name].take(J)
 
     def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:
         """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
         length would overflow are left out, for their kernel values are 0."""
-        assert self._center is not None
         points = Z - self._center
         with np.errstate(over="ignore"):
-            near = np.einsum("ij,ij->i", points, points) * self.gamma < FAR
-        return RadialPoints.of(Z if near.all() else Z[near], self._center, self.gamma, self._work(dtype)), near
+            squares = np.einsum("ij,ij->i", points, points)
+            near = squares * self.gamma < FAR
+        Z, squares = (Z, squares) if near.all() else (Z[near], squares[near])
+        return RadialPoints.of(Z, self._center, self.gamma, self._work(dtype), squares), near
 
     def _work(self, dtype: type) -> type:
         """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""

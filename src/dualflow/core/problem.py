@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,19 +93,14 @@ class DualProblem:
 
         def vector(value: ArrayLike, name: str) -> NDArray:
             if isinstance(value, np.ndarray) and value.shape == (n,) and value.dtype == float:
-                if np.isnan(value.sum()) and np.isnan(value).any():  # ∞ − ∞ is not a number either
-                    raise ProblemError(f"{name} contains NaN")
                 return value.copy()
             try:
-                out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
+                return np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:
                 raise ProblemError(f"{name} has shape {np.shape(value)}, p has shape ({n},)") from None
-            if np.isnan(out).any():
-                raise ProblemError(f"{name} contains NaN")
-            return out
 
         fields: dict[str, object] = {
-            "p": vector(p, "p"),
+            "p": p,
             "lower": vector(self.lower, "lower"),
             "upper": vector(self.upper, "upper"),
             "ridge": vector(self.ridge, "ridge"),
@@ -126,29 +122,33 @@ class DualProblem:
             raise ProblemError(f"p has {n} entries but the Gram has {points} points; give idx if that is meant")
         if self.idx is not None and (self.idx.shape != (n,) or self.idx.min() < 0 or self.idx.max() >= points):
             raise ProblemError(f"idx must have shape ({n},) with entries in 0…{points - 1}")
-        if not np.isfinite(self.p).all() or not np.isfinite(self.ridge).all() or (self.ridge < 0).any():
-            raise ProblemError("p and ridge must be finite, and ridge ≥ 0")
+        # Conditions are put so that NaN does not meet them.
+        if not (np.isfinite(self.p).all() and (self.ridge >= 0).all() and (self.ridge < np.inf).all()):
+            self._refuse("p and ridge must be finite, and ridge ≥ 0")
         if not (self.scale > 0 and np.isfinite(self.scale)) or not (self.offset >= 0 and np.isfinite(self.offset)):
             raise ProblemError(f"scale must be > 0 and offset ≥ 0, found {self.scale} and {self.offset}")
         if not (np.abs(self.sigma) == 1).all():
-            raise ProblemError("sigma must hold +1 and −1 only")
-        free = np.isneginf(self.lower)
-        if not (free.all() or (self.lower == 0).all()):
-            raise ProblemError("lower must be 0 everywhere or −∞ everywhere")
-        if (self.upper < 0).any() or (free.any() and not np.isposinf(self.upper).all()):
-            raise ProblemError("upper must be ≥ 0, and ∞ where lower is −∞")
+            self._refuse("sigma must hold +1 and −1 only")
+        free = bool((self.lower == -np.inf).all())
+        if not free and not (self.lower == 0).all():
+            self._refuse("lower must be 0 everywhere or −∞ everywhere")
+        if not (self.upper >= 0).all() or (free and not np.isposinf(self.upper).all()):
+            self._refuse("upper must be ≥ 0, and ∞ where lower is −∞")
         if self.e is None:
             return
         if not (np.abs(self.e) == 1).all():
-            raise ProblemError("e must hold +1 and −1 only")
-        reach = (
-            np.where(self.e > 0, self.upper, 0.0).sum(),
-            np.where(self.e < 0, self.upper, 0.0).sum(),
-        )
-        if not free.any() and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
+            self._refuse("e must hold +1 and −1 only")
+        reach = float(self.upper[self.e > 0].sum()), float(self.upper[self.e < 0].sum())
+        if not free and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
             raise ProblemError(
                 f"no α is feasible: eᵀα can reach {-reach[1]:.6g}…{reach[0]:.6g}, d = {self.d:.6g} is asked"
             )
+
+    def _refuse(self, message: str) -> NoReturn:
+        for name in ("p", "lower", "upper", "ridge", "sigma", "e"):
+            if (value := getattr(self, name)) is not None and np.isnan(value).any():
+                message = f"{name} contains NaN"
+        raise ProblemError(message)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_dense", "_products", "screened")}

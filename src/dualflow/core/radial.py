@@ -31,18 +31,18 @@ class RadialPoints:
     half: NDArray
 
     @classmethod
-    def of(cls, X: NDArray, center: NDArray, gamma: float, dtype: type) -> RadialPoints:
-        """From points, of which ``center`` is subtracted first; a part at a time, so that no copy of all is made."""
+    def of(cls, X: NDArray, center: NDArray, gamma: float, dtype: type, squares: NDArray) -> RadialPoints:
+        """From points, of which ``center`` is subtracted first, and their squared lengths after that, shape (n,).
+
+        A part at a time, so that no copy of all is made.
+        """
         n, m = X.shape
         points: NDArray = np.zeros((n, -(-m // 4) * 4), dtype=dtype)
-        half: NDArray = np.empty(n, dtype=dtype)
         height = max(1, CENTRED_AT_ONCE // m)
         for start in range(0, n, height):
             part = slice(start, start + height)
-            centred = X[part] - center
-            half[part] = gamma * np.einsum("ij,ij->i", centred, centred)
-            np.multiply(centred, np.sqrt(2.0 * gamma), out=points[part, :m], casting="same_kind")
-        return cls(points, half)
+            np.multiply(X[part] - center, np.sqrt(2.0 * gamma), out=points[part, :m], casting="same_kind")
+        return cls(points, (gamma * squares).astype(dtype, copy=False))
 
     def __len__(self) -> int:
         return len(self.half)

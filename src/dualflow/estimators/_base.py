@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,7 +81,7 @@ class KernelMachine(BaseEstimator):
         without_y = isinstance(y, str) and y == "no_validation"
         if _is_plain(X, 2) and (without_y or (_is_plain(y, 1) and len(X) == len(y))):
             # What scikit-learn's validation would find and do, which takes as long as a small fit.
-            self.n_features_in_ = X.shape[1]
+            self.n_features_in_: int = X.shape[1]
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return X if without_y else (X, y)
@@ -240,7 +240,7 @@ def _seeds(random_state: Any, count: int) -> list[int]:
     return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]
 
 
-def _is_plain(array: Any, ndim: int) -> bool:
+def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
     """Whether this is a finite float64 (labels: or whole-number) array as a fit wants it, so that nothing need be said
     about it or done to it."""
     if type(array) is not np.ndarray or array.ndim != ndim or len(array) < 2 or not array.flags.c_contiguous:

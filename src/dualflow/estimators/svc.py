@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from .. import problems
@@ -21,6 +20,7 @@ from ..core.solution import Solution, Status
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ._base import FitError, KernelMachine, kept
+from ._labels import class_weights, encode
 
 __all__ = ["SVC"]
 
@@ -194,10 +194,10 @@ class SVC(ClassifierMixin, KernelMachine):
         points: NDArray
         labels: NDArray
         points, labels = self._check_fit_data(X, y)
-        classes, codes = _encode(labels)
+        classes, codes = encode(labels)
         if len(classes) < 2:
             raise ProblemError(f"y holds a single class, {classes[0]!r}; at least two classes are needed")
-        self.class_weight_ = _class_weight(self.class_weight, classes, labels)
+        self.class_weight_ = class_weights(self.class_weight, classes, labels)
         weight = self._check_weight(sample_weight, points) * self.class_weight_[codes]
         weighty = np.bincount(codes, weight > 0, minlength=len(classes))
         if not weighty.all():
@@ -323,32 +323,3 @@ class SVC(ClassifierMixin, KernelMachine):
         if not np.isfinite(values).all():
             raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
         return values
-
-
-def _encode(labels: NDArray) -> tuple[NDArray, NDArray]:
-    """The classes in their order, and which of them each label is; ValueError for what cannot be classes."""
-    # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
-    whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
-    if not whole and labels.dtype.kind not in "biuUS":
-        check_classification_targets(labels)
-    if labels.dtype.kind in "biuf":  # two numbers need no sorting
-        ends = np.stack([labels.min(), labels.max()])
-        last = labels == ends[1]
-        if ends[0] != ends[1] and (last | (labels == ends[0])).all():
-            return ends, last.astype(np.intp)
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes
-
-
-def _class_weight(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
-    """One weight a class; a label that does not occur is an error rather than dropped."""
-    if isinstance(class_weight, dict):
-        known = set(classes.tolist())
-        if unknown := [label for label in class_weight if label not in known]:
-            raise ProblemError(f"class_weight names {unknown!r}, but y holds {classes.tolist()!r}")
-    if class_weight is None:
-        return np.ones(len(classes))
-    weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=float)
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ProblemError(f"class_weight must be finite and ≥ 0, found {weight.tolist()}")
-    return weight
