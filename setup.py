@@ -26,7 +26,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles two C files, its kernel and its working-set solver, and that failed:\n"
+                "dualflow compiles three C files (kernel, dual bound, working-set solver), and that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -34,20 +34,21 @@ class Build(build_ext):
             ) from error
 
 
-def compiled(name: str, *headers: str) -> Extension:
+def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
     folder, stem = f"src/dualflow/{name.rpartition('.')[0].replace('.', '/')}", name.rpartition(".")[2]
     return Extension(
         f"dualflow.{name}",
         [f"{folder}/{stem}.pyx"],
         depends=[f"src/dualflow/{header}" for header in headers],
         include_dirs=["src/dualflow/core", "src/dualflow/working_set"],
-        extra_compile_args=FLAGS,
+        extra_compile_args=flags,
     )
 
 
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 setup(
     ext_modules=[
+        compiled("core._bound", flags=[]),  # infinities are ordinary there
         compiled("core._radial", *RADIAL),
         compiled("working_set._pairs", "working_set/pairs.h", *RADIAL),
     ],

@@ -30,6 +30,9 @@ __all__ = ["Progress", "Run"]
 #: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
 _CHECK_SEPARABILITY_AT = 20
 
+#: What solvers get that draw no random numbers.
+_NOT_DRAWN_FROM = np.random.default_rng(0)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -86,7 +89,8 @@ class Run:
             "trajectory": self.record,
         }
         self.columns_before = self.problem.gram.entries_computed
-        rng = np.random.default_rng(random_state)
+        # Making a generator takes as long as a tenth of a small fit.
+        rng = np.random.default_rng(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
         self.state = self.engine.start(self.problem, rng, warm)
         if checkpoint and Path(checkpoint.path).exists():
             saved = _checkpoint.load(Path(checkpoint.path), self.key, self.state)

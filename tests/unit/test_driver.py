@@ -357,3 +357,21 @@ def test_every_status_is_a_sentence():
 def test_options_go_with_a_name_and_not_with_an_instance(clouds):
     with pytest.raises(TypeError, match="kkt_tol"):
         solve(clouds, SMO(), kkt_tol=1e-3)
+
+
+def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
+    from dualflow import _run, list_solvers
+    from dualflow.registry import solver_class
+    from dualflow.testing.problem_zoo import zoo
+
+    before = _run._NOT_DRAWN_FROM.bit_generator.state
+    seen = set()
+    for info in list_solvers():
+        cls = solver_class(info.name)
+        for z in zoo():
+            if not cls.stochastic and not cls().mismatch(z.problem):
+                seen.add(info.name)
+                solve(z.problem, info.name, max_steps=2, random_state=5)
+                break
+    assert seen == {"gradient-flow", "lotka-volterra", "working-set", "smo", "frank-wolfe", "cvxopt"}
+    assert _run._NOT_DRAWN_FROM.bit_generator.state == before

@@ -17,6 +17,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
+from ._bound import capped_sum, maximisers
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
 from .screening import product_from_below
@@ -148,56 +149,12 @@ def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[floa
         return _affine_bound(problem, alpha, Qa, h)
     fixed = -0.5 * float(alpha @ Qa)
     if e is None:
-        return fixed + _capped_sum(u, h), None
+        return fixed + capped_sum(u, h, None, 0.0), None
     # The bounds as given: the plateau that an implied αᵢ ≤ d adds to D is an artefact.
-    nu_low, nu_high = _maximisers(h / e, problem.upper, e, problem.d)
+    nu_low, nu_high = maximisers(h, e, problem.upper, problem.d)
     nu = 0.5 * (nu_low + nu_high)
-    best = max((fixed + x * problem.d + _capped_sum(u, h - x * e), x) for x in (nu_low, nu, nu_high))
-    return best[0], (nu_low, nu_high)
-
-
-def _capped_sum(u: NDArray, rho: NDArray) -> float:
-    """Σ min(0, uᵢρᵢ) with 0·∞ = 0."""
-    active = (rho < 0) & (u > 0)
-    return float(u[active] @ rho[active]) if active.any() else 0.0
-
-
-def _maximisers(knots: NDArray, u: NDArray, e: NDArray, d: float) -> tuple[float, float]:
-    """The interval where the concave, piecewise linear D is largest.
-
-    D'(ν) = d − Σ eᵢ xᵢ(ν), where xᵢ = uᵢ if ρᵢ < 0, else 0. Passing the breakpoint of i from below adds uᵢ to
-    that sum whatever the sign of eᵢ, so the maximum is where the running sum passes d.
-    """
-    live = u > 0
-    if not live.all():
-        knots, u, e = knots[live], u[live], e[live]
-    order = np.argsort(knots)
-    knots, jumps = knots[order], u[order]
-    start = -float(u[e < 0].sum())
-    if np.isinf(start) or np.isinf(jumps).any():
-        # Unbounded variables confine ν: below every infinite knot with e > 0, above every one with e < 0.
-        # A finite D exists only if that range is not empty.
-        infinite = np.isinf(u)
-        top = min(knots[np.isinf(jumps) & (e[order] > 0)], default=np.inf)
-        bottom = max(knots[np.isinf(jumps) & (e[order] < 0)], default=-np.inf)
-        if bottom > top:
-            middle = 0.5 * (bottom + top)
-            return middle, middle
-        start = -float(u[(e < 0) & ~infinite].sum())
-        finite = np.isfinite(jumps)
-        inside_knots, inside_jumps = knots[finite], jumps[finite]
-    else:
-        top, bottom = np.inf, -np.inf
-        inside_knots, inside_jumps = knots, jumps
-    running = start + np.cumsum(inside_jumps)
-    tolerance = 8 * np.finfo(float).eps * (abs(start) + float(inside_jumps.sum()) + abs(d)) * len(u) ** 0.5
-    first = int(np.searchsorted(running, d - tolerance))  # slope ≤ 0 from here on
-    last = int(np.searchsorted(running, d + tolerance, side="right"))  # slope < 0 from here on
-    low = bottom if start >= d - tolerance else inside_knots[first] if first < len(running) else top
-    high = bottom if start > d + tolerance else inside_knots[last] if last < len(running) else top
-    # Flat without end (only a corner is feasible): the finite end stands for both.
-    low, high = (low if np.isfinite(low) else high), (high if np.isfinite(high) else low)
-    return float(min(max(low, bottom), top)), float(min(max(high, bottom), top))
+    best = max(fixed + x * problem.d + capped_sum(u, h, e, x) for x in (nu_low, nu, nu_high))
+    return best, (nu_low, nu_high)
 
 
 def _affine_bound(

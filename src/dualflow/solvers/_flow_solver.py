@@ -50,6 +50,7 @@ class FlowSolver(Solver):
     growth: float = 100.0
     t_end: float | None = None
 
+    stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     max_n: ClassVar[int | None] = 8000
     default_max_steps: ClassVar[int] = 200

@@ -42,6 +42,7 @@ class Solver:
     interruptible : False where one library call does everything
     needs_psd : whether Q must be positive semidefinite
     quantum : whether it runs circuits, and so has a ``device`` option
+    stochastic : whether it draws random numbers; where not, `start` must not use the generator it is given
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
     """
@@ -56,6 +57,7 @@ class Solver:
     interruptible: ClassVar[bool] = True
     needs_psd: ClassVar[bool] = True
     quantum: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
     certify_every: ClassVar[int] = 1
     default_max_steps: ClassVar[int] = 1000
 

@@ -40,6 +40,7 @@ class CVXOPT(Solver):
     max_iterations: int = 200
 
     name: ClassVar[str] = "cvxopt"
+    stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX | {Kind.AFFINE}
     accuracy: ClassVar[str] = "exact"
     requires: ClassVar[tuple[str, ...]] = ("cvxopt",)

@@ -46,6 +46,7 @@ class FrankWolfe(Solver):
     variant: str = "away"
 
     name: ClassVar[str] = "frank-wolfe"
+    stochastic: ClassVar[bool] = False
     kinds = BOUNDED
     certify_every: ClassVar[int] = 100
     default_max_steps: ClassVar[int] = 100_000

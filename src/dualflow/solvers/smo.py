@@ -71,6 +71,7 @@ class SMO(Solver):
     kkt_tol: float = 1e-10
 
     name: ClassVar[str] = "smo"
+    stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False
     default_max_steps: ClassVar[int] = 2000

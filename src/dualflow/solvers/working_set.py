@@ -97,6 +97,7 @@ class WorkingSet(Solver):
     hand_over: bool = False
 
     name: ClassVar[str] = "working-set"
+    stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False
     certify_every: ClassVar[int] = 1 << 30
@@ -122,7 +123,7 @@ class WorkingSet(Solver):
             while points // 4**depth > SEED_FROM:
                 depth += 1
         alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
-        order = nested_order(problem, rng) if depth else np.empty(0, dtype=np.intp)
+        order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
         return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0, False, _Memory())
 
     def step(self, problem: DualProblem, state: WorkingSetState) -> WorkingSetState:

@@ -89,6 +89,8 @@ class MutatesState(SMO):
 class _Noisy(SMO):
     """SMO that adds noise far below its accuracy to a free variable's worth of α, from a generator of its choice."""
 
+    stochastic: ClassVar[bool] = True
+
     def noise(self, rng: np.random.Generator, n: int) -> NDArray:
         raise NotImplementedError
 
@@ -151,6 +153,7 @@ class Uniform(SMO):
     shots: int = 1000
 
     name: ClassVar[str] = "broken-uniform"
+    stochastic: ClassVar[bool] = True
     kinds = frozenset({Kind.SIMPLEX})
     accuracy: ClassVar[str] = "sampled"
 

@@ -12,9 +12,10 @@ from ..core.problem import DualProblem, Kind
 __all__ = ["nested_order", "restrict", "seed"]
 
 
-def nested_order(problem: DualProblem, rng: np.random.Generator) -> NDArray:
-    """A random order of the Gram's points of which every prefix holds the classes in proportion."""
-    points = problem.gram.n
+def nested_order(problem: DualProblem) -> NDArray:
+    """A random order of the Gram's points of which every prefix holds the classes in proportion; always the same, so
+    that the optimum does not depend on a seed."""
+    points, rng = problem.gram.n, np.random.default_rng(0)
     sign = np.ones(points)
     sign[np.arange(problem.n) if problem.idx is None else problem.idx] = problem.sigma
     place = np.empty(points)
