@@ -9,7 +9,20 @@ from scipy.spatial.distance import cdist
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction
 
-__all__ = ["called", "called_diagonal", "from_differences", "of_products"]
+__all__ = ["called", "called_diagonal", "from_differences", "of_products", "squared_lengths"]
+
+#: Points centred at a time.
+AT_ONCE = 4096
+
+
+def squared_lengths(X: NDArray, center: NDArray | None) -> NDArray:
+    """‖x − center‖² of the points, shape (n,); a part at a time, so that no copy of all is made."""
+    squares = np.empty(len(X))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(X), AT_ONCE):
+            points = X[start : start + AT_ONCE] if center is None else X[start : start + AT_ONCE] - center
+            np.einsum("ij,ij->i", points, points, out=squares[start : start + AT_ONCE])
+    return squares
 
 
 def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:

@@ -141,10 +141,7 @@ class DualProblem:
             return
         if not (np.abs(self.e) == 1).all():
             raise ProblemError("e must hold +1 and −1 only")
-        reach = (
-            np.where(self.e > 0, self.upper, 0.0).sum(),
-            np.where(self.e < 0, self.upper, 0.0).sum(),
-        )
+        reach = self.upper[self.e > 0].sum(), self.upper[self.e < 0].sum()
         if not free.any() and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
             raise ProblemError(
                 f"no α is feasible: eᵀα can reach {-reach[1]:.6g}…{reach[0]:.6g}, d = {self.d:.6g} is asked"
@@ -246,8 +243,12 @@ class DualProblem:
                 product = self.product(v, None)
             else:
                 product = base + self.product(v - near, None)
-            self._products.appendleft((v, product))
+            self.remember(v, product)
         return product.copy()
+
+    def remember(self, v: NDArray, product: NDArray) -> None:
+        """Keep a product Q v for `matvec`."""
+        self._products.appendleft((v, product))
 
     def product(self, v: NDArray, rows: NDArray | None) -> NDArray:
         """Entries ``rows`` of Q v (all if None); not kept."""

@@ -82,22 +82,24 @@ CLONES static inline void NAME(radial_apply)(Index n, REAL half_a, const REAL *r
     }
 }
 
-/* out (count, n) = k(a_i, b_c); `work` holds (m + 3) TILE. */
+/* out (count, n) = k(a_i, b_c), or with `upper` only what lies above the diagonal, and a little more; `work` holds
+ * (m + 3) TILE. */
 static inline void NAME(radial_rows)(Index count, Index n, Index m, const REAL *a, const REAL *half_a, const REAL *b,
-                              const REAL *half_b, REAL *out, REAL *work)
+                              const REAL *half_b, REAL *out, REAL *work, int upper)
 {
     REAL *tile = work, *halves = work + m * TILE, *values = halves + TILE;
     for (Index first = 0; first < n; first += TILE) {
         NAME(pack)(n, m, b, half_b, first, tile, halves);
         Index width = n - first < TILE ? n - first : TILE;
-        for (Index i = 0; i < count; i += 2) {
+        Index last = upper && first + TILE < count ? first + TILE : count;
+        for (Index i = 0; i < last; i += 2) {
             REAL *target = out + i * n + first;
-            if (i + 1 < count)
+            if (i + 1 < last)
                 NAME(radial_tiles)(m, a + i * m, half_a + i, tile, halves, values, values + TILE);
             else
                 NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
             memcpy(target, values, width * sizeof(REAL));
-            if (i + 1 < count) memcpy(target + n, values + TILE, width * sizeof(REAL));
+            if (i + 1 < last) memcpy(target + n, values + TILE, width * sizeof(REAL));
         }
     }
 }
@@ -152,6 +154,19 @@ static inline void NAME(add_rows)(Index n, Index stride, Index count, const REAL
         for (Index r = 0; r < count; r++)
             NAME(add_stretch)(width, out + start, rows + slots[r] * stride + start, weights[r]);
     }
+}
+
+/* to = scale (from + offset) + sign_i sign, the upper triangle of (n, n) matrices: row i from its diagonal on. */
+CLONES static inline void NAME(lift_row)(Index width, const double *restrict from, double scale, double offset,
+                                         double sign_i, const double *restrict sign, REAL *restrict to)
+{
+    for (Index k = 0; k < width; k++) to[k] = (REAL)(scale * (from[k] + offset) + sign_i * sign[k]);
+}
+
+static inline void NAME(lift)(Index n, const double *from, double scale, double offset, const double *sign, REAL *to)
+{
+    for (Index i = 0; i < n; i++)
+        NAME(lift_row)(n - i, from + i * n + i, scale, offset, sign[i], sign + i, to + i * n + i);
 }
 
 #undef TILE

@@ -65,6 +65,14 @@ class RadialPoints:
             radial_apply(K, self.half, other.half)
         return K
 
+    def upper(self) -> NDArray:
+        """Kernel values of all pairs, of which what lies below the diagonal may be anything."""
+        if not self.has_few_features:
+            return self.kernel(self)
+        K: NDArray = np.empty((len(self), len(self)), dtype=self.points.dtype)
+        radial_rows(self.points, self.half, self.points, self.half, K, upper=True)
+        return K
+
     def expand(self, other: RadialPoints, weights: NDArray) -> NDArray:
         """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
