@@ -49,19 +49,20 @@ CLONES static inline void NAME(radial_tile)(Index m, const REAL *restrict a, REA
     for (int c = 0; c < TILE; c++) out[c] = NAME(exp)(sum[c] < 0 ? sum[c] : 0);
 }
 
-/* The same for points a and a + m at once, a quarter faster: each loads what both need. */
-CLONES static inline void NAME(radial_tiles)(Index m, const REAL *restrict a, const REAL *restrict half_a,
-                                             const REAL *restrict tile, const REAL *restrict halves,
+/* The same for points a and d at once, a quarter faster, and more where tiles come from the second-level cache: each
+ * loads what both need. */
+CLONES static inline void NAME(radial_tiles)(Index m, const REAL *restrict a, REAL half_a, const REAL *restrict d,
+                                             REAL half_d, const REAL *restrict tile, const REAL *restrict halves,
                                              REAL *restrict out, REAL *restrict next)
 {
     CACHE_LINE REAL sum[TILE], other[TILE];
     for (int c = 0; c < TILE; c++) {
-        sum[c] = -half_a[0] - halves[c];
-        other[c] = -half_a[1] - halves[c];
+        sum[c] = -half_a - halves[c];
+        other[c] = -half_d - halves[c];
     }
     for (Index k = 0; k < m; k += 4) {
         REAL a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
-        REAL d0 = a[m + k], d1 = a[m + k + 1], d2 = a[m + k + 2], d3 = a[m + k + 3];
+        REAL d0 = d[k], d1 = d[k + 1], d2 = d[k + 2], d3 = d[k + 3];
         const REAL *restrict b = tile + k * TILE;
         for (int c = 0; c < TILE; c++) {
             REAL b0 = b[c], b1 = b[c + TILE], b2 = b[c + 2 * TILE], b3 = b[c + 3 * TILE];
@@ -95,7 +96,7 @@ static inline void NAME(radial_rows)(Index count, Index n, Index m, const REAL *
         for (Index i = 0; i < last; i += 2) {
             REAL *target = out + i * n + first;
             if (i + 1 < last)
-                NAME(radial_tiles)(m, a + i * m, half_a + i, tile, halves, values, values + TILE);
+                NAME(radial_tiles)(m, a + i * m, half_a[i], a + (i + 1) * m, half_a[i + 1], tile, halves, values, values + TILE);
             else
                 NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
             memcpy(target, values, width * sizeof(REAL));
@@ -125,7 +126,7 @@ static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, cons
             for (Index i = start; i < stop; i += 2) {
                 int both = i + 1 < stop;
                 if (both)
-                    NAME(radial_tiles)(m, a + i * m, half_a + i, tile, halves, values, values + TILE);
+                    NAME(radial_tiles)(m, a + i * m, half_a[i], a + (i + 1) * m, half_a[i + 1], tile, halves, values, values + TILE);
                 else
                     NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
                 for (Index q = 0; q < r; q++) {
