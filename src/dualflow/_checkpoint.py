@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import operator
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .core.problem import DualProblem
 from .exceptions import ProblemError
 
 __all__ = ["Checkpoint", "Saved", "load", "save"]
@@ -114,3 +116,23 @@ def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
     with np.load(path, allow_pickle=False) as file:
         return json.loads(file["header"].tobytes()), {name: file[name] for name in file.files if name != "header"}
+
+
+def fingerprint(problem: DualProblem) -> str:
+    """Digest of the numbers that define a problem; a checkpoint resumes only on the same one."""
+    digest, gram = hashlib.sha256(), problem.gram
+    name = gram.kernel if isinstance(gram.kernel, str) else "callable"
+    digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r}".encode())
+    digest.update(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
+    for array in (
+        gram.X,
+        problem.p,
+        problem.lower,
+        problem.upper,
+        problem.e,
+        problem.sigma,
+        problem.ridge,
+        problem.idx,
+    ):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -84,7 +84,7 @@ class Run:
             "solver": self.engine.name,
             "options": repr(self.engine),
             "seed": random_state if isinstance(random_state, (int, type(None))) else "generator",
-            "problem": self.problem.fingerprint if checkpoint else "",
+            "problem": _checkpoint.fingerprint(self.problem) if checkpoint else "",
             "warm": warm is not None,
             "trajectory": self.record,
         }

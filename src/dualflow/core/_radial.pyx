@@ -19,9 +19,9 @@ cdef extern from *:
     #undef REAL
     """
     void radial_rows_float(Index count, Index n, Index m, const float *a, const float *half_a, const float *b,
-                           const float *half_b, float *out, float *work) nogil
+                           const float *half_b, float *out, float *work, int upper) nogil
     void radial_rows_double(Index count, Index n, Index m, const double *a, const double *half_a, const double *b,
-                            const double *half_b, double *out, double *work) nogil
+                            const double *half_b, double *out, double *work, int upper) nogil
     void radial_sum_float(Index count, Index n, Index m, Index r, const float *a, const float *half_a, const float *b,
                           const float *half_b, const float *weights, double *out, float *work) nogil
     void radial_sum_double(Index count, Index n, Index m, Index r, const double *a, const double *half_a,
@@ -33,6 +33,8 @@ cdef extern from *:
                         double *out) nogil
     void add_rows_double(Index n, Index stride, Index count, const double *rows, const long long *slots, const double *weights,
                          double *out) nogil
+    void lift_float(Index n, const double *matrix, double scale, double offset, const double *sign, float *to) nogil
+    void lift_double(Index n, const double *matrix, double scale, double offset, const double *sign, double *to) nogil
 
 ctypedef fused real:
     float
@@ -48,9 +50,11 @@ def aligned(shape, dtype):
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b, real[:, ::1] values):
+def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b, real[:, ::1] values,
+                bint upper=False):
     """values[i, c] = k(aᵢ, b_c) = exp(aᵢᵀb_c − half_aᵢ − half_b_c), shape (len(A), len(B)); the points come scaled by
-    √(2γ), with half of their squared lengths, and a number of columns that is a multiple of 4."""
+    √(2γ), with half of their squared lengths, and a number of columns that is a multiple of 4. With ``upper`` what
+    lies below the diagonal may be left as it was."""
     cdef Index count = A.shape[0], n = B.shape[0], m = A.shape[1]
     _check(m, B.shape[1], count, half_a.shape[0], n, half_b.shape[0])
     if values.shape[0] != count or values.shape[1] != n:
@@ -62,9 +66,9 @@ def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1]
     cdef const real *b = &B[0, 0] if m else NULL
     with nogil:
         if real is float:
-            radial_rows_float(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0])
+            radial_rows_float(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], upper)
         else:
-            radial_rows_double(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0])
+            radial_rows_double(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], upper)
 
 
 def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b,
@@ -116,6 +120,20 @@ def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, doubl
             add_rows_float(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
         else:
             add_rows_double(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
+
+
+def lift(const double[:, ::1] matrix, double scale, double offset, const double[::1] sign, real[:, ::1] out):
+    """out = scale (matrix + offset) + sign signᵀ above the diagonal and on it; below, nothing is read or written."""
+    cdef Index n = sign.shape[0]
+    if not matrix.shape[0] == matrix.shape[1] == out.shape[0] == out.shape[1] == n:
+        raise ValueError("matrix and out must be (n, n), and sign (n,)")
+    if n == 0:
+        return
+    with nogil:
+        if real is float:
+            lift_float(n, &matrix[0, 0], scale, offset, &sign[0], &out[0, 0])
+        else:
+            lift_double(n, &matrix[0, 0], scale, offset, &sign[0], &out[0, 0])
 
 
 cdef _check(Index m, Index mb, Index count, Index count_a, Index n, Index n_b):

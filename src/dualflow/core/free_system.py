@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from ._radial import lift
 from .problem import DualProblem
 
 __all__ = ["FreeSystem"]
@@ -18,6 +19,8 @@ __all__ = ["FreeSystem"]
 _EPS = float(np.finfo(float).eps)
 #: Variables and ridge, as a part of the trace, from which the factor is made in float32.
 SINGLE_FROM, SINGLE_RIDGE = 256, 1e-6
+#: Up to so many right-hand sides are solved for one after the other, which takes a fifth of LAPACK's time for two.
+ONE_BY_ONE = 4
 
 
 class FreeSystem:
@@ -36,8 +39,9 @@ class FreeSystem:
         self.live = np.ones(len(free), dtype=bool)
         self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
         self.position[free] = np.arange(len(free))
-        self.sigma = problem.sigma[free]
-        self.plain = problem.plain_block(free, free)
+        self.sigma, self.ridge = problem.sigma[free], problem.ridge[free]
+        # What is below its diagonal may be anything.
+        self.kernel = problem.gram.upper_block(free if problem.idx is None else problem.idx[free])
         self.kappa = 0.0 if problem.e is None else diag_max / len(free)
         self.factors = 0
         self.factor = self._factorise(4 * len(free) * _EPS * diag_max)
@@ -59,20 +63,21 @@ class FreeSystem:
         return self.kappa * np.outer(left, right)
 
     def _factorise(self, delta: float) -> NDArray | None:
-        free, matrix = self.members, self.plain
-        ridge = float(self.problem.ridge[free].min())
+        problem, free = self.problem, self.members
+        trace = problem.scale * (float(self.kernel.trace()) + self.base * problem.offset) + float(self.ridge.sum())
         # A ridge bounds the condition number. Where that is small, float32 is a factor twice as fast, and good enough:
         # whoever solves looks at the residual in float64 and solves again for what is left.
-        single = self.base >= SINGLE_FROM and ridge >= SINGLE_RIDGE * float(matrix.trace())
+        single = self.base >= SINGLE_FROM and float(self.ridge.min()) >= SINGLE_RIDGE * trace
         dtype = np.float32 if single else np.float64
         potrf = scipy.linalg.lapack.spotrf if single else scipy.linalg.lapack.dpotrf
-        shift = self._shift(free, free)
+        sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
         for _ in range(8):
             self.factors += 1
-            shifted = np.add(matrix, shift, dtype=dtype, casting="same_kind")
-            shifted[np.diag_indices(self.base)] += dtype(delta)
-            # A symmetric row-major matrix is its own transpose: LAPACK works on it in place, on one triangle.
-            factor, info = potrf(shifted.T, lower=1, clean=0, overwrite_a=1)
+            lifted: NDArray = np.empty((self.base, self.base), dtype=dtype)
+            lift(self.kernel, problem.scale, problem.offset, sign, lifted)
+            lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
+            # LAPACK works in place, on the lower triangle of the transpose.
+            factor, info = potrf(lifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 return factor
             delta *= 10
@@ -125,13 +130,13 @@ class FreeSystem:
 
     def product(self, v: NDArray) -> NDArray:
         """Q v within the members."""
-        signed = self.sigma * v
+        problem, signed = self.problem, self.sigma * v
         first, rest = signed[: self.base], signed[self.base :]
-        if len(rest) == 0:
-            return self.sigma * (self.plain @ first)
-        return self.sigma * np.concatenate(
-            [self.plain @ first + self.border @ rest, self.border.T @ first + self.corner @ rest]
-        )
+        own = scipy.linalg.blas.dsymv(problem.scale, self.kernel.T, first, lower=1)
+        own += problem.scale * problem.offset * float(first.sum()) + self.ridge * first
+        if len(rest):
+            own = np.concatenate([own + self.border @ rest, self.border.T @ first + self.corner @ rest])
+        return self.sigma * own
 
     def solve(self, right: NDArray) -> NDArray:
         """x with Qx = right on the live members and x = 0 on the others, for right of shape (members, k).
@@ -163,6 +168,8 @@ class FreeSystem:
         return self._triangular(B, 0)
 
     def _triangular(self, B: NDArray, transposed: int) -> NDArray:
+        if 1 < B.shape[1] <= ONE_BY_ONE:
+            return np.column_stack([self._triangular(B[:, k : k + 1], transposed) for k in range(B.shape[1])])
         assert self.factor is not None
         if self.factor.dtype == np.float64:
             return scipy.linalg.lapack.dtrtrs(self.factor, B, lower=1, trans=transposed)[0]

@@ -9,7 +9,21 @@ from scipy.spatial.distance import cdist
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction
 
-__all__ = ["called", "called_diagonal", "from_differences", "of_products"]
+__all__ = ["called", "called_diagonal", "from_differences", "of_products", "squared_lengths"]
+
+#: Numbers centred at a time: they stay in the second-level cache.
+CENTRED_AT_ONCE = 1 << 15
+
+
+def squared_lengths(X: NDArray, center: NDArray | None) -> NDArray:
+    """‖x − center‖² of the points, shape (n,); a part at a time, so that no copy of all is made."""
+    squares = np.empty(len(X))
+    with np.errstate(over="ignore", invalid="ignore"):
+        height = max(1, CENTRED_AT_ONCE // X.shape[1])
+        for start in range(0, len(X), height):
+            points = X[start : start + height] if center is None else X[start : start + height] - center
+            np.einsum("ij,ij->i", points, points, out=squares[start : start + height])
+    return squares
 
 
 def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
-from .kernel_values import called, called_diagonal, from_differences, of_products
-from .radial import CENTRED_AT_ONCE, RadialPoints
+from .kernel_values import called, called_diagonal, from_differences, of_products, squared_lengths
+from .radial import RadialPoints
 from .row_cache import RowCache
 
 __all__ = ["BLOCK_ENTRIES", "Gram"]
@@ -88,7 +88,7 @@ class Gram:
         self._center: Any = self.X.mean(axis=0) if kernel == "rbf" else None
         self._radial: dict[str, RadialPoints] = {}
         self._kept: dict[str, RowCache] = {}
-        self._squares = self._squared_lengths()
+        self._squares = squared_lengths(self.X, self._center)
         if kernel != "precomputed" and not callable(kernel) and not np.isfinite(self._squares).all():
             size = f"{np.abs(self.X).max():.3g}"
             raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
@@ -184,6 +184,14 @@ class Gram:
         self.entries_computed += len(rows) * len(J)
         return self._between(rows, J, dtype)
 
+    def upper_block(self, J: ArrayLike) -> NDArray:
+        """The block K[J, J] in float64, at half the cost: below its diagonal there may be anything."""
+        J = np.asarray(J, dtype=np.intp)
+        if not self.is_radial or self._full is not None:
+            return self.block(J, J)
+        self.entries_computed += len(J) * len(J) // 2
+        return self.radial_points(float, J).upper()
+
     def subset(self, J: ArrayLike) -> Gram:
         """The Gram of points J alone, with this one's kernel parameters; nothing is checked or evaluated again."""
         J = np.asarray(J, dtype=np.intp)
@@ -273,16 +281,6 @@ class Gram:
         if callable(self.kernel):
             return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
         return self._apply(np.einsum("ij,ij->i", Z, Z))
-
-    def _squared_lengths(self) -> NDArray:
-        """‖x‖² of the points as the kernel takes them, shape (n,)."""
-        squares = np.empty(self.n)
-        with np.errstate(over="ignore", invalid="ignore"):
-            height = max(1, CENTRED_AT_ONCE // self.X.shape[1])
-            for start in range(0, self.n, height):
-                points = self._points(slice(start, start + height))
-                np.einsum("ij,ij->i", points, points, out=squares[start : start + height])
-        return squares
 
     def _points(self, J: NDArray | slice = slice(None)) -> NDArray:
         """Points as the kernel takes them; not kept, for `radial_points` are."""

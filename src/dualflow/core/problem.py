@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
@@ -246,8 +245,12 @@ class DualProblem:
                 product = self.product(v, None)
             else:
                 product = base + self.product(v - near, None)
-            self._products.appendleft((v, product))
+            self.remember(v, product)
         return product.copy()
+
+    def remember(self, v: NDArray, product: NDArray) -> None:
+        """Keep a product Q v for `matvec`."""
+        self._products.appendleft((v, product))
 
     def product(self, v: NDArray, rows: NDArray | None, dtype: type = float) -> NDArray:
         """Entries ``rows`` of Q v (all if None); not kept. Radial kernels may be evaluated in float32."""
@@ -327,24 +330,3 @@ class DualProblem:
         if self.n > psd.CHECK_UP_TO:
             return psd.SpectrumEvidence("unknown")
         return psd.examine(self.dense())
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Digest of the numbers that define the problem; a checkpoint resumes only on the same one."""
-        digest = hashlib.sha256()
-        gram = self.gram
-        name = gram.kernel if isinstance(gram.kernel, str) else "callable"
-        digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r}".encode())
-        digest.update(f"{self.scale!r} {self.offset!r} {self.d!r} {self.model}".encode())
-        for array in (
-            gram.X,
-            self.p,
-            self.lower,
-            self.upper,
-            self.e,
-            self.sigma,
-            self.ridge,
-            self.idx,
-        ):
-            digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()

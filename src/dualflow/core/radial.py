@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._radial import radial_apply, radial_rows, radial_sum
+from .kernel_values import CENTRED_AT_ONCE
 
 __all__ = ["RadialPoints"]
 
 #: Up to this many features the compiled product is faster than BLAS and a pass over its result.
 FEW_FEATURES = 64
-#: Numbers centred at a time: they stay in the second-level cache.
-CENTRED_AT_ONCE = 1 << 15
 #: Kernel values a compiled call, a fraction of a second: Ctrl-C is honoured between calls.
 AT_ONCE = 1 << 27
 
@@ -64,6 +63,14 @@ class RadialPoints:
         else:
             np.matmul(self.points, other.points.T, out=K)
             radial_apply(K, self.half, other.half)
+        return K
+
+    def upper(self) -> NDArray:
+        """Kernel values of all pairs, of which what lies below the diagonal may be anything."""
+        if not self.has_few_features:
+            return self.kernel(self)
+        K: NDArray = np.empty((len(self), len(self)), dtype=self.points.dtype)
+        radial_rows(self.points, self.half, self.points, self.half, K, upper=True)
         return K
 
     def expand(self, other: RadialPoints, weights: NDArray) -> NDArray:

@@ -13,6 +13,7 @@ cdef extern from *:
     #include "exponential.h"
     #define BIG 1e30
     #define TINY 1e-12
+    #define COMPANY 16
     #define REAL float
     #include "radial.h"
     #include "pairs.h"
@@ -113,7 +114,7 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
         raise ValueError("rows must be (k, at least n), and slots, G and diag (n,), k > 0, n > 0")
     if beta.shape[0] != n or low.shape[0] != n or high.shape[0] != n:
         raise ValueError("the vectors must be (n,)")
-    cdef real[::1] work = aligned((3 * padded(n),), np.float32 if real is float else np.float64)
+    cdef real[::1] work = aligned((4 * padded(n),), np.float32 if real is float else np.float64)
     cdef const real[:, ::1] points
     cdef const real[::1] half, tiles, halves, signs, ridge
     cdef double violation = 0.0
@@ -123,6 +124,7 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     if source is None:
         if (np.asarray(slots) < 0).any():
             raise ValueError("rows are missing, and no source to make them from")
+        single.m = double_.m = 0
     else:
         points, half, tiles, halves = source.points, source.half, source.tiles, source.halves
         signs, ridge, m = source.sign, source.ridge, source.points.shape[1]

@@ -15,7 +15,7 @@
 #define NAME1(base, type) NAME2(base, type)
 #define NAME(base) NAME1(base, REAL)
 #define ROW(i) \
-    (rows + stride * (slots[i] >= 0 ? slots[i] : (NAME(make_row)(stride, i, from, rows + stride * *used), slots[i] = (*used)++)))
+    (rows + stride * (slots[i] >= 0 ? slots[i] : NAME(fetch)(n, stride, i, G, stop_up, absent, from, rows, slots, used)))
 
 /* G += t (Mi − Mj) (t = 0 with Mj = Mi: nothing), and the least G among those that can rise. */
 CLONES static REAL NAME(advance)(int n, REAL *restrict G, const REAL *restrict Mi, const REAL *restrict Mj, REAL t,
@@ -114,24 +114,81 @@ typedef struct {
     REAL factor, offset;
 } NAME(source);
 
-static void NAME(make_row)(Index stride, int i, const NAME(source) *from, REAL *row)
+/* Rows which[0], which[1], … one below the other; a tile stays in the first-level cache for all of them. */
+static void NAME(make_rows)(Index stride, Index count, const long long *which, const NAME(source) *from, REAL *rows)
 {
     const Index m = from->m, tile = 512 / (Index)sizeof(REAL);
-    const REAL *a = from->points + i * m;
     for (Index first = 0; first < stride; first += tile)
-        NAME(radial_tile)(m, a, from->half[i], from->tiles + first * m, from->halves + first, row + first);
-    NAME(sign_row)(stride, from->factor * from->sign[i], from->offset, from->sign, row);
-    row[i] += from->ridge[i];
+        for (Index r = 0; r < count; r += 2) {
+            const Index i = which[r], j = r + 1 < count ? which[r + 1] : -1;
+            const REAL *tiles = from->tiles + first * m, *halves = from->halves + first;
+            REAL *row = rows + r * stride + first;
+            if (j < 0)
+                NAME(radial_tile)(m, from->points + i * m, from->half[i], tiles, halves, row);
+            else
+                NAME(radial_tiles)(m, from->points + i * m, from->half[i], from->points + j * m, from->half[j], tiles,
+                                   halves, row, row + stride);
+            NAME(sign_row)(tile, from->factor * from->sign[i], from->offset, from->sign + first, row);
+            if (j >= 0) NAME(sign_row)(tile, from->factor * from->sign[j], from->offset, from->sign + first, row + stride);
+        }
+    for (Index r = 0; r < count; r++) rows[r * stride + which[r]] += from->ridge[which[r]];
+}
+
+CLONES static REAL NAME(least_absent)(int n, const REAL *restrict G, const REAL *restrict stop_up,
+                                      const REAL *restrict absent)
+{
+    REAL least = (REAL)BIG;
+    for (int k = 0; k < n; k++) {
+        REAL g = G[k] + stop_up[k] + absent[k];
+        least = g < least ? g : least;
+    }
+    return least;
+}
+
+/* Make row i, and with it that of whoever wants to rise most of those that have none: it will be asked for next. */
+static Index NAME(fetch)(int n, Index stride, int i, const REAL *G, const REAL *stop_up, REAL *absent,
+                         const NAME(source) *from, REAL *rows, long long *slots, Index *used)
+{
+    long long which[2] = {i, -1};
+    Index count = 1;
+    absent[i] = (REAL)BIG;
+    if (from->m >= COMPANY) {
+        REAL least = NAME(least_absent)(n, G, stop_up, absent);
+        if (least < (REAL)BIG / 2)
+            for (int k = 0; k < n; k++)
+                if (G[k] + stop_up[k] + absent[k] == least) { which[count++] = k; absent[k] = (REAL)BIG; break; }
+    }
+    NAME(make_rows)(stride, count, which, from, rows + stride * *used);
+    for (Index r = 0; r < count; r++) slots[which[r]] = (*used)++;
+    return slots[i];
+}
+
+/* Make the rows of all that are between their bounds, for they will move: rows are cheaper together. */
+static void NAME(fetch_free)(int n, Index stride, const double *beta, const double *low, const double *high,
+                             const NAME(source) *from, REAL *rows, long long *slots, Index *used)
+{
+    long long which[64];
+    Index count = 0;
+    for (int k = 0; k <= n; k++) {
+        if (count == 64 || k == n) {
+            NAME(make_rows)(stride, count, which, from, rows + stride * *used);
+            for (Index r = 0; r < count; r++) slots[which[r]] = (*used)++;
+            count = 0;
+        }
+        if (k < n && slots[k] < 0 && beta[k] > low[k] && beta[k] < high[k]) which[count++] = k;
+    }
 }
 
 /* Up to `limit` updates of β and G in place; returns how many. Row i of M is at rows[slots[i]], `stride` apart; where
- * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 3n. */
+ * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 4n. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
                         double tolerance, Index limit, REAL *work, double *violation)
 {
-    REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n;
+    REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n, *absent = work + 3 * (Index)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
+    if (from->m) NAME(fetch_free)(n, stride, beta, low, high, from, rows, slots, used);
+    for (int k = 0; k < n; k++) absent[k] = slots[k] < 0 ? 0 : (REAL)BIG;
     const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
     REAL pending = 0, worst = 0;
     Index done = 0;
