@@ -49,7 +49,7 @@ RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 setup(
     ext_modules=[
         compiled("core._radial", *RADIAL),
-        compiled("working_set._pairs", "working_set/pairs.h", *RADIAL),
+        compiled("working_set._pairs", "working_set/pairs.h", "working_set/leap.h", *RADIAL),
     ],
     cmdclass={"build_ext": Build},
 )
