@@ -50,7 +50,7 @@ setup(
     ext_modules=[
         compiled("core._bound", flags=[]),  # infinities are ordinary there
         compiled("core._radial", *RADIAL),
-        compiled("working_set._pairs", "working_set/pairs.h", *RADIAL),
+        compiled("working_set._pairs", "working_set/pairs.h", "working_set/leap.h", *RADIAL),
     ],
     cmdclass={"build_ext": Build},
 )

@@ -61,6 +61,40 @@ def test_pair_loop_takes_the_second_order_pair():
     np.testing.assert_allclose(beta, [7.5, -7.5, 0.0])  # 1.5²/0.2 = 11.25 beats 1.8²/101
 
 
+@pytest.mark.parametrize("equality", [True, False])
+def test_pair_loop_leaps_to_the_minimum_over_the_free(equality):
+    """After 20 updates all free variables move at once to where pairs alone are far from: they are wrong by 6 there."""
+    M = 1.0 / (1.0 + np.subtract.outer(np.arange(9.0), np.arange(9.0)) ** 2) + 1e-3 * np.eye(9)
+    M = M @ M @ M @ M  # condition number 6e3
+    best = np.array([5.0, -4.0, 3.0, -7.0, 6.0, -5.0, 4.0, -3.0, 1.0])
+    for dtype, accuracy in ((np.float64, 1e-6), (np.float32, 0.1)):
+        G, beta = (-M @ best).astype(dtype), np.zeros(9)
+        pairs(M.astype(dtype), G, beta, np.full(9, -1e6), np.full(9, 1e6), equality, 1e-12, 21)
+        np.testing.assert_allclose(beta, best, atol=accuracy)
+        assert np.ptp(G) <= 2e-2 * accuracy
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("equality", [True, False])
+def test_pair_loop_does_not_crawl(dtype, equality):
+    """C = 1e4 on overlapping moons: pairs alone need 27000 updates, without the equality 900000."""
+    Z, t = make_moons(300, noise=0.25, random_state=0)
+    y = 2.0 * t - 1
+    K, e, C = rbf_kernel(Z, 1.0), y if equality else np.ones(300), 1e4
+    Q = y[:, None] * K * y
+    M = np.ascontiguousarray((e[:, None] * Q * e).astype(dtype))
+    G, beta = (-e).astype(dtype), np.zeros(300)
+    low, high = np.where(e > 0, 0.0, -C), np.where(e > 0, C, 0.0)
+    updates, violation, _ = pairs(M, G, beta, low, high, equality, 1e-2, 10**6)
+    assert violation <= 1e-2
+    assert updates < 4000
+    assert ((beta >= low) & (beta <= high)).all()
+    assert np.count_nonzero((beta > low) & (beta < high)) < 60  # those that met a bound lie on it
+    best, _ = coneqp_optimum(QuadraticProgram(Q, np.ones(300), np.full(300, C), y if equality else None))
+    alpha = e * beta
+    assert 0.5 * alpha @ Q @ alpha - alpha.sum() == pytest.approx(best, rel=1e-3)
+
+
 def test_pair_loop_stops_at_bounds_exactly():
     M, G, beta = np.eye(2), np.array([-5.0, 5.0]), np.zeros(2)
     pairs(M, G, beta, np.array([0.0, -0.3]), np.array([0.7, 0.0]), True, 1e-12, 10)

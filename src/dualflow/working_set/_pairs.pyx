@@ -14,6 +14,10 @@ cdef extern from *:
     #define BIG 1e30
     #define TINY 1e-12
     #define COMPANY 16
+    #define PAIRS_A_LEAP 20
+    #define RIDGE_SINGLE 1e-5
+    #define RIDGE_DOUBLE 1e-12
+    #include "leap.h"
     #define REAL float
     #include "radial.h"
     #include "pairs.h"

@@ -8,6 +8,11 @@
  * Compiled with -ffinite-math-only -fno-signed-zeros (min and max then vectorise), never with -ffast-math: loading
  * a library linked with that turns 1e-310 into 0 in the whole process. Hence no infinity may enter here.
  *
+ * Where Q is ill-conditioned pairs crawl: tens of updates for each variable that is free, most of them undone by the
+ * next. So every now and then the free variables leap, see leap.h. Pairs still say who is free. What a leap costs grows
+ * with the number of free variables, and so does the number of updates until the next: (f/4)⁴/n, by trial. With many
+ * of them that is never, with few it is a small part of the time, and saves most of it if C is large.
+ *
  * Rows of M are either all there, or made when they are first asked for (radial kernels of few features): most
  * points of a problem never move, and a row costs about as much as an update with it.
  */
@@ -96,6 +101,11 @@ CLONES static int NAME(find)(int n, const REAL *restrict a, REAL value)
     return 0;
 }
 
+CLONES static void NAME(add)(int n, REAL *restrict G, REAL t, const REAL *restrict row)
+{
+    for (int k = 0; k < n; k++) G[k] += t * row[k];
+}
+
 CLONES static void NAME(sign_row)(Index n, REAL factor, REAL offset, const REAL *restrict sign, REAL *restrict row)
 {
     for (Index k = 0; k < n; k++) row[k] = factor * sign[k] * (row[k] + offset);
@@ -179,6 +189,39 @@ static void NAME(fetch_free)(int n, Index stride, const double *beta, const doub
     }
 }
 
+/* The free variables go to the minimum over them, or stop at their bounds, all at once. */
+static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
+                          const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
+                          int equality, REAL *stop_up, REAL *stop_down, REAL *absent)
+{
+    const Index f = free_ones, w = (f + 7) & ~(Index)7;
+    double *room = malloc((2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int));
+    if (!room) return; /* pairs get there too */
+    double *A = room + f * w + 2 * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
+    int *member = (int *)(u + w), count = 0;
+    for (int k = 0; k < n; k++)
+        if (beta[k] > low[k] && beta[k] < high[k]) member[count++] = k;
+    for (Index a = 0; a < f; a++) {
+        const int i = member[a];
+        const REAL *row = ROW(i);
+        for (Index b = 0; b < f; b++) A[a * w + b] = row[member[b]];
+        x[a] = beta[i];
+        g[a] = G[i];
+        l[a] = low[i];
+        u[a] = high[i];
+    }
+    leap(f, w, A, sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE, equality, l, u, x, g, room, member + f);
+    for (Index a = 0; a < f; a++) {
+        const int i = member[a];
+        const REAL t = (REAL)(x[a] - beta[i]);
+        if (x[a] == beta[i]) continue;
+        beta[i] = x[a];
+        NAME(mark)(i, beta, low, high, stop_up, stop_down);
+        NAME(add)(n, G, t, ROW(i));
+    }
+    free(room);
+}
+
 /* Up to `limit` updates of β and G in place; returns how many. Row i of M is at rows[slots[i]], `stride` apart; where
  * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 4n. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
@@ -191,8 +234,22 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     for (int k = 0; k < n; k++) absent[k] = slots[k] < 0 ? 0 : (REAL)BIG;
     const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
     REAL pending = 0, worst = 0;
-    Index done = 0;
+    Index done = 0, last = 0, wait = PAIRS_A_LEAP;
     for (; done < limit; done++) {
+        if (done - last >= wait) {
+            int f = 0;
+            for (int k = 0; k < n; k++) f += (beta[k] > low[k]) & (beta[k] < high[k]);
+            const double quarter = 0.25 * f, cost = quarter * quarter * quarter * quarter / n;
+            wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
+            if (f > 1 && done - last >= wait) {
+                NAME(advance)(n, G, Mi, Mj, pending, stop_up);
+                pending = 0;
+                NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, stop_up, stop_down,
+                              absent);
+                last = done;
+                wait = PAIRS_A_LEAP;
+            }
+        }
         REAL least = NAME(advance)(n, G, Mi, Mj, pending, stop_up);
         pending = 0;
         if (equality) {
@@ -223,8 +280,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             beta[j] = after;
             NAME(mark)(j, beta, low, high, stop_up, stop_down);
             REAL t = (REAL)(after - before);
-            const REAL *row = ROW(j);
-            for (int k = 0; k < n; k++) G[k] += t * row[k];
+            NAME(add)(n, G, t, ROW(j));
         }
     }
     *violation = worst;

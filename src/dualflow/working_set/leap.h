@@ -1,0 +1,142 @@
+/* A problem of few variables solved at once, where pairs would crawl.
+ *
+ * Minimise gᵀs + ½ sᵀAs within bounds, with Σs = 0 if asked: a Newton step up to the first bound on the way, which its
+ * variable then keeps, and on with the others. All in float64; rows are w wide, the next multiple of 8, and loops take
+ * eight entries at a time from the eight that hold the first one: what is left of it, and the padding, are zeros.
+ */
+#ifndef DUALFLOW_LEAP_H
+#define DUALFLOW_LEAP_H
+
+#include "clones.h"
+#include <math.h>
+
+#define BY_EIGHT(first, w) for (Index j8 = (first) & ~(Index)7; j8 < (w); j8 += 8)
+#define EIGHT for (Index j = j8; j < j8 + 8; j++)
+
+/* The symmetric A becomes R, upper triangular, A = RᵀR; 0 if A is not positive definite. */
+CLONES static int cholesky(Index f, Index w, double *A)
+{
+    for (Index k = 0; k < f; k++) {
+        double *restrict row = A + k * w;
+        for (Index j = k & ~(Index)7; j < k; j++) row[j] = 0;
+        if (!(row[k] > 0)) return 0;
+        double scale = 1 / sqrt(row[k]);
+        BY_EIGHT(k, w) EIGHT row[j] *= scale;
+        for (Index i = k + 1; i < f; i++) {
+            double *restrict other = A + i * w, factor = row[i];
+            BY_EIGHT(i, w) EIGHT other[j] -= factor * row[j];
+        }
+    }
+    return 1;
+}
+
+/* R without column place[r]: rotations give each row after it the place of the next; one row less is left of m. */
+CLONES static void without(Index r, Index m, Index w, double *R, int *place)
+{
+    for (Index i = 0; i <= r; i++) R[i * w + place[r]] = 0;
+    for (Index i = r; i + 1 < m; i++) {
+        double *restrict row = R + i * w, *restrict next = row + w;
+        int p = place[i] = place[i + 1];
+        double scale = 1 / sqrt(row[p] * row[p] + next[p] * next[p]), c = row[p] * scale, s = next[p] * scale;
+        BY_EIGHT(p, w) EIGHT {
+            double upper = row[j], lower = next[j];
+            row[j] = c * upper + s * lower;
+            next[j] = c * lower - s * upper;
+        }
+        next[p] = 0;
+    }
+}
+
+/* x and y become (RᵀR)⁻¹x and (RᵀR)⁻¹y; row k of R begins in column place[k]. */
+CLONES static void solve_two(Index m, Index w, const double *R, const int *place, double *restrict x,
+                             double *restrict y)
+{
+    for (Index k = 0; k < m; k++) {
+        const double *restrict row = R + k * w;
+        int p = place[k];
+        double a = x[p] / row[p], b = y[p] / row[p];
+        BY_EIGHT(p, w) EIGHT {
+            x[j] -= a * row[j];
+            y[j] -= b * row[j];
+        }
+        x[p] = a;
+        y[p] = b;
+    }
+    for (Index k = m - 1; k >= 0; k--) {
+        const double *restrict row = R + k * w;
+        int p = place[k];
+        double a[8] = {0}, b[8] = {0}, x_p = x[p], y_p = y[p];
+        x[p] = y[p] = 0;
+        BY_EIGHT(p, w) EIGHT {
+            a[j - j8] += row[j] * x[j];
+            b[j - j8] += row[j] * y[j];
+        }
+        x[p] = (x_p - (((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7])))) / row[p];
+        y[p] = (y_p - (((b[0] + b[1]) + (b[2] + b[3])) + ((b[4] + b[5]) + (b[6] + b[7])))) / row[p];
+    }
+}
+
+/* Changes x, of length f; g is spent. `room` holds fw + 2w, `place` f. Returns the steps taken.
+ *
+ * delta, a part of the largest diagonal entry, keeps the factor above A's own rounding errors. A step is shorter for
+ * it along directions of less curvature than that, and descends all the same. */
+CLONES static int leap(Index f, Index w, const double *A, double delta, int equality, const double *low,
+                       const double *high, double *x, double *g, double *room, int *place)
+{
+    double *R = room, *s = room + f * w, *one = s + w, largest = 0;
+    for (Index k = 0; k < f; k++) {
+        place[k] = (int)k;
+        largest = A[k * w + k] > largest ? A[k * w + k] : largest;
+    }
+    /* κ11ᵀ moves no minimiser where Σs = 0, and keeps the two solutions that make up a step comparable. */
+    double kappa = equality ? largest / f : 0;
+    delta *= largest;
+    for (int attempt = 0;; attempt++, delta *= 10) {
+        if (attempt == 5) return 0;
+        for (Index k = 0; k < f; k++) {
+            for (Index j = 0; j < w; j++) R[k * w + j] = j < f ? A[k * w + j] + kappa : 0;
+            R[k * w + k] += delta;
+        }
+        if (cholesky(f, w, R)) break;
+    }
+    int steps = 0;
+    for (Index m = f; m > equality; m--) {
+        double mean = 0, sum = 0, weight = 0, nu = 0, t = 1;
+        Index first = -1;
+        for (Index a = 0; a < m; a++) mean += g[place[a]] / m;
+        if (!equality) mean = 0;
+        for (Index j = 0; j < w; j++) s[j] = one[j] = 0;
+        for (Index a = 0; a < m; a++) {
+            s[place[a]] = mean - g[place[a]];
+            one[place[a]] = 1;
+        }
+        solve_two(m, w, R, place, s, one);
+        for (Index j = 0; j < w; j++) {
+            sum += s[j];
+            weight += one[j];
+        }
+        if (equality) nu = -sum / weight;
+        for (Index a = 0; a < m; a++) {
+            int k = place[a];
+            s[k] += nu * one[k];
+            double space = s[k] > 0 ? high[k] - x[k] : x[k] - low[k], size = fabs(s[k]);
+            if (space < t * size) {
+                t = space / size;
+                first = a;
+            }
+        }
+        for (Index a = 0; a < m; a++) {
+            int k = place[a];
+            double after = x[k] + t * s[k];
+            if (a == first) after = s[k] > 0 ? high[k] : low[k];
+            x[k] = after < low[k] ? low[k] : after > high[k] ? high[k] : after;
+            g[k] += t * (mean + nu - g[k] - delta * s[k]); /* As, from the system that s solves */
+        }
+        steps++;
+        if (first < 0) break;
+        without(first, m, w, R, place);
+    }
+    return steps;
+}
+
+#endif
