@@ -25,6 +25,9 @@ _EPS = float(np.finfo(float).eps)
 #: Solves for what a solve has left, at most: a float32 factor needs a few.
 _POLISH = 6
 
+#: Members from which a system's kernel values are used for the gradient of all.
+_SPARES_FROM = 128
+
 #: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
 _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
@@ -55,7 +58,8 @@ class ActiveSet:
     def gradient(self) -> NDArray:
         """Qα − p; what the system's own kernel values can tell of it is not computed again."""
         problem, alpha, system = self.problem, self.alpha, self.system
-        if system is None or problem.gram.estimates or not problem.gram.is_radial:
+        spares = system is not None and len(system.members) >= _SPARES_FROM and problem.gram.is_radial
+        if system is None or not spares or problem.gram.estimates:
             return product_from_below(problem, alpha, self.origin) - problem.p
         move, base = alpha - self.origin, self.at_origin
         if np.count_nonzero(move) > 0.9 * np.count_nonzero(alpha):
