@@ -16,7 +16,7 @@ from .certificate import certify, inseparability_witness
 from .free_system import FreeSystem
 from .problem import DualProblem
 from .projection import project_onto
-from .screening import product_from_below
+from .screening import change_in_single, product_from_below
 
 __all__ = ["ActiveSet"]
 
@@ -24,6 +24,9 @@ _EPS = float(np.finfo(float).eps)
 
 #: Solves for what a solve has left, at most: a float32 factor needs a few.
 _POLISH = 6
+
+#: Members from which a system's kernel values are used for the gradient of all.
+_SPARES_FROM = 128
 
 #: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
 _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
@@ -41,7 +44,8 @@ class ActiveSet:
         self.free = np.flatnonzero((alpha > problem.lower) & (alpha < problem.upper))
         # The product of the start is known: others are made of the difference from it. That from ``start`` to ``alpha``
         # is left to the free variables' system, which has the kernel values, and to the look at all that follows.
-        self.origin, self.at_origin = start, product_from_below(problem, start)
+        known = product_from_below(problem, start) if problem.gram.estimates else problem.matvec(start)
+        self.origin, self.at_origin = start, known
         self.h = self.at_origin - problem.p
         self.behind: NDArray | None = None if np.array_equal(alpha, start) else alpha - start
         self.system: FreeSystem | None = None
@@ -53,20 +57,24 @@ class ActiveSet:
         return late or self.solves >= self.max_solves
 
     def gradient(self) -> NDArray:
-        """Qα − p; what the system's own kernel values can tell of it is not computed again."""
+        """Qα − p, in float64 for all with weight or a multiplier near 0 or below, certainly not too high for others.
+
+        The system's members need no kernel values that it has not; for the others the change since the start is
+        found in float32, and what it may be wrong by is taken off: see `screening`.
+        """
         problem, alpha, system = self.problem, self.alpha, self.system
-        if system is None or problem.gram.estimates or not problem.gram.is_radial:
+        if system is None or len(system.members) < _SPARES_FROM or not problem.gram.sums_in_single:
             return product_from_below(problem, alpha, self.origin) - problem.p
-        move, base = alpha - self.origin, self.at_origin
-        if np.count_nonzero(move) > 0.9 * np.count_nonzero(alpha):
-            move, base = alpha, np.zeros(problem.n)
-        rest = np.ones(problem.n, dtype=bool)
-        rest[system.members] = False
-        product = base.copy()
-        product[system.members] += self.product_within(system, move)
-        product[rest] += problem.product(move, np.flatnonzero(rest))
-        problem.remember(alpha.copy(), product)
-        return product - problem.p
+        move, inside = alpha - self.origin, np.zeros(problem.n, dtype=bool)
+        inside[system.members] = True
+        rest, h = np.flatnonzero(~inside), self.at_origin - problem.p
+        h[system.members] += self.product_within(system, move)
+        change, error = change_in_single(problem, move, rest)
+        h[rest] += change - error
+        exact = rest[(alpha[rest] > problem.lower[rest]) | (self.multipliers(h)[rest] <= error)]
+        h[exact] = self.at_origin[exact] + problem.product(move, exact) - problem.p[exact]
+        problem.screened.appendleft((alpha.copy(), h + problem.p))
+        return h
 
     def product_within(self, system: FreeSystem, v: NDArray) -> NDArray:
         """Entries of Q v for the members of a system, which knows those among themselves."""
@@ -129,22 +137,23 @@ class ActiveSet:
         flat = float(self.alpha @ (self.h + self.problem.p)) <= 1e-11 * self.diag_max * total**2
         return inseparability_witness(self.problem, self.alpha) if total > 0 and flat else None
 
-    def multipliers(self) -> NDArray:
-        """ρ = h − νe, with ν read off the free variables; at a vertex, halfway between the worst violating pair, so
-        that both of it violate: one alone could not move."""
+    def multipliers(self, h: NDArray | None = None) -> NDArray:
+        """ρ = h − νe, of the state's h if none is given, with ν read off the free variables; at a vertex, halfway
+        between the worst violating pair, so that both of it violate: one alone could not move."""
         problem, free, alpha = self.problem, self.free, self.alpha
+        h = self.h if h is None else h
         if problem.e is None:
-            return self.h.copy()
+            return h.copy()
         if len(free):
-            return self.h - float(np.mean(self.h[free] * problem.e[free])) * problem.e
-        wish = self.h * problem.e
+            return h - float(np.mean(h[free] * problem.e[free])) * problem.e
+        wish = h * problem.e
         sides = alpha < problem.upper, alpha > problem.lower
         rises, falls = np.where(problem.e > 0, sides, sides[::-1])
         if rises.any() and falls.any():
             nu = 0.5 * (float(wish[rises].min()) + float(wish[falls].max()))
         else:
             nu = certify(problem, alpha).multiplier or 0.0
-        return self.h - nu * problem.e
+        return h - nu * problem.e
 
     def violators(self, among: NDArray | slice = slice(None)) -> NDArray:
         """Bounded variables whose multiplier has the wrong sign, worst first (Howell 9, 17: they can invade)."""

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate
 from .problem import DualProblem
+from .screening import product_from_below
 
 __all__ = ["coefficients", "decision_values"]
 
@@ -18,7 +19,7 @@ def coefficients(problem: DualProblem, alpha: NDArray) -> NDArray:
     """
     weights = problem.sigma * alpha
     if problem.model == "squared_hinge":
-        quadratic = float(alpha @ problem.matvec(alpha))
+        quadratic = float(alpha @ product_from_below(problem, alpha))
         weights = weights / quadratic if quadratic > 0 else weights
     if problem.idx is None:
         return weights

@@ -155,19 +155,20 @@ class Gram:
         return out
 
     @property
+    def sums_in_single(self) -> bool:
+        """Whether sums of float32 kernel values spare something where they will do: few features, float32 is safe."""
+        may = self.is_radial and self._full is None and self.is_safe_in_single
+        return may and self.radial_points(np.float32).has_few_features
+
+    @property
     def estimates(self) -> bool:
         """Whether `estimate` spares anything: many points of many features, and float32 is safe."""
         may = self.n >= ESTIMATE_FROM and self.is_radial and self._full is None and self.is_safe_in_single
         return may and not self.radial_points(np.float32).has_few_features
 
     def estimate(self, v: NDArray) -> tuple[NDArray, NDArray]:
-        """K v from float32 rows, which are kept, and a bound on its error, each of shape (n,).
-
-        The exponent aᵀb − ‖a‖²/2 − ‖b‖²/2 of m terms, with |a|², |b|² ≤ 2R, is wrong by at most 2uR(m + 9) in
-        whatever order it is summed, u = 2⁻²⁴, and the exponential by 8u: relative errors of each kernel value.
-        """
-        J, u = np.flatnonzero(v), 2.0**-24
-        relative = np.expm1(2 * u * self._reach * (self.X.shape[1] + 9) + 8 * u)
+        """K v from float32 rows, which are kept, and a bound on its error, each of shape (n,)."""
+        J, relative = np.flatnonzero(v), self.radial_points(np.float32).error_in_single
         values = self.sum_rows(J, v[J], np.float32)
         size = self.sum_rows(J, np.abs(v[J]), np.float32)
         return values, (relative / (1 - relative) + len(J) * 2.0**-50) * size

@@ -245,12 +245,8 @@ class DualProblem:
                 product = self.product(v, None)
             else:
                 product = base + self.product(v - near, None)
-            self.remember(v, product)
+            self._products.appendleft((v, product))
         return product.copy()
-
-    def remember(self, v: NDArray, product: NDArray) -> None:
-        """Keep a product Q v for `matvec`."""
-        self._products.appendleft((v, product))
 
     def product(self, v: NDArray, rows: NDArray | None, dtype: type = float) -> NDArray:
         """Entries ``rows`` of Q v (all if None); not kept. Radial kernels may be evaluated in float32."""
@@ -280,7 +276,7 @@ class DualProblem:
 
     @cached_property
     def screened(self) -> deque[tuple[NDArray, NDArray]]:
-        """Products of `screening.product_from_below`, the last few."""
+        """Products for `screening.product_from_below`, the last few."""
         return deque(maxlen=4)
 
     def dense(self) -> NDArray:
