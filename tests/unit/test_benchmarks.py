@@ -368,7 +368,7 @@ def test_predictions_are_compared_on_one_and_the_same_model():
 def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["claim", "--out", str(tmp_path / "out"), "--runs", "2"])
     options = report.command_line("Claim: one.\n\nMore.")
-    cases = [Case(f"naps {k}", three, {"slow": 0.002 * k}) for k in (1, 2)]
+    cases = [Case(f"naps {k}", three, {"slow": 0.05 * k}) for k in (1, 2)]
     for least, code in ((1.0, 0), (1e6, 1)):
 
         def judge(rows, least=least):
