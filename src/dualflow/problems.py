@@ -199,7 +199,7 @@ def _check_weight(weight: ArrayLike | None, n: int) -> NDArray:
 
 
 def _ball_bounds(n: int, nu: float | None, weight: ArrayLike | None) -> NDArray:
-    w = _check_weight(weight, n)
+    w = np.ones(n) if weight is None else _check_weight(weight, n)
     if nu is None:
         return np.where(w > 0, np.inf, 0.0)
     if isinstance(nu, bool) or not isinstance(nu, (int, float, np.integer, np.floating)) or not 0 < nu <= 1:

@@ -9,10 +9,17 @@ from scipy.spatial.distance import cdist
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction
 
-__all__ = ["called", "called_diagonal", "from_differences", "of_products", "squared_lengths"]
+__all__ = ["called", "called_diagonal", "from_differences", "mean_of", "of_products", "squared_lengths"]
 
 #: Numbers centred at a time: they stay in the second-level cache.
 CENTRED_AT_ONCE = 1 << 15
+
+
+def mean_of(X: NDArray) -> NDArray:
+    """Mean of the points; where it overflows so will their squared lengths, and that is an error with a name."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean: NDArray = X.mean(axis=0)
+    return mean
 
 
 def squared_lengths(X: NDArray, center: NDArray | None) -> NDArray:

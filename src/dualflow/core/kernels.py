@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
-from .kernel_values import called, called_diagonal, from_differences, of_products, squared_lengths
+from .kernel_values import called, called_diagonal, from_differences, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
 from .row_cache import RowCache
 
@@ -85,7 +85,7 @@ class Gram:
         if kernel == "precomputed":
             self.X = self._full = check_precomputed(self.X)
         # The radial kernel depends on differences only: centred, data far from the origin do not cancel in it.
-        self._center: Any = self.X.mean(axis=0) if kernel == "rbf" else None
+        self._center: Any = mean_of(self.X) if kernel == "rbf" else None
         self._radial: dict[str, RadialPoints] = {}
         self._kept: dict[str, RowCache] = {}
         self._squares = squared_lengths(self.X, self._center)

@@ -80,7 +80,8 @@ class KernelMachine(BaseEstimator):
         """Validated X (and y, unless left out); sets n_features_in_ and feature_names_in_."""
         without_y = isinstance(y, str) and y == "no_validation"
         if _is_plain(X, 2) and (without_y or (_is_plain(y, 1) and len(X) == len(y))):
-            # What scikit-learn's validation would find and do, which takes as long as a small fit.
+            # What scikit-learn's validation would find and do, which takes as long as a small fit. NaN and infinity
+            # in X are found by `Gram`.
             self.n_features_in_: int = X.shape[1]
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
@@ -241,14 +242,13 @@ def _seeds(random_state: Any, count: int) -> list[int]:
 
 
 def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
-    """Whether this is a finite float64 (labels: or whole-number) array as a fit wants it, so that nothing need be said
-    about it or done to it."""
+    """Whether this is a float64 matrix, or a vector of numbers, as a fit wants it, so that nothing need be said about
+    it or done to it."""
     if type(array) is not np.ndarray or array.ndim != ndim or len(array) < 2 or not array.flags.c_contiguous:
         return False
-    if ndim == 1 and array.dtype.kind in "iu":
-        return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        return array.dtype == np.float64 and array.shape[-1] > 0 and bool(np.isfinite(array.sum()))
+    if ndim == 1:
+        return array.dtype.kind in "iu" or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
+    return array.dtype == np.float64 and array.shape[1] > 0
 
 
 def _reject_unfit(X: Any, name: str) -> None:

@@ -138,8 +138,9 @@ class SVDD(OutlierMixin, KernelMachine):
         points: NDArray = self._check_fit_data(X)
         weight = self._check_weight(sample_weight, points)
         gram = self._gram(points)
-        rows = np.flatnonzero(weight > 0)
-        problem = problems.svdd(self._part(gram, rows), self.nu, sample_weight=weight[rows])
+        rows = np.arange(len(points)) if sample_weight is None else np.flatnonzero(weight > 0)
+        given = None if sample_weight is None else weight[rows]
+        problem = problems.svdd(self._part(gram, rows), self.nu, sample_weight=given)
         (solution,) = self._solve_all([problem], 1)
         alpha = np.zeros(len(points))
         alpha[rows] = kept(solution.coefficients)

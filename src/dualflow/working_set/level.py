@@ -67,6 +67,7 @@ class Level:
             self.carry(slice(None), started, self.beta[started])
         self.awake = np.ones(n, dtype=bool)
         self.seen = self.beta.copy()
+        self._stands: tuple[float, float] | None = None
         self.violation = self.standing()[0]
         self.doze()
 
@@ -79,6 +80,7 @@ class Level:
     def set_gradient(self, h: NDArray) -> None:
         """Replace G by a gradient Qα − p from elsewhere."""
         self.G[:] = self.e * h / self.slope
+        self._stands = None
 
     # --- M, a piece at a time --------------------------------------------------------------------
 
@@ -125,6 +127,7 @@ class Level:
         wish[self.beta != 0] = np.inf
         least = np.argpartition(-wish, most)[most:]
         self.awake[least[wish[least] < 0]] = False  # whoever violates stays awake, however many they are
+        self._stands = None
 
     def wake(self) -> bool:
         """Bring G up to date for those asleep; whether there were any."""
@@ -133,6 +136,7 @@ class Level:
             moved = np.flatnonzero(self.beta != self.seen)
             self.carry(asleep, moved, self.beta[moved] - self.seen[moved])
             self.awake[:] = True
+            self._stands = None
         self.seen = self.beta.copy()
         self.doze()
         return len(asleep) > 0
@@ -146,6 +150,11 @@ class Level:
 
     def standing(self) -> tuple[float, float]:
         """Worst KKT violation (in units of s), and the relative duality gap as this precision sees it."""
+        if self._stands is None:
+            self._stands = self._look()
+        return self._stands
+
+    def _look(self) -> tuple[float, float]:
         problem, awake, nu = self.problem, self.awake.view(np.uint8), 0.0
         top, bottom = extremes(self.G, self.beta, self.low, self.high, awake)
         top, bottom = (top if top > -1e300 else -np.inf), (bottom if bottom > -1e300 else -np.inf)
@@ -200,7 +209,7 @@ class Level:
 
     def improve(self, tolerance: float, limit: int) -> int:
         """Solve one block and carry its changes to the whole gradient; returns the number of pair updates."""
-        W = self.choose()
+        W, self._stands = self.choose(), None
         beta, G = self.beta[W], self.G[W]
         problem = (G.astype(self.dtype), self.diag[W], beta, self.low[W], self.high[W])
         stop = (self.problem.e is not None, tolerance, limit)
