@@ -159,7 +159,7 @@ class Run:
         """
         if certificate.relative_gap is None or certificate.relative_gap > self.tol:
             return False
-        near = math.sqrt(self.tol) * float(np.linalg.norm(certificate.alpha))
+        near = math.sqrt(self.tol * float(certificate.alpha @ certificate.alpha))
         return certificate.projection_distance <= near or self.engine.accuracy_class() == "sampled"
 
     def look_for_witness(self, certificate: Certificate) -> None:

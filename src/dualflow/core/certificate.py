@@ -10,6 +10,7 @@ breakpoints hᵢ/eᵢ exactly. The bias is read off the maximiser: b = −ν.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,7 +133,7 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         gap=gap,
         relative_gap=relative_gap,
         infeasibility=problem.infeasibility(given),
-        projection_distance=float(np.linalg.norm(given - projection)),
+        projection_distance=math.sqrt((given - projection) @ (given - projection)),
         multiplier=nu,
         multiplier_interval=interval,
         bias=bias,

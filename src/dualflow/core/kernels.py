@@ -147,7 +147,7 @@ class Gram:
 
     def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
         """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
-        name = np.dtype(dtype).name
+        name = "float32" if dtype is np.float32 else "float64"
         if name not in self._kept:
             self._kept[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
         out = np.zeros(self.n)
@@ -319,7 +319,7 @@ class Gram:
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
         """All points, or some, ready for the radial kernel; all are kept for each precision that was asked for."""
-        name = np.dtype(dtype).name
+        name = "float32" if dtype is np.float32 else "float64"
         if name not in self._radial:
             if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
                 return RadialPoints.of(self.X[J], self._center, self.gamma, dtype, self._squares[J])

@@ -147,9 +147,9 @@ class WorkingSet(Solver):
             state.memory.at = (after.depth, after.single, after.blocks)
             return after
         state.memory.at = None
-        after = replace(after, best=np.inf, stalled=0, anchor=after.alpha, replay=0)
+        afresh: dict[str, Any] = {"best": np.inf, "stalled": 0, "anchor": after.alpha, "replay": 0}
         if state.depth:
-            return replace(after, depth=state.depth - 1)
+            return replace(after, depth=state.depth - 1, **afresh)
         finer = False
         if state.single:
             # float32 cannot vouch for itself: look once with the true gradient, which the certificate needs anyway.
@@ -157,7 +157,7 @@ class WorkingSet(Solver):
             violation, gap = level.standing()
             gap_tol, kkt_tol = self.wanted(problem)
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
-        return replace(after, violation=violation, single=not finer and state.single, done=not finer)
+        return replace(after, violation=violation, single=not finer and state.single, done=not finer, **afresh)
 
     def advance(
         self, problem: DualProblem, level: Any, single: bool, blocks: int
