@@ -194,7 +194,7 @@ class Level:
             # Half of the room for either side, and what one cannot fill for the other: on the simplex only who has
             # weight can fall, and they are in already.
             rise[chosen] = fall[chosen] = -np.inf
-            rising, falling = np.count_nonzero(rise > -np.inf), np.count_nonzero(fall > -np.inf)
+            rising, falling = int((rise > -np.inf).sum()), int((fall > -np.inf).sum())
             up = min(rising, max(room // 2, room - falling))
             for wish, count in ((rise, up), (fall, min(falling, room - up))):
                 if count:
