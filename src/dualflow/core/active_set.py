@@ -65,7 +65,8 @@ class ActiveSet:
         found in float32, and what it may be wrong by is taken off: see `screening`.
         """
         problem, alpha, system = self.problem, self.alpha, self.system
-        if system is None or len(system.members) < _SPARES_FROM or not problem.gram.sums_in_single:
+        spares = system is not None and len(system.members) >= _SPARES_FROM and problem.gram.sums_in_single
+        if system is None or not spares or problem.kind.may_be_unbounded:
             return product_from_below(problem, alpha, self.origin) - problem.p
         move, inside = alpha - self.origin, np.zeros(problem.n, dtype=bool)
         inside[system.members] = True
