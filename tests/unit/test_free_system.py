@@ -75,6 +75,34 @@ def test_solutions_while_variables_come_and_go(name):
     check()
 
 
+def test_what_lies_below_the_diagonal_is_never_read(monkeypatch):
+    """Half of a block is computed, on sizes that end within a tile and beyond one; the rest of its memory is filth."""
+    memory = np.empty
+
+    def filthy(*shape, **options):
+        out = memory(*shape, **options)
+        out.fill(np.nan if out.dtype.kind == "f" else 255)  # raw bytes are NaN, too
+        return out
+
+    monkeypatch.setattr(np, "empty", filthy)
+    rng = np.random.default_rng(1)
+    points, y = rng.normal(size=(333, 5)), np.where(rng.random(333) < 0.5, 1.0, -1.0)
+    for problem in (
+        problems.svc(Gram(points, gamma=0.3), y, 5.0, loss="squared_hinge"),  # float32
+        problems.svc(Gram(points, gamma=0.3), y, 5.0),
+    ):
+        system = FreeSystem(problem, np.arange(2, 331), float(problem.diag().max()))
+        v = np.sin(system.members)
+        Q = problem.block(system.members, system.members)
+        np.testing.assert_allclose(system.product(v), Q @ v, rtol=1e-11, atol=1e-11)
+        found = own_solution(problem, system, v, 0.0)
+        assert np.isfinite(found).all()
+        residual = Q @ found - v
+        e = problem.e[system.members]
+        residual -= e * np.mean(e * residual)
+        assert np.abs(residual).max() <= 1e-3 * np.abs(v).max()
+
+
 def test_singular_matrices_are_factorised_with_a_shift():
     """Twelve copies of a point: rank one, and the step still solves what is solvable."""
     doubled = np.repeat(X[:4], 12, axis=0)

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import make_classification
 
 from dualflow import Gram, certify, problems, solve
-from dualflow.core.screening import product_from_below
+from dualflow.core.active_set import ActiveSet
+from dualflow.core.screening import change_in_single, product_from_below
 
 X, T = make_classification(600, 100, n_informative=10, class_sep=2.0, random_state=0)
 Y = 2.0 * T - 1
@@ -76,3 +77,36 @@ def test_few_points_and_unbounded_duals_are_done_in_float64(screened):
         alpha = problem.project(np.ones(600))
         np.testing.assert_array_equal(product_from_below(problem, alpha), problem.matvec(alpha))
         assert len(problem.screened) == 0
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_changes_in_single_are_within_their_bound(name):
+    problem, rng = PROBLEMS[name](Gram(X[:, :20], gamma=0.02)), np.random.default_rng(2)
+    v = np.where(rng.random(problem.n) < 0.3, rng.normal(size=problem.n), 0.0)
+    rows = np.flatnonzero(rng.random(problem.n) < 0.5)
+    assert problem.gram.sums_in_single
+    found, error = change_in_single(problem, v, rows)
+    off = np.abs(found - problem.product(v, rows))
+    assert 0 < off.max() <= error <= 1e-4 * problem.scale * np.abs(v).sum()
+    assert not Gram(X, gamma=0.02).sums_in_single  # many features
+    assert not Gram(X[:, :20] * 100, gamma=0.02).sums_in_single  # float32 is not safe
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_refinements_gradient_is_exact_where_it_matters(name, monkeypatch):
+    """From a start halfway: exact with weight or a multiplier that is not positive, else certainly not too high."""
+    monkeypatch.setattr("dualflow.core.active_set._SPARES_FROM", 1)
+    problem = PROBLEMS[name](Gram(X[:, :20], gamma=0.02))
+    start = solve(problem, "working-set", kkt_tol=1e-1, gap_tol=1e-1).raw_alpha
+    search = ActiveSet(problem, start, start, 10**4, None)
+    search.run()
+    assert search.converged
+    assert len(problem.screened) > 0
+    exact = problem.dense() @ search.alpha - problem.p
+    np.testing.assert_allclose(product_from_below(problem, search.alpha) - problem.p, search.h, rtol=0, atol=1e-14)
+    off, size = exact - search.h, np.abs(exact).max()
+    matters = (search.alpha > 0) | (search.multipliers(exact) <= 0)
+    assert np.abs(off[matters]).max() <= 1e-12 * size
+    assert off.min() >= -1e-12 * size
+    assert off.max() > 1e-9 * size  # somebody was spared
+    assert certify(problem, search.alpha).relative_gap <= 1e-9

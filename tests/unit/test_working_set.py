@@ -10,6 +10,7 @@ from dualflow.working_set._pairs import RowSource, padded, solve_pairs
 from sklearn.datasets import make_classification, make_moons
 
 from dualflow import Checkpoint, Gram, Kind, problems, solve
+from dualflow.core.radial import RadialPoints
 from dualflow.core.row_cache import RowCache
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import level as levels
@@ -126,6 +127,25 @@ def test_rows_made_on_demand_are_the_matrix_and_no_more_are_made(dtype, n):
     whole, G_whole = np.zeros(n), start.copy()
     pairs(M, G_whole, whole, low, high, False, 1e-3, 10**5)
     np.testing.assert_allclose(beta, whole, atol=2e-3)
+
+
+def test_rows_are_made_together_where_that_is_cheaper():
+    """Of those between their bounds all at once, though nothing is left to do; another row brings company."""
+    rng = np.random.default_rng(3)
+    points = RadialPoints.of(rng.normal(size=(200, 20)), np.zeros(20), 0.02, np.float64)
+    n, M = 200, points.kernel(points)
+    source = RowSource(points.points, points.half, np.ones(n), np.zeros(n), 1.0, 0.0)
+    low, high, diag = np.zeros(n), np.ones(n), np.ones(n)
+    for weighty, updates, wanted in ((70, 0, 70), (1, 1, 3)):
+        beta = np.where(np.arange(n) < weighty, 1.0 / weighty, 0.0)
+        beta[0] = 0.5 if weighty > 1 else 1.0 - 1e-9
+        G = M @ beta
+        rows, slots = np.full((n, padded(n)), np.nan), np.full(n, -1)
+        done, _, used = solve_pairs(rows, slots, 0, G, diag, beta, low, high, True, 1e-9, updates, source)
+        assert done == updates
+        assert used == wanted == (slots >= 0).sum()
+        made = np.flatnonzero(slots >= 0)
+        np.testing.assert_allclose(rows[slots[made], :n], M[made], rtol=1e-13)
 
 
 def test_pair_loop_refuses_shapes_that_disagree():
@@ -250,6 +270,22 @@ def test_levels_estimate_of_the_gap_is_the_certificates():
     assert 0 < violation <= 1e-2
     assert gap >= solution.raw_certificate.relative_gap * (1 - 1e-6)  # the certificate takes the best ν
     assert gap <= 50 * solution.raw_certificate.relative_gap
+
+
+def test_on_the_simplex_the_estimate_is_the_certificates():
+    problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0, loss="squared_hinge")
+    solution = solve(problem, "working-set", gap_tol=0.05)
+    assert solution.raw_certificate.relative_gap > 1e-9
+    level = Level(problem, solution.raw_alpha, np.float64)
+    assert level.standing()[1] == pytest.approx(solution.raw_certificate.relative_gap, rel=1e-6)
+
+
+def test_a_block_on_the_simplex_is_filled_with_those_that_want_to_rise(monkeypatch):
+    monkeypatch.setattr(levels, "NARROW", 20)
+    problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0, loss="squared_hinge")
+    level = Level(problem, np.where(np.arange(60) < 4, 0.25, 0.0), np.float64)
+    expected = set(range(4)) | set(4 + np.argsort(level.G[4:])[:16])
+    assert set(level.choose()) == expected
 
 
 def test_nested_order_keeps_the_classes_in_proportion():

@@ -22,8 +22,10 @@ __all__ = ["ActiveSet"]
 
 _EPS = float(np.finfo(float).eps)
 
-#: Solves for what a solve has left, at most: a float32 factor needs a few.
+#: Solves for what a solve has left, at most unless each leaves a third of it or less: a float32 factor needs a few.
 _POLISH = 6
+#: The part of the first residual that is small enough while others than the free variables are still to be looked at.
+_ROUGH = 1e-3
 
 #: Members from which a system's kernel values are used for the gradient of all.
 _SPARES_FROM = 128
@@ -63,7 +65,8 @@ class ActiveSet:
         found in float32, and what it may be wrong by is taken off: see `screening`.
         """
         problem, alpha, system = self.problem, self.alpha, self.system
-        if system is None or len(system.members) < _SPARES_FROM or not problem.gram.sums_in_single:
+        spares = system is not None and len(system.members) >= _SPARES_FROM and problem.gram.sums_in_single
+        if system is None or not spares or problem.kind.may_be_unbounded:
             return product_from_below(problem, alpha, self.origin) - problem.p
         move, inside = alpha - self.origin, np.zeros(problem.n, dtype=bool)
         inside[system.members] = True
@@ -120,13 +123,13 @@ class ActiveSet:
         margin[self.free] = np.inf
         near = np.argpartition(margin, count)[:count]
         for _ in range(_NEAR_ROUNDS):
-            self.minimise_free()
+            self.minimise_free(_ROUGH)
             if self.out_of_budget():
                 return
             self.h[near] = problem.product(self.alpha, near) - problem.p[near]
-            violators = self.violators(near)
+            violators = self.violators(near, self.residual())
             if len(violators) == 0:
-                return
+                break
             self.free = np.union1d(self.free, violators[: max(32, len(self.free))])
         self.minimise_free()
 
@@ -155,7 +158,7 @@ class ActiveSet:
             nu = certify(problem, alpha).multiplier or 0.0
         return h - nu * problem.e
 
-    def violators(self, among: NDArray | slice = slice(None)) -> NDArray:
+    def violators(self, among: NDArray | slice = slice(None), beyond: float = 0.0) -> NDArray:
         """Bounded variables whose multiplier has the wrong sign, worst first (Howell 9, 17: they can invade)."""
         problem, alpha = self.problem, self.alpha
         rho = self.multipliers()
@@ -164,12 +167,13 @@ class ActiveSet:
         wrong[self.free] = 0.0
         looked_at = np.zeros(problem.n, dtype=bool)
         looked_at[among] = True
-        candidates = np.flatnonzero(looked_at & (wrong > self.round_off()))
+        candidates = np.flatnonzero(looked_at & (wrong > max(beyond, self.round_off())))
         return candidates[np.argsort(-wrong[candidates], kind="stable")]
 
-    def minimise_free(self) -> None:
-        """Exact minimisation over the free variables, dropping those that meet a bound on the way."""
-        problem, polish = self.problem, 0
+    def minimise_free(self, part: float = 0.0) -> None:
+        """Minimisation over the free variables, dropping those that meet a bound on the way: exact, or until the
+        residual is that part of what it was."""
+        problem, polish, before, enough = self.problem, 0, np.inf, None
         while len(self.free) and not self.out_of_budget():
             system = self.system = self.current_system()
             if system.factor is None:
@@ -178,6 +182,8 @@ class ActiveSet:
             if self.behind is not None:
                 self.h[members] += self.product_within(system, self.behind)
                 self.behind = None
+            if enough is None:
+                enough = max(self.round_off(), part * self.residual())
             step = self.newton_step(system)
             low, high = problem.lower[members], problem.upper[members]
             target, change, blocked = self.advance(system, step, low, high)
@@ -187,12 +193,13 @@ class ActiveSet:
                 polish = 0
                 system.hold(np.flatnonzero(blocked))
                 self.free = members[system.live]
-            elif self.residual() <= self.round_off():
+            elif (residual := self.residual()) <= enough:
                 return
-            elif polish < _POLISH:
-                polish += 1  # a regularised or ill-conditioned solve leaves a residual: solve again for what is left
+            elif polish < _POLISH or residual <= before / 3:
+                # A regularised or ill-conditioned solve leaves a residual: solve again for what is left.
+                polish, before = polish + 1, residual
             elif system.changes:
-                self.system, polish = None, 0  # carried changes cost digits where Q is ill-conditioned
+                self.system, polish, before = None, 0, np.inf  # carried changes cost digits where Q is ill-conditioned
             else:
                 return
 

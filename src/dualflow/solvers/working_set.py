@@ -21,7 +21,7 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: is after so many pair updates a variable: then the problem is ill-conditioned, and pairs crawl.
 HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
 #: The same on the simplex.
-SIMPLEX_GAP = 0.3
+SIMPLEX_GAP = 0.05
 #: Smallest level of the seeding.
 SEED_FROM = 1000
 #: Pair updates in a block before the rest is looked at again.
@@ -91,7 +91,7 @@ class WorkingSet(Solver):
         violation alone decides, with 1e-3 by default.
     hand_over : bool, default=False
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1; on the simplex at gap 0.3.
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.05.
     """
 
     gap_tol: float | None = None

@@ -161,6 +161,8 @@ class Level:
         violation = max(top, bottom)
         if problem.e is not None:
             violation, nu = top + bottom, self.middle(top, bottom)
+        if problem.kind is Kind.SIMPLEX:
+            nu = -top  # the best there is: any other loses to all that lie below it, the free variables among them
         quadratic, linear = float(self.beta @ self.G), float(self.beta @ self.ep)
         quadratic += linear
         objective = 0.5 * quadratic - linear
@@ -199,9 +201,14 @@ class Level:
         if self.problem.e is None:
             chosen[np.argpartition(-np.maximum(rise, fall), room - 1)[:room]] = True
         else:
-            half = room // 2
-            chosen[np.argpartition(-rise, half - 1)[:half]] = True
-            chosen[np.argpartition(-fall, half - 1)[:half]] = True
+            # Half of the room for either side, and what one cannot fill for the other: on the simplex only who has
+            # weight can fall, and they are in already.
+            rise[chosen] = fall[chosen] = -np.inf
+            rising, falling = int((rise > -np.inf).sum()), int((fall > -np.inf).sum())
+            up = min(rising, max(room // 2, room - falling))
+            for wish, count in ((rise, up), (fall, min(falling, room - up))):
+                if count:
+                    chosen[np.argpartition(-wish, count - 1)[:count]] = True
         block = np.flatnonzero(chosen & self.awake)
         self.blocks += 1
         self.chosen_at[block] = self.blocks
