@@ -67,11 +67,11 @@ def test_pair_loop_leaps_to_the_minimum_over_the_free(equality):
     M = 1.0 / (1.0 + np.subtract.outer(np.arange(9.0), np.arange(9.0)) ** 2) + 1e-3 * np.eye(9)
     M = M @ M @ M @ M  # condition number 6e3
     best = np.array([5.0, -4.0, 3.0, -7.0, 6.0, -5.0, 4.0, -3.0, 1.0])
-    for dtype, accuracy in ((np.float64, 1e-6), (np.float32, 0.1)):
+    for dtype, accuracy in ((np.float64, 1e-6), (np.float32, 1e-2)):
         G, beta = (-M @ best).astype(dtype), np.zeros(9)
         pairs(M.astype(dtype), G, beta, np.full(9, -1e6), np.full(9, 1e6), equality, 1e-12, 21)
         np.testing.assert_allclose(beta, best, atol=accuracy)
-        assert np.ptp(G) <= 2e-2 * accuracy
+        assert np.ptp(G) <= 1e-2 * accuracy
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,7 +13,8 @@ cdef extern from *:
     #include "exponential.h"
     #define BIG 1e30
     #define TINY 1e-12
-    #define PAIRS_A_LEAP 20
+    #define PAIRS_A_LEAP 20 /* at least */
+    #define AGAIN 10 /* times a step is repeated, at most */
     #define RIDGE_SINGLE 1e-5
     #define RIDGE_DOUBLE 1e-12
     #include "leap.h"

@@ -10,7 +10,7 @@
  *
  * Where Q is ill-conditioned pairs crawl: tens of updates for each variable that is free, most of them undone by the
  * next. So every now and then the free variables leap, see leap.h. Pairs still say who is free. What a leap costs grows
- * with the number of free variables, and so does the number of updates until the next: (f/4)⁴/n, by trial. With many
+ * with the number of free variables, and so does the number of updates until the next: (f/5)⁴/n, by trial. With many
  * of them that is never, with few it is a small part of the time, and saves most of it if C is large.
  *
  * Rows of M are either all there, or made when they are first asked for (radial kernels of few features): most
@@ -137,7 +137,7 @@ static void NAME(make_row)(Index stride, int i, const NAME(source) *from, REAL *
 /* The free variables go to the minimum over them, or stop at their bounds, all at once. */
 static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
-                          int equality, REAL *stop_up, REAL *stop_down)
+                          int equality, double enough, REAL *stop_up, REAL *stop_down)
 {
     const Index f = free_ones, w = (f + 7) & ~(Index)7;
     double *room = malloc((2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int));
@@ -155,7 +155,8 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
         l[a] = low[i];
         u[a] = high[i];
     }
-    leap(f, w, A, sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE, equality, l, u, x, g, room, member + f);
+    const double ridge = sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE;
+    leap(f, w, A, ridge, enough, equality, l, u, x, g, room, member + f);
     for (Index a = 0; a < f; a++) {
         const int i = member[a];
         const REAL t = (REAL)(x[a] - beta[i]);
@@ -182,12 +183,13 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
         if (done - last >= wait) {
             int f = 0;
             for (int k = 0; k < n; k++) f += (beta[k] > low[k]) & (beta[k] < high[k]);
-            const double quarter = 0.25 * f, cost = quarter * quarter * quarter * quarter / n;
+            const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n;
             wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
             if (f > 1 && done - last >= wait) {
                 NAME(advance)(n, G, Mi, Mj, pending, stop_up);
                 pending = 0;
-                NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, stop_up, stop_down);
+                NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, 0.25 * tolerance,
+                               stop_up, stop_down);
                 last = done;
                 wait = PAIRS_A_LEAP;
             }
