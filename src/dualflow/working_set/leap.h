@@ -8,6 +8,7 @@
 #define DUALFLOW_LEAP_H
 
 #include "clones.h"
+#include <float.h>
 #include <math.h>
 
 #define BY_EIGHT(first, w) for (Index j8 = (first) & ~(Index)7; j8 < (w); j8 += 8)

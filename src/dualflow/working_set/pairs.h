@@ -134,6 +134,22 @@ static void NAME(make_row)(Index stride, int i, const NAME(source) *from, REAL *
     row[i] += from->ridge[i];
 }
 
+/* How many are free, and how far their gradients are from being all equal (from 0, without the equality). */
+static int NAME(free_ones)(int n, const REAL *G, const double *beta, const double *low, const double *high,
+                           int equality, REAL *away)
+{
+    int f = 0;
+    REAL least = equality ? (REAL)BIG : 0, most = equality ? -(REAL)BIG : 0;
+    for (int k = 0; k < n; k++)
+        if (beta[k] > low[k] && beta[k] < high[k]) {
+            f++;
+            least = G[k] < least ? G[k] : least;
+            most = G[k] > most ? G[k] : most;
+        }
+    *away = most - least;
+    return f;
+}
+
 /* The free variables go to the minimum over them, or stop at their bounds, all at once. */
 static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
@@ -178,18 +194,21 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
     const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
     REAL pending = 0, worst = 0;
+    const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
+    const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
     Index done = 0, last = 0, wait = PAIRS_A_LEAP;
     for (; done < limit; done++) {
         if (done - last >= wait) {
-            int f = 0;
-            for (int k = 0; k < n; k++) f += (beta[k] > low[k]) & (beta[k] < high[k]);
+            NAME(advance)(n, G, Mi, Mj, pending, stop_up);
+            pending = 0;
+            REAL away;
+            const int f = NAME(free_ones)(n, G, beta, low, high, equality, &away);
             const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n;
             wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
-            if (f > 1 && done - last >= wait) {
-                NAME(advance)(n, G, Mi, Mj, pending, stop_up);
-                pending = 0;
-                NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, 0.25 * tolerance,
-                               stop_up, stop_down);
+            if (done - last >= wait) {
+                if (away > enough)
+                    NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
+                                   stop_down);
                 last = done;
                 wait = PAIRS_A_LEAP;
             }
