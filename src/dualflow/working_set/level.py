@@ -63,7 +63,8 @@ class Level:
         self.made, self.width = 0, 0
         self.source: RowSource | None = None
         started = np.flatnonzero(self.beta)
-        self.carry(slice(None), started, self.beta[started])
+        if len(started):
+            self.carry(slice(None), started, self.beta[started])
         self.awake = np.ones(n, dtype=bool)
         self.seen = self.beta.copy()
         self.violation = self.standing()[0]
