@@ -68,11 +68,11 @@ def test_pair_loop_leaps_to_the_minimum_over_the_free(equality):
     M = 1.0 / (1.0 + np.subtract.outer(np.arange(9.0), np.arange(9.0)) ** 2) + 1e-3 * np.eye(9)
     M = M @ M @ M @ M  # condition number 6e3
     best = np.array([5.0, -4.0, 3.0, -7.0, 6.0, -5.0, 4.0, -3.0, 1.0])
-    for dtype, accuracy in ((np.float64, 1e-6), (np.float32, 0.1)):
+    for dtype, accuracy in ((np.float64, 1e-6), (np.float32, 1e-2)):
         G, beta = (-M @ best).astype(dtype), np.zeros(9)
         pairs(M.astype(dtype), G, beta, np.full(9, -1e6), np.full(9, 1e6), equality, 1e-12, 21)
         np.testing.assert_allclose(beta, best, atol=accuracy)
-        assert np.ptp(G) <= 2e-2 * accuracy
+        assert np.ptp(G) <= 1e-2 * accuracy
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -132,7 +132,8 @@ def test_rows_made_on_demand_are_the_matrix_and_no_more_are_made(dtype, n):
 def test_rows_are_made_together_where_that_is_cheaper():
     """Of those between their bounds all at once, though nothing is left to do; another row brings company."""
     rng = np.random.default_rng(3)
-    points = RadialPoints.of(rng.normal(size=(200, 20)), np.zeros(20), 0.02, np.float64)
+    X = rng.normal(size=(200, 20))
+    points = RadialPoints.of(X, np.zeros(20), 0.02, np.float64, (X**2).sum(axis=1))
     n, M = 200, points.kernel(points)
     source = RowSource(points.points, points.half, np.ones(n), np.zeros(n), 1.0, 0.0)
     low, high, diag = np.zeros(n), np.ones(n), np.ones(n)

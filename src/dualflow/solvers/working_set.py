@@ -72,14 +72,14 @@ class WorkingSetState:
 class WorkingSet(Solver):
     """Block decomposition: seeded on a quarter of the points, recursively; second-order SMO in compiled blocks.
 
-    A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the second-
-    order rule (Fan, Chen, Lin 2005) over float32 rows, made when they are first asked for (radial kernels of up to 64
-    features; the others' blocks of 512 are computed beforehand). Where few variables are free, they also move all at
-    once now and then, by Newton steps, so that ill-conditioned problems (large C) do not crawl. Only what moved is
-    carried to the rest, and not to those whose multipliers are far from changing sign: they are looked at when the
+    A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
+    second-order rule (Fan, Chen, Lin 2005) over float32 rows, made when they are first asked for (radial kernels of up
+    to 64 features; the others' blocks of 512 are computed beforehand). Where few variables are free, they also move
+    all at once now and then, by Newton steps, so that ill-conditioned problems (large C) do not crawl. Only what moved
+    is carried to the rest, and not to those whose multipliers are far from changing sign: they are looked at when the
     violation has fallen to a tenth, and before it ends. Below KKT violation 1e-3 (LIBSVM's default) and relative gap
-    5e-5, float32 no longer tells who violates, and it goes on in float64. Estimators that refine take over earlier: see
-    ``hand_over``.
+    5e-5, float32 no longer tells who violates, and it goes on in float64. Estimators that refine take over earlier:
+    see ``hand_over``.
 
     Parameters
     ----------

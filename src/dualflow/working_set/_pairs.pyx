@@ -14,7 +14,9 @@ cdef extern from *:
     #define BIG 1e30
     #define TINY 1e-12
     #define COMPANY 16
-    #define PAIRS_A_LEAP 20
+    #define NOISE 8 /* what a gradient of order 1 may be wrong by, in units of the last place */
+    #define PAIRS_A_LEAP 20 /* at least */
+    #define AGAIN 10 /* times a step is repeated, at most */
     #define RIDGE_SINGLE 1e-5
     #define RIDGE_DOUBLE 1e-12
     #include "leap.h"

@@ -8,6 +8,7 @@
 #define DUALFLOW_LEAP_H
 
 #include "clones.h"
+#include <float.h>
 #include <math.h>
 
 #define BY_EIGHT(first, w) for (Index j8 = (first) & ~(Index)7; j8 < (w); j8 += 8)
@@ -76,12 +77,13 @@ CLONES static void solve_two(Index m, Index w, const double *R, const int *place
     }
 }
 
-/* Changes x, of length f; g is spent. `room` holds fw + 2w, `place` f. Returns the steps taken.
+/* Changes x, of length f; g is spent. `room` holds fw + 2w, `place` f.
  *
  * delta, a part of the largest diagonal entry, keeps the factor above A's own rounding errors. A step is shorter for
- * it along directions of less curvature than that, and descends all the same. */
-CLONES static int leap(Index f, Index w, const double *A, double delta, int equality, const double *low,
-                       const double *high, double *x, double *g, double *room, int *place)
+ * it along directions of less curvature than that, and leaves δs of the gradient: while that is more than enough, the
+ * step is repeated, which costs little. */
+CLONES static void leap(Index f, Index w, const double *A, double delta, double enough, int equality,
+                        const double *low, const double *high, double *x, double *g, double *room, int *place)
 {
     double *R = room, *s = room + f * w, *one = s + w, largest = 0;
     for (Index k = 0; k < f; k++) {
@@ -92,16 +94,16 @@ CLONES static int leap(Index f, Index w, const double *A, double delta, int equa
     double kappa = equality ? largest / f : 0;
     delta *= largest;
     for (int attempt = 0;; attempt++, delta *= 10) {
-        if (attempt == 5) return 0;
+        if (attempt == 5) return;
         for (Index k = 0; k < f; k++) {
             for (Index j = 0; j < w; j++) R[k * w + j] = j < f ? A[k * w + j] + kappa : 0;
             R[k * w + k] += delta;
         }
         if (cholesky(f, w, R)) break;
     }
-    int steps = 0;
-    for (Index m = f; m > equality; m--) {
-        double mean = 0, sum = 0, weight = 0, nu = 0, t = 1;
+    int again = 0;
+    for (Index m = f; m > equality;) {
+        double mean = 0, sum = 0, weight = 0, nu = 0, t = 1, longest = 0;
         Index first = -1;
         for (Index a = 0; a < m; a++) mean += g[place[a]] / m;
         if (!equality) mean = 0;
@@ -120,6 +122,7 @@ CLONES static int leap(Index f, Index w, const double *A, double delta, int equa
             int k = place[a];
             s[k] += nu * one[k];
             double space = s[k] > 0 ? high[k] - x[k] : x[k] - low[k], size = fabs(s[k]);
+            longest = size > longest ? size : longest;
             if (space < t * size) {
                 t = space / size;
                 first = a;
@@ -132,11 +135,9 @@ CLONES static int leap(Index f, Index w, const double *A, double delta, int equa
             x[k] = after < low[k] ? low[k] : after > high[k] ? high[k] : after;
             g[k] += t * (mean + nu - g[k] - delta * s[k]); /* As, from the system that s solves */
         }
-        steps++;
-        if (first < 0) break;
-        without(first, m, w, R, place);
+        if (first >= 0) without(first, m--, w, R, place);
+        else if (delta * longest <= enough || again++ == AGAIN) break;
     }
-    return steps;
 }
 
 #endif

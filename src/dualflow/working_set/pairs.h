@@ -10,7 +10,7 @@
  *
  * Where Q is ill-conditioned pairs crawl: tens of updates for each variable that is free, most of them undone by the
  * next. So every now and then the free variables leap, see leap.h. Pairs still say who is free. What a leap costs grows
- * with the number of free variables, and so does the number of updates until the next: (f/4)⁴/n, by trial. With many
+ * with the number of free variables, and so does the number of updates until the next: (f/5)⁴/n, by trial. With many
  * of them that is never, with few it is a small part of the time, and saves most of it if C is large.
  *
  * Rows of M are either all there, or made when they are first asked for (radial kernels of few features): most
@@ -189,10 +189,27 @@ static void NAME(fetch_free)(int n, Index stride, const double *beta, const doub
     }
 }
 
+/* How many are free, and how far their gradients are from being all equal (from 0, without the equality). */
+static int NAME(free_ones)(int n, const REAL *G, const double *beta, const double *low, const double *high,
+                           int equality, REAL *away)
+{
+    int f = 0;
+    REAL least = equality ? (REAL)BIG : 0, most = equality ? -(REAL)BIG : 0;
+    for (int k = 0; k < n; k++)
+        if (beta[k] > low[k] && beta[k] < high[k]) {
+            f++;
+            least = G[k] < least ? G[k] : least;
+            most = G[k] > most ? G[k] : most;
+        }
+    *away = most - least;
+    return f;
+}
+
 /* The free variables go to the minimum over them, or stop at their bounds, all at once. */
 static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
-                          int equality, REAL *stop_up, REAL *stop_down, REAL *absent)
+                          int equality, double enough, REAL *stop_up, REAL *stop_down,
+                          REAL *absent)
 {
     const Index f = free_ones, w = (f + 7) & ~(Index)7;
     double *room = malloc((2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int));
@@ -210,7 +227,8 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
         l[a] = low[i];
         u[a] = high[i];
     }
-    leap(f, w, A, sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE, equality, l, u, x, g, room, member + f);
+    const double ridge = sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE;
+    leap(f, w, A, ridge, enough, equality, l, u, x, g, room, member + f);
     for (Index a = 0; a < f; a++) {
         const int i = member[a];
         const REAL t = (REAL)(x[a] - beta[i]);
@@ -234,18 +252,21 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     for (int k = 0; k < n; k++) absent[k] = slots[k] < 0 ? 0 : (REAL)BIG;
     const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
     REAL pending = 0, worst = 0;
+    const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
+    const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
     Index done = 0, last = 0, wait = PAIRS_A_LEAP;
     for (; done < limit; done++) {
         if (done - last >= wait) {
-            int f = 0;
-            for (int k = 0; k < n; k++) f += (beta[k] > low[k]) & (beta[k] < high[k]);
-            const double quarter = 0.25 * f, cost = quarter * quarter * quarter * quarter / n;
+            NAME(advance)(n, G, Mi, Mj, pending, stop_up);
+            pending = 0;
+            REAL away;
+            const int f = NAME(free_ones)(n, G, beta, low, high, equality, &away);
+            const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n;
             wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
-            if (f > 1 && done - last >= wait) {
-                NAME(advance)(n, G, Mi, Mj, pending, stop_up);
-                pending = 0;
-                NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, stop_up, stop_down,
-                              absent);
+            if (done - last >= wait) {
+                if (away > enough)
+                    NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
+                                   stop_down, absent);
                 last = done;
                 wait = PAIRS_A_LEAP;
             }
