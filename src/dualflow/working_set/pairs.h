@@ -208,8 +208,7 @@ static int NAME(free_ones)(int n, const REAL *G, const double *beta, const doubl
 /* The free variables go to the minimum over them, or stop at their bounds, all at once. */
 static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
-                          int equality, double enough, REAL *stop_up, REAL *stop_down,
-                          REAL *absent)
+                          int equality, double enough, REAL *stop_up, REAL *stop_down, REAL *absent)
 {
     const Index f = free_ones, w = (f + 7) & ~(Index)7;
     double *room = malloc((2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int));
@@ -266,7 +265,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             if (done - last >= wait) {
                 if (away > enough)
                     NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
-                                   stop_down, absent);
+                                  stop_down, absent);
                 last = done;
                 wait = PAIRS_A_LEAP;
             }
