@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
+from ..core.screening import change_in_single
 
 __all__ = ["nested_order", "restrict", "seed"]
 
@@ -68,7 +69,12 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
     missing = problem.d - float(clipped.sum())
     if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d:
         return problem.project(alpha)
-    order = np.argsort(problem.gradient(alpha * (problem.d / float(alpha.sum()))), kind="stable")
+    scaled = alpha * (problem.d / float(alpha.sum()))
+    if problem.gram.sums_in_single:
+        gradient = change_in_single(problem, scaled, np.arange(problem.n))[0] - problem.p
+    else:
+        gradient = problem.gradient(scaled)
+    order = np.argsort(gradient, kind="stable")
     room = (problem.upper - clipped)[order]
     before = np.cumsum(room) - room
     clipped[order] += np.clip(missing - before, 0.0, room)
