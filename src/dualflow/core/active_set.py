@@ -131,7 +131,8 @@ class ActiveSet:
             if len(violators) == 0:
                 break
             self.free = np.union1d(self.free, violators[: max(32, len(self.free))])
-        self.minimise_free()
+        if self.residual() > self.round_off():
+            self.minimise_free()
 
     def witness(self) -> NDArray | None:
         if not self.problem.is_hard_margin:

@@ -21,7 +21,7 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: is after so many pair updates a variable: then the problem is ill-conditioned, and pairs crawl.
 HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
 #: The same on the simplex.
-SIMPLEX_GAP = 0.05
+SIMPLEX_GAP = 0.01
 #: Smallest level of the seeding.
 SEED_FROM = 1000
 #: Pair updates in a block before the rest is looked at again.
@@ -91,7 +91,7 @@ class WorkingSet(Solver):
         violation alone decides, with 1e-3 by default.
     hand_over : bool, default=False
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1; on the simplex at gap 0.05.
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01.
     """
 
     gap_tol: float | None = None
@@ -197,7 +197,7 @@ class WorkingSet(Solver):
         if not problem.psd.is_psd:
             return np.inf, self.kkt_tol or SINGLE_KKT
         if self.hand_over:
-            # Without upper bounds a support set is all there is to find, and the gap is large until the very end.
+            # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
             return (SIMPLEX_GAP, np.inf) if problem.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
