@@ -22,7 +22,7 @@ def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
         raise ValueError("u, h and e must be of one length")
     for i in range(n):
         rho = h[i] if alone else h[i] - nu * signs[i]
-        if rho < 0 and u[i] > 0:
+        if rho < 0:
             total += u[i] * rho
     return total
 
