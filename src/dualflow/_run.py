@@ -8,7 +8,7 @@ import math
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class Run:
         self.checkpoint = checkpoint
         self.key = {
             "solver": self.engine.name,
-            "options": repr(self.engine),
+            "options": repr(self.engine) if checkpoint else "",
             "seed": random_state if isinstance(random_state, (int, type(None))) else "generator",
             "problem": _checkpoint.fingerprint(self.problem) if checkpoint else "",
             "warm": warm is not None,
@@ -300,7 +300,7 @@ def _version() -> str:
 def _provenance(engine: Solver, key: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": engine.name,
-        "options": asdict(engine),
+        "options": dict(vars(engine)),
         "seed": key["seed"],
         "versions": {
             "dualflow": _version(),

@@ -144,7 +144,7 @@ class SVDD(OutlierMixin, KernelMachine):
         (solution,) = self._solve_all([problem], 1)
         alpha = np.zeros(len(points))
         alpha[rows] = kept(solution.coefficients)
-        support = np.flatnonzero(alpha)
+        (support,) = alpha.nonzero()
         self._keep_support(points, gram, support)
         self.solutions_ = [solution]
         self.dual_coef_ = alpha[None, support]
