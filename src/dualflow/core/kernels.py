@@ -79,8 +79,7 @@ class Gram:
         self.degree = check_number(degree, "degree", lower=0.0)
         self.coef0 = check_number(coef0, "coef0")
         self.gamma = check_gamma(gamma, self.X) if kernel in ("poly", "rbf", "sigmoid") else 1.0
-        self.n = self.X.shape[0]
-        self.entries_computed = 0
+        self.n, self.entries_computed = len(self.X), 0
         self._full: NDArray | None = None
         if kernel == "precomputed":
             self.X = self._full = check_precomputed(self.X)
@@ -88,7 +87,10 @@ class Gram:
         self._center: Any = mean_of(self.X) if kernel == "rbf" else None
         self._radial: dict[str, RadialPoints] = {}
         self._kept: dict[str, RowCache] = {}
-        self._squares = squared_lengths(self.X, self._center)
+        if kernel == "rbf" and self.n < ESTIMATE_FROM:
+            self._radial["float64"], self._squares = RadialPoints.few(self.X, self._center, self.gamma)
+        else:
+            self._squares = squared_lengths(self.X, self._center)
         if kernel != "precomputed" and not callable(kernel) and not np.isfinite(self._squares).all():
             size = f"{np.abs(self.X).max():.3g}"
             raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
@@ -323,8 +325,7 @@ class Gram:
         if name not in self._radial:
             if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
                 return RadialPoints.of(self.X[J], self._center, self.gamma, dtype, self._squares[J])
-            if self.n < ESTIMATE_FROM and dtype is not float:  # the certificate will want float64, too
-                double = self.radial_points(float)
+            if (double := self._radial.get("float64")) is not None and self.n < ESTIMATE_FROM:
                 self._radial[name] = RadialPoints(double.points.astype(dtype), double.half.astype(dtype))
             else:
                 self._radial[name] = RadialPoints.of(self.X, self._center, self.gamma, dtype, self._squares)
