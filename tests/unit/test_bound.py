@@ -79,5 +79,5 @@ def test_capped_sum_is_its_definition():
 
 
 def test_a_plateau_is_found_through_rounding():
-    """0.1 + 0.1 + 0.1 is more than 0.3 by a last bit: D is flat from the third breakpoint to the fourth all the same."""
+    """0.1 + 0.1 + 0.1 is more than 0.3 by a last bit: D is flat from the third breakpoint to the fourth anyway."""
     assert maximisers(np.arange(5.0), np.ones(5), np.full(5, 0.1), 0.3) == (2.0, 3.0)
