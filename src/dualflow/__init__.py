@@ -24,7 +24,7 @@ from .solvers import Solver
 
 if TYPE_CHECKING:
     from .comparison import Comparison, compare
-    from .estimators import SVC, SVDD
+    from .estimators import SVC, SVDD, GeneralizationReport, generalization_report, load
     from .quantum.devices import DeviceInfo, list_devices
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
@@ -50,6 +50,7 @@ __all__ = [
     "DualProblem",
     "DualflowError",
     "FrankWolfe",
+    "GeneralizationReport",
     "GradientFlow",
     "Gram",
     "Kind",
@@ -68,8 +69,10 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "generalization_report",
     "list_devices",
     "list_solvers",
+    "load",
     "problems",
     "solve",
 ]
@@ -78,6 +81,9 @@ __all__ = [
 _LAZY = {
     "SVC": "dualflow.estimators",
     "SVDD": "dualflow.estimators",
+    "GeneralizationReport": "dualflow.estimators",
+    "generalization_report": "dualflow.estimators",
+    "load": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
     "list_devices": "dualflow.quantum.devices",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-import os
-import tempfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._files import replacing
 from .core.problem import DualProblem
 from .exceptions import ProblemError
 
@@ -69,17 +68,8 @@ def save(path: Path, key: dict[str, Any], saved: Saved) -> None:
         "state": plain,
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:

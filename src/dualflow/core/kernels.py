@@ -87,7 +87,7 @@ class Gram:
         self._center: Any = mean_of(self.X) if kernel == "rbf" else None
         self._radial: dict[str, RadialPoints] = {}
         self._kept: dict[str, RowCache] = {}
-        if kernel == "rbf" and self.n < ESTIMATE_FROM:
+        if self._center is not None and self.n < ESTIMATE_FROM:
             self._radial["float64"], self._squares = RadialPoints.few(self.X, self._center, self.gamma)
         else:
             self._squares = squared_lengths(self.X, self._center)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -23,6 +22,8 @@ from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..exceptions import ProblemError
 from ..registry import make_solver
+from ._packing import Table, pack_attributes, pack_solutions, unpack_attributes, unpack_solutions
+from ._persistence import Persistent
 
 __all__ = ["FitError", "KernelMachine", "kept"]
 
@@ -35,7 +36,7 @@ class FitError(ProblemError):
         self.solution = solution
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(Persistent):
     """Base class of the estimators; subclasses declare all parameters used here in their ``__init__``."""
 
     kernel: Any
@@ -55,6 +56,9 @@ class KernelMachine(BaseEstimator):
     solutions_: list[Solution]
     support_: NDArray
     support_vectors_: NDArray
+    n_support_: NDArray
+    #: The training points of each solve, ascending.
+    _rows: list[NDArray]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -125,6 +129,37 @@ class KernelMachine(BaseEstimator):
         self._support_gram = None
         if not precomputed and len(support):
             self._support_gram = gram.subset(support)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _pack_fit(self, table: Table, numbers: Sequence[str]) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """`_pack` of a batch fit: its solutions, the array attributes of a table (`_packing`), and single numbers."""
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        return arrays | pack_attributes(self, table), facts | {name: getattr(self, name) for name in numbers}
+
+    def _unpack_fit(
+        self,
+        arrays: dict[str, NDArray],
+        facts: dict[str, Any],
+        table: Table,
+        numbers: Sequence[str],
+        **sizes: int,
+    ) -> None:
+        """`_unpack` of a batch fit of so many ``pairs``; ``sizes`` are dimensions of the table that are known."""
+        self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts)
+        unpack_attributes(self, table, arrays, **sizes)
+        support, given = self.support_, gram.kernel == "precomputed"
+        if len(self.solutions_) != sizes["pairs"] or self.n_support_.sum() != len(support):
+            raise ValueError(f"{len(self.solutions_)} solves, {self.n_support_} support vectors do not go together")
+        fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_
+        if not fits or not np.isin(support, points).all() or len(np.unique(support)) < len(support):
+            raise ValueError(f"its {self.n_features_in_} features or its support vectors are not those of its points")
+        self._keep_support(gram.X, gram, np.searchsorted(points, support))
+        self.support_ = support
+        for name in numbers:
+            if facts[name] is not None and not np.isfinite(facts[name]):
+                raise ValueError(f"its {name} is {facts[name]!r}")
+            setattr(self, name, facts[name])
 
     def _expand(self, X: NDArray, weights: NDArray) -> NDArray:
         """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (len(X), r); memory stays bounded."""

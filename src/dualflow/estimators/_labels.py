@@ -1,17 +1,18 @@
-"""Labels as numbers, and what each class weighs."""
+"""Labels as numbers, what each class weighs, and which one wins."""
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from ..exceptions import ProblemError
 
-__all__ = ["class_weights", "encode"]
+__all__ = ["class_weights", "encode", "winners"]
 
 
 def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
@@ -41,3 +42,25 @@ def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ProblemError(f"class_weight must be finite and ≥ 0, found {weight.tolist()}")
     return weight
+
+
+def winners(values: NDArray, classes: int, break_ties: bool = False) -> NDArray:
+    """The class each row of decision values is for, as an index.
+
+    Parameters
+    ----------
+    values : array of shape (n, n_pairs)
+        Two classes: positive for the second. More: positive for the first class of the pair (0, 1), (0, 2), …
+    classes : int
+    break_ties : bool
+        Whether ties of votes are settled by the "ovr" decision values rather than by the order of the classes.
+    """
+    if classes == 2:
+        return (values[:, 0] >= 0).astype(int)
+    if break_ties:
+        return np.argmax(_ovr_decision_function(values < 0, -values, classes), axis=1)
+    votes = np.zeros((len(values), classes), dtype=int)
+    for k, (i, j) in enumerate(combinations(range(classes), 2)):
+        votes[:, i] += values[:, k] > 0
+        votes[:, j] += values[:, k] <= 0
+    return np.argmax(votes, axis=1)

@@ -20,9 +20,21 @@ from ..core.solution import Solution, Status
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ._base import FitError, KernelMachine, kept
-from ._labels import class_weights, encode
+from ._labels import class_weights, encode, winners
 
 __all__ = ["SVC"]
+
+#: What a file holds beside the solutions: dtype kinds and dimensions.
+_STORED = {
+    "classes_": ("biufUSmMO", "classes"),
+    "class_weight_": ("f", "classes"),
+    "support_": ("i", "support"),
+    "n_support_": ("i", "classes"),
+    "dual_coef_": ("f", "rows", "support"),
+    "_pair_coef": ("f", "support", "pairs"),
+    "intercept_": ("f", "pairs"),
+    "n_iter_": ("i", "pairs"),
+}
 
 
 class SVC(ClassifierMixin, KernelMachine):
@@ -209,7 +221,7 @@ class SVC(ClassifierMixin, KernelMachine):
         pairs = list(combinations(range(len(classes)), 2))
         rows = [np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0)) for i, j in pairs]
         solutions = self._solve_all(self._pair_problems(gram, codes, weight, pairs, rows), len(pairs))
-        self.classes_, self.solutions_ = classes, solutions
+        self.classes_, self.solutions_, self._rows = classes, solutions, rows
         self._read(points, gram, codes, pairs, rows)
         self.n_iter_ = np.array([solution.cost.steps for solution in solutions])
         self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in solutions))
@@ -241,16 +253,7 @@ class SVC(ClassifierMixin, KernelMachine):
         """Labels, shape (n_new,): by the sign for two classes, by votes of the pairs for more."""
         self._check_shape()
         check_is_fitted(self)
-        if len(self.classes_) == 2:
-            return self.classes_[(self._pair_values(X)[:, 0] >= 0).astype(int)]
-        if self.break_ties:
-            return self.classes_[np.argmax(self.decision_function(X), axis=1)]
-        values = self._pair_values(X)
-        votes = np.zeros((len(values), len(self.classes_)), dtype=int)
-        for k, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
-            votes[:, i] += values[:, k] > 0
-            votes[:, j] += values[:, k] <= 0
-        return self.classes_[np.argmax(votes, axis=1)]
+        return self.classes_[winners(self._pair_values(X), len(self.classes_), self.break_ties)]
 
     @property
     def coef_(self) -> NDArray:
@@ -315,6 +318,15 @@ class SVC(ClassifierMixin, KernelMachine):
         self.n_support_ = np.bincount(codes[support], minlength=classes)
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
         self._keep_support(X, gram, support)
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        return self._pack_fit(_STORED, ["fit_status_"])
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        rows = len(arrays["classes_"]) - 1
+        self._unpack_fit(
+            arrays, facts, _STORED, ["fit_status_"], classes=rows + 1, rows=rows, pairs=rows * (rows + 1) // 2
+        )
 
     def _pair_values(self, X: ArrayLike) -> NDArray:
         """Decision values of the pairs, shape (n_new, n_pairs)."""

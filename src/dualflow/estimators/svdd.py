@@ -17,8 +17,13 @@ from ..core.solution import Status
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ._base import FitError, KernelMachine, kept
+from ._packing import stored
 
 __all__ = ["SVDD"]
+
+#: What a file holds beside the solution: dtype kinds and dimensions.
+_STORED = {"support_": ("i", "support"), "n_support_": ("i", "one"), "dual_coef_": ("f", "one", "support")}
+_NUMBERS = ("radius_", "offset_", "n_iter_", "fit_status_", "_center_square", "_constant_diag")
 
 
 class SVDD(OutlierMixin, KernelMachine):
@@ -146,7 +151,7 @@ class SVDD(OutlierMixin, KernelMachine):
         alpha[rows] = kept(solution.coefficients)
         (support,) = alpha.nonzero()
         self._keep_support(points, gram, support)
-        self.solutions_ = [solution]
+        self.solutions_, self._rows = [solution], [rows]
         self.dual_coef_ = alpha[None, support]
         self.n_support_ = np.array([len(support)])
         if np.array_equal(alpha[rows], solution.alpha):  # the certificate's product is still there
@@ -206,6 +211,15 @@ class SVDD(OutlierMixin, KernelMachine):
             raise AttributeError(f"center_ exists with kernel='linear' only; kernel is {self.kernel!r}")
         check_is_fitted(self)
         return self.dual_coef_[0] @ self.support_vectors_
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        arrays, facts = self._pack_fit(_STORED, _NUMBERS)
+        return arrays if self._training_kernel is None else arrays | {"training_kernel": self._training_kernel}, facts
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        self._unpack_fit(arrays, facts, _STORED, _NUMBERS, pairs=1, one=1)
+        n = self.n_features_in_
+        self._training_kernel = stored(arrays, "training_kernel", "f", (n, n)) if "training_kernel" in arrays else None
 
     def _self_kernel(self, X: NDArray) -> NDArray:
         """k(x, x) for validated X."""

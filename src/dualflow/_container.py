@@ -1,0 +1,212 @@
+"""The container of saved models: a zip of arrays that can hold nothing else, checked before anything is made of it.
+
+Members are stored, never compressed, in the order of their names and with one fixed date, so that equal contents are
+equal bytes, and a file is as large as what it unpacks to. ``header.json`` lists every other member with its SHA-256;
+the archive ends in the SHA-256 of all the bytes before it. Members are ``.npy`` arrays; other suffixes are free for
+later formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._files import replacing
+from .exceptions import ProblemError
+
+__all__ = ["DTYPES", "read", "write"]
+
+HEADER = "header.json"
+#: The archive's comment: this, and the digest in 64 hexadecimal digits, which are the last bytes of the file.
+MARK = b"dualflow sha256 "
+#: Kinds of dtype a member may have, at most 8 bytes a number: none of them can hold an object.
+DTYPES = "biufUSmM"
+#: Most bytes of the header.
+HEADER_BYTES = 1 << 28
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,200}\.npy", re.ASCII)
+
+
+class _Digest:
+    """A file that keeps nothing but the SHA-256 of what is written to it."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.sha256.update(data)
+        return len(data)
+
+
+def write(path: Path, header: dict[str, Any], arrays: Mapping[str, NDArray]) -> None:
+    """Write a container in the place of ``path``, or leave that as it is.
+
+    Parameters
+    ----------
+    path : Path
+    header : dict
+        What JSON can hold, without NaN and infinity; "members" is added.
+    arrays : mapping
+        Member names without ``.npy`` to arrays of dtypes in `DTYPES`.
+
+    Raises
+    ------
+    ProblemError
+        An array has another dtype, or a name is not one.
+    OSError
+        The file cannot be written.
+    """
+    members: dict[str, dict[str, Any]] = {}
+    plain: dict[str, NDArray] = {}
+    for name, array in sorted((f"{name}.npy", array) for name, array in arrays.items()):
+        if not _NAME.fullmatch(name):
+            raise ProblemError(f"{name!r} cannot be the name of an array in a file")
+        _check_dtype(name, array.dtype)
+        # Row-major and little-endian, whatever it was.
+        plain[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+        digest = _Digest()
+        np.lib.format.write_array(digest, plain[name], version=(1, 0), allow_pickle=False)
+        members[name] = {"sha256": digest.sha256.hexdigest()}
+    text = json.dumps(header | {"members": members}, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
+    with replacing(path) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name in sorted([HEADER, *members]):
+                info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
+                info.file_size = len(text) if name == HEADER else plain[name].nbytes + 1000  # an estimate will do
+                with archive.open(info, "w") as member:
+                    if name == HEADER:
+                        member.write(text)
+                    else:
+                        np.lib.format.write_array(member, plain[name], version=(1, 0), allow_pickle=False)
+            archive.comment = MARK + b"0" * 64
+        digest_of_all = _digest_but_the_tail(file)
+        file.seek(-64, os.SEEK_END)
+        file.write(digest_of_all)
+
+
+def read(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Header and arrays of a container, every checksum verified; the arrays are copies of their own.
+
+    Raises
+    ------
+    ProblemError
+        The file is not a container, larger than ``max_bytes``, truncated or damaged; says what was found.
+    OSError
+        The file cannot be read.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ProblemError(f"{path} is not a file")
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size > max_bytes:
+            raise ProblemError(f"{path} has {size} bytes, max_bytes={max_bytes} are allowed; raise it if that is right")
+        _check_whole(path, file, size)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                infos = _check_directory(archive, size)
+                if infos[HEADER].file_size > HEADER_BYTES:
+                    raise ValueError(f"its {HEADER} has {infos[HEADER].file_size} bytes")
+                header = json.loads(archive.read(HEADER), parse_constant=_no_constant)
+                listed = header["members"]
+                if set(listed) != set(infos) - {HEADER}:
+                    raise ValueError("it does not hold the members its header lists")
+                arrays = {}
+                for name, entry in listed.items():
+                    data = archive.read(name)
+                    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+                        raise ValueError(f"the SHA-256 of {name} is not the one its header gives")
+                    arrays[name.removesuffix(".npy")] = _array(name, data)
+        except Exception as error:  # zipfile, json and numpy between them raise nearly anything on damaged bytes
+            raise ProblemError(f"{path} is not a dualflow file or is damaged: {_said(error)}") from error
+    return header, arrays
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"its {HEADER} holds {name}")
+
+
+def _digest_but_the_tail(file: BinaryIO) -> bytes:
+    """SHA-256 of all but the last 64 bytes, in hexadecimal digits."""
+    left = file.seek(0, os.SEEK_END) - 64
+    file.seek(0)
+    sha256 = hashlib.sha256()
+    while left > 0 and (data := file.read(min(left, 1 << 20))):
+        sha256.update(data)
+        left -= len(data)
+    return sha256.hexdigest().encode()
+
+
+def _check_whole(path: Path, file: BinaryIO, size: int) -> None:
+    """The mark and the digest at the end: what does not pass is not looked into."""
+    file.seek(max(0, size - 64 - len(MARK)))
+    tail = file.read()
+    file.seek(0)
+    start = file.read(4)
+    if start[:2] != b"PK" or not tail.startswith(MARK):
+        if start[:2] == b"PK":
+            what = "a zip archive (an .npz?) of something else, or the beginning of a longer file"
+        elif start[:1] == b"\x80":
+            what = "a pickle (of pickle or joblib?), which is never read, for it could run anything"
+        else:
+            what = f"something that begins with {start!r}" if size else "empty"
+        raise ProblemError(f"{path} is not a dualflow file but {what}")
+    if _digest_but_the_tail(file) != tail[-64:]:
+        raise ProblemError(f"{path} is damaged: its SHA-256 is not the one at its end; take another copy of it")
+
+
+def _check_directory(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The members by name; ValueError for what `write` does not write: names, compression, overlaps."""
+    infos: dict[str, zipfile.ZipInfo] = {}
+    end = 0
+    for info in archive.infolist():
+        name = info.filename
+        if name in infos or not (name == HEADER or _NAME.fullmatch(name)):
+            raise ValueError(f"it holds a member {name!r}, which does not belong there")
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits:
+            raise ValueError(f"its member {name} is compressed or encrypted")
+        if info.header_offset < end or (info.header_offset and not infos):
+            raise ValueError(f"its member {name} overlaps another, or something is in front of it")
+        end = info.header_offset + info.file_size
+        infos[name] = info
+    if HEADER not in infos or end > size:
+        raise ValueError(f"it has no {HEADER}" if HEADER not in infos else "its members are longer than it is")
+    return infos
+
+
+def _check_dtype(name: str, dtype: np.dtype) -> None:
+    if dtype.kind not in DTYPES or not dtype.itemsize or (dtype.kind in "iuf" and dtype.itemsize > 8):
+        raise ProblemError(f"{name} has dtype {dtype}, which cannot be stored without pickle on every machine")
+
+
+def _array(name: str, data: bytes) -> NDArray:
+    """The array of a ``.npy``, whose size is known before anything is allocated."""
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError(f"{name} is not of .npy version 1.0")
+    shape, column_major, dtype = np.lib.format.read_array_header_1_0(stream)
+    _check_dtype(name, dtype)
+    if column_major or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError(f"{name} is not the array of shape {shape} and dtype {dtype} it says it is")
+    array = np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape).astype(dtype.newbyteorder("="))
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise ValueError(f"{name} holds truth values other than 0 and 1")
+    if dtype.kind == "U":
+        array.tolist()  # numbers that are no characters are found here, not in a prediction
+    return array

@@ -1,0 +1,190 @@
+"""Models on disk, without pickle."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _container
+from ..exceptions import ProblemError
+from ._values import decode, encode
+
+__all__ = ["CLASSES", "FORMAT", "Persistent", "load"]
+
+#: Version of the format; a file of a later one is refused with the version of dualflow that wrote it.
+FORMAT = 1
+
+#: The classes a file can hold: nothing else is ever made from one.
+CLASSES = {
+    "SVC": "dualflow.estimators.svc:SVC",
+    "SVDD": "dualflow.estimators.svdd:SVDD",
+}
+
+
+class Persistent(BaseEstimator):
+    """What can be saved: an estimator that has `_pack` and `_unpack`, and a line in `CLASSES`."""
+
+    n_features_in_: int
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `dualflow.load` reads; no pickle is in it.
+
+        The file replaces ``path`` as a whole or not at all. It holds everything the model offers: parameters,
+        `solutions_` with certificates, and with them the *training data* (precomputed kernels: the matrix). Equal
+        models give equal bytes; two fits differ in the seconds they took and, without a seed, in the one drawn.
+
+        Parameters
+        ----------
+        path : str or Path
+            Any name; folders are made.
+
+        Raises
+        ------
+        NotFittedError
+        ProblemError
+            Something of the model cannot be stored without pickle (a callable kernel, a callback, a device or solver
+            that is not dualflow's own): the message names the parameter and what to do.
+        OSError
+            The file cannot be written; one that was there is as it was.
+        """
+        kind = type(self)
+        if CLASSES.get(kind.__name__) != f"{kind.__module__}:{kind.__qualname__}":
+            raise ProblemError(f"{kind.__name__} is not one of the classes that can be saved: {', '.join(CLASSES)}")
+        check_is_fitted(self)
+        parameters = {name: encode(value, name) for name, value in self.get_params(deep=False).items()}
+        arrays, facts = self._pack()
+        names = getattr(self, "feature_names_in_", None)
+        header = {
+            "format": FORMAT,
+            "dualflow": importlib.metadata.version("dualflow"),
+            "class": kind.__name__,
+            "parameters": parameters,
+            "features": {"n": int(self.n_features_in_), "names": None if names is None else encode(names, "X.columns")},
+            "facts": encode(facts, "the model"),
+            # Labels may be Python objects; as plain values they need no pickle.
+            "objects": {name: encode(array, name) for name, array in arrays.items() if array.dtype.kind == "O"},
+        }
+        _container.write(Path(path), header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"})
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """The fitted state, for `save`: what an estimator adds to be saved, with `_unpack` and a line in
+        `CLASSES`. The model is not changed.
+
+        Returns
+        -------
+        arrays : dict of arrays
+            Names of letters, digits, ``_`` and ``.``; dtypes bool, int, float (up to 8 bytes a number), text, bytes,
+            dates; object where the entries are plain values (labels). Everything the next bits depend on: a model
+            loaded between two calls of ``partial_fit`` goes on to the same bits, so inverses and caches that carry
+            round-off are packed, not made again. Bits kept by nobody (times of clocks, counters of work) are better
+            left out: they make files of equal models differ.
+        facts : dict
+            Plain values: None, bool, int, float, text, lists, tuples, dicts, numpy numbers.
+
+        Constructor parameters, ``n_features_in_`` and ``feature_names_in_`` are the base's. `_packing` has helpers for
+        solutions with their Gram, and for attributes by a table of dtypes and dimensions.
+        """
+        raise NotImplementedError
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        """The inverse, on a fresh estimator that has its parameters, ``n_features_in_`` and ``feature_names_in_``.
+
+        The arrays are the model's to keep. They come from a file anybody may have written: dtypes, shapes against each
+        other, ranges of indices and finiteness are checked here (`_packing.stored`), before compiled code sees them;
+        any exception becomes a ProblemError that names the file. Afterwards `_pack` must give exactly what was read,
+        which `load` verifies, so no array and no fact can go unread.
+        """
+        raise NotImplementedError
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32) -> Any:
+    """Read a model that its ``save`` wrote; nothing in the file is executed, whoever wrote it.
+
+    Every checksum is verified before anything is looked at, and everything is checked before it becomes part of a
+    model. That finds damage and nonsense, not forgery: who can write the file can write another model into it.
+
+    Parameters
+    ----------
+    path : str or Path
+    max_bytes : int, default=2**32
+        Larger files are refused. A file unpacks to no more than its own size.
+
+    Returns
+    -------
+    estimator
+        Of the class that was saved, in the state it was saved in: predictions, `solutions_` with their certificates,
+        and what the next ``fit`` (``warm_start``) or ``partial_fit`` makes of it are equal to the bit.
+
+    Raises
+    ------
+    ProblemError
+        The file is foreign (a pickle, an npz), damaged, truncated, larger than ``max_bytes``, or of a later format
+        than this version reads; the message says what was found, and which version to install.
+    OSError
+        It cannot be read.
+    """
+    path = Path(path)
+    header, arrays = _container.read(path, max_bytes)
+    _check_format(path, header)
+    try:
+        return _made(header, arrays)
+    except Exception as error:  # whatever a file that was tampered with leads to
+        raise ProblemError(f"{path} holds no sound model: {error or type(error).__name__}") from error
+
+
+def _check_format(path: Path, header: dict[str, Any]) -> None:
+    found, version = header.get("format"), str(header.get("dualflow"))
+    if not re.fullmatch(r"[0-9]+(\.[0-9a-z]+)*", version, re.ASCII):  # it goes into a command below
+        raise ProblemError(f"{path} is not a file of a dualflow model: its version is {version!r}")
+    if type(found) is not int or found < 1:
+        raise ProblemError(f"{path} is not a file of a dualflow model: its format is {found!r}")
+    if found > FORMAT:
+        raise ProblemError(
+            f"{path} has format {found}, written by dualflow {version}; this is dualflow "
+            f"{importlib.metadata.version('dualflow')}, which reads formats up to {FORMAT}: "
+            f"pip install 'dualflow>={version}'"
+        )
+
+
+def _made(header: dict[str, Any], arrays: dict[str, NDArray]) -> Any:
+    name = header["class"]
+    if name not in CLASSES:
+        raise ValueError(f"its class {name!r} is not one of {', '.join(CLASSES)}")
+    module, _, attribute = CLASSES[name].partition(":")
+    kind = getattr(importlib.import_module(module), attribute)
+    parameters = {parameter: decode(value) for parameter, value in header["parameters"].items()}
+    if unknown := set(parameters) - set(kind().get_params(deep=False)):
+        raise ValueError(f"{name} has no parameters {sorted(unknown)}")
+    model = kind(**parameters)
+    n, names = header["features"]["n"], header["features"]["names"]
+    if type(n) is not int or n < 1:
+        raise ValueError(f"its number of features is {n!r}")
+    model.n_features_in_ = n
+    if names is not None:
+        model.feature_names_in_ = decode(names)
+        if model.feature_names_in_.shape != (n,) or not all(type(text) is str for text in model.feature_names_in_):
+            raise ValueError(f"its feature names are not {n} names")
+    arrays = arrays | {k: decode(v) for k, v in header["objects"].items()}
+    facts = decode(header["facts"])
+    model._unpack(arrays, facts)
+    # What the model would write now must be what was read: nothing was left out, ignored or turned into another type.
+    again, facts_again = model._pack()
+    if encode(facts_again, "") != header["facts"] or set(again) != set(arrays):
+        raise ValueError("its contents are not those of the model they make")
+    for key, array in again.items():
+        if not _same(array, arrays[key]):
+            raise ValueError(f"its array {key!r} is not that of the model it makes")
+    return model
+
+
+def _same(first: NDArray, second: NDArray) -> bool:
+    return first.dtype == second.dtype and first.shape == second.shape and bool(np.array_equal(first, second))
