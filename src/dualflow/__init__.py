@@ -24,11 +24,12 @@ from .solvers import Solver
 
 if TYPE_CHECKING:
     from .comparison import Comparison, compare
-    from .estimators import SVC, SVDD
+    from .estimators import SVC, SVDD, EcoSVC, EcoSVDD
     from .quantum.devices import DeviceInfo, list_devices
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
     from .solvers.variational_flow import VariationalFlow
@@ -49,9 +50,12 @@ __all__ = [
     "DeviceInfo",
     "DualProblem",
     "DualflowError",
+    "EcoSVC",
+    "EcoSVDD",
     "FrankWolfe",
     "GradientFlow",
     "Gram",
+    "Invasion",
     "Kind",
     "LotkaVolterra",
     "ProblemError",
@@ -78,12 +82,15 @@ __all__ = [
 _LAZY = {
     "SVC": "dualflow.estimators",
     "SVDD": "dualflow.estimators",
+    "EcoSVC": "dualflow.estimators",
+    "EcoSVDD": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
