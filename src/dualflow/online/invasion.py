@@ -88,11 +88,14 @@ class Habitat:
     h : array of shape (n,)
     invasions : int
         Newcomers that were admitted.
+    disturbed : bool
+        Whether the residents may be away from their equilibrium.
     """
 
-    def __init__(self, problem: DualProblem, alpha: NDArray, rows: NDArray | None = None) -> None:
+    def __init__(self, problem: DualProblem, alpha: NDArray, rows: NDArray | None = None, disturbed: bool = False):
         self.problem = problem
         self.alpha = np.minimum(alpha, problem.upper)
+        self.disturbed = disturbed or not np.array_equal(self.alpha, alpha)
         self.residents = np.flatnonzero(alpha > 0)
         self.rows = self.kernel(self.residents) if rows is None else rows
         self.present = alpha > 0
@@ -121,6 +124,7 @@ class Habitat:
         missing = problem.d - float(self.alpha.sum())
         if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or missing <= 4 * _EPS * problem.d:
             return
+        self.disturbed = True
         for k in np.argsort(self.h, kind="stable"):
             given = min(problem.upper[k] - self.alpha[k], missing)
             if given > 0:
@@ -174,16 +178,23 @@ class Habitat:
 
     def settle(self, equilibrate: Equilibrate, candidates: NDArray) -> None:
         """Admit invaders, find the new equilibrium, look again, until none of the candidates invades."""
+        if self.disturbed:
+            self.balance(equilibrate)
         while len(invaders := self.invaders(candidates)):
             self.admit(invaders[: max(AT_ONCE, int(CROWD * np.count_nonzero(self.alpha)))])
             self.balance(equilibrate)
 
     def balance(self, equilibrate: Equilibrate) -> None:
         """The residents' new equilibrium."""
-        R = self.residents
+        R, problem = self.residents, self.problem
+        self.disturbed = False
         if not len(R):
             return
-        part = restrict(self.problem, R, self.rows[:, R] if self.problem.idx is None else None)
+        if problem.e is not None and float(problem.upper[R].sum()) <= problem.d * (1 + 1e-12):
+            self.alpha[R] = problem.upper[R]  # the only point there is
+            self.h = self.gradient()
+            return
+        part = restrict(problem, R, self.rows[:, R] if problem.idx is None else None)
         self.alpha[R] = equilibrate(part, self.alpha[R])
         self.h = self.gradient()
 
@@ -290,14 +301,13 @@ def learn(
         if rows is not None:
             rows = np.concatenate([rows, problem.gram.block(survivors, newcomers)], axis=1)
         habitat = Habitat(problem, together.alpha, rows)
-        if not np.array_equal(habitat.alpha, together.alpha):
-            habitat.balance(equilibrate)
         habitat.settle(equilibrate, np.arange(problem.n))
         alpha = habitat.alpha
         idle = habitat.nearest(np.arange(problem.n))
         alive = np.flatnonzero(alpha > 0)
-        room = len(idle) if seen <= n_init else min(reserve(len(alive)), len(idle))
-        keep = np.sort(np.concatenate([alive, idle[: int(room)]]))
+        # Before the second class comes nobody has weight, and there is nobody to be near to.
+        room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
+        keep = np.sort(np.concatenate([alive, idle if seen <= n_init or room >= len(idle) else idle[: int(room)]]))
         # Rows of those alive, in their order, over those who stay.
         order = np.argsort(habitat.residents, kind="stable")
         order = order[alpha[habitat.residents[order]] > 0]

@@ -74,9 +74,7 @@ class Invasion(Solver):
         arrivals = (state.arriving + np.arange(min(self.batch, n))) % n
         # The part of the problem that is looked at: survivors and arrivals.
         J = np.union1d(np.flatnonzero(state.alpha), arrivals)
-        habitat = Habitat(restrict(problem, J), state.alpha[J])
-        if not state.balanced:
-            habitat.balance(_equilibrium)
+        habitat = Habitat(restrict(problem, J), state.alpha[J], disturbed=not state.balanced)
         habitat.settle(_equilibrium, np.arange(len(J)))
         alpha = np.zeros(n)
         alpha[J] = habitat.alpha
