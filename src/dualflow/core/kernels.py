@@ -193,7 +193,7 @@ class Gram:
         return self.radial_points(float, J).upper()
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> Gram:
-        """The Gram of points J alone, with this one's parameters and, if given, its ``matrix``; nothing is checked."""
+        """The Gram of points J alone, with this one's parameters and its (row-major) ``matrix`` if known; no checks."""
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
         part.__dict__.update(self.__dict__)

@@ -194,7 +194,7 @@ class Habitat:
             self.alpha[R] = problem.upper[R]  # the only point there is
             self.h = self.gradient()
             return
-        part = restrict(problem, R, self.rows[:, R] if problem.idx is None else None)
+        part = restrict(problem, R, self.rows.take(R, axis=1) if problem.idx is None else None)
         self.alpha[R] = equilibrate(part, self.alpha[R])
         self.h = self.gradient()
 
