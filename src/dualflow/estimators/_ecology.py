@@ -46,6 +46,10 @@ class Ecology(KernelMachine):
         """The dual problem of some points."""
         raise NotImplementedError
 
+    def _limits(self, community: Community) -> tuple[NDArray | None, NDArray]:
+        """e and u of the community's dual problem."""
+        raise NotImplementedError
+
     def _read(self) -> None:
         """Set what prediction needs from the communities."""
         raise NotImplementedError
@@ -68,16 +72,12 @@ class Ecology(KernelMachine):
 
     def _check_batch(self, X: ArrayLike, *y: ArrayLike, least: int = 1) -> tuple[NDArray, ...]:
         """Validated X of at least so many points, and y if it is given; the first batch fixes the features."""
-        first = not hasattr(self, "_communities")
+        first, named = not hasattr(self, "_communities"), hasattr(self, "feature_names_in_")
         # What scikit-learn's validation takes for a point is what the model takes for twenty.
-        if (
-            not first
-            and not hasattr(self, "feature_names_in_")
-            and _is_plain(X, 2)
-            and X.shape[1] == self.n_features_in_
-        ):
+        if not named and _is_plain(X, 2) and (len(X) > 1 if first else X.shape[1] == self.n_features_in_):
             labels = [array for array in y if _is_plain(array, 1) and len(array) == len(X)]
             if len(labels) == len(y):
+                self.n_features_in_: int = X.shape[1]
                 return X, *labels
         _reject_unfit(X, "X")
         for array in y:
@@ -166,12 +166,8 @@ class Ecology(KernelMachine):
 
     def _multiplier(self, community: Community) -> float:
         """ν of the community's equilibrium."""
-        if not len(community.X):
-            return 0.0
-        problem = self._pose(community.X, community.sign, community.cap, community.seen)
-        if problem.e is None:
-            return 0.0
-        return middle(*interval(community.h, problem.e, community.alpha, problem.upper))
+        e, upper = self._limits(community)
+        return 0.0 if e is None else middle(*interval(community.h, e, community.alpha, upper))
 
     # --- what there is to say --------------------------------------------------------------------
 

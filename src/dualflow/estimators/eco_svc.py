@@ -9,13 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..exceptions import ProblemError
+from ..online.invasion import Community
 from ._ecology import Ecology
+from ._labels import encode
 from .svc import SVC
 
 __all__ = ["EcoSVC"]
@@ -200,7 +201,10 @@ class EcoSVC(ClassifierMixin, Ecology):
         if isinstance(self.C, bool) or not isinstance(self.C, (int, float, np.number)) or not 0 < self.C < np.inf:
             raise ProblemError(f"C={self.C!r} must be a finite number > 0: a stream may not be separable")
         points, labels = self._check_batch(X, y, least=2 if whole else 1)
-        self._set_classes(labels if whole else classes, whole)
+        if whole:
+            self._set_classes(encode(labels)[0], "y")
+        else:
+            self._set_classes(classes, "classes")
         weight, codes = self._check_weight(sample_weight, points), self._codes(labels)
         pairs = self._pairs()
         self._begin(points, len(pairs))
@@ -211,21 +215,19 @@ class EcoSVC(ClassifierMixin, Ecology):
         self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
         self._read()
 
-    def _set_classes(self, classes: ArrayLike | None, whole: bool) -> None:
+    def _set_classes(self, classes: ArrayLike | None, name: str) -> None:
         if classes is None:
             if not hasattr(self, "classes_"):
                 raise ProblemError("classes must be given in the first call of partial_fit: all labels that will come")
             return
-        check_classification_targets(classes)
-        given = np.unique(np.asarray(classes))
+        given = encode(np.asarray(classes))[0]
         if hasattr(self, "classes_"):
             if not np.array_equal(given, self.classes_):
                 raise ProblemError(f"classes={given.tolist()} are not those of earlier calls, {self.classes_.tolist()}")
-        elif len(given) < 2:
-            name = "y" if whole else "classes"
+            return
+        if len(given) < 2:
             raise ProblemError(f"{name} holds only one class, {given[0]!r}; at least two classes are needed")
-        else:
-            self.classes_ = given
+        self.classes_ = given
 
     def _codes(self, labels: NDArray) -> NDArray:
         """Which class each label is."""
@@ -244,6 +246,9 @@ class EcoSVC(ClassifierMixin, Ecology):
         """Rows of a pair of classes, and their signs (as in `SVC`)."""
         rows = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
         return rows, np.where(codes[rows] == (j if len(self.classes_) == 2 else i), 1.0, -1.0)
+
+    def _limits(self, community: Community) -> tuple[NDArray | None, NDArray]:
+        return community.sign if self.fit_intercept else None, community.cap
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
         return DualProblem(

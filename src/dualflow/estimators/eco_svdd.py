@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..exceptions import ProblemError
+from ..online.invasion import Community
 from ._ecology import Ecology
 from .svdd import SVDD
 
@@ -121,6 +122,10 @@ class EcoSVDD(OutlierMixin, Ecology):
         self._communities = [self._meet(0, points, ones, ones, self.n_seen_ + np.arange(len(points)))]
         self.n_seen_ += len(points)
         self._read()
+
+    def _limits(self, community: Community) -> tuple[NDArray | None, NDArray]:
+        bound = np.inf if self.nu is None else 1.0 / (self.nu * community.seen)
+        return community.sign, np.full(len(community.X), bound)
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
         gram = self._kernel_of(X)

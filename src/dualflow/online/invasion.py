@@ -28,7 +28,9 @@ Equilibrate = Callable[[DualProblem, NDArray], NDArray]
 #: Newcomers met at a time: enough for BLAS, little enough for memory.
 BLOCK = 1024
 #: Invaders let in between two equilibria: so many, or this many times those with weight.
-AT_ONCE, CROWD = 64, 0.5
+AT_ONCE, CROWD = 128, 0.5
+#: From this part of all variables on, a problem of everybody is the faster way.
+MANY = 0.25
 
 _EPS = float(np.finfo(float).eps)
 
@@ -180,9 +182,21 @@ class Habitat:
         """Admit invaders, find the new equilibrium, look again, until none of the candidates invades."""
         if self.disturbed:
             self.balance(equilibrate)
+        if len(self.invaders(candidates)) > MANY * self.problem.n:
+            self.open(equilibrate)
         while len(invaders := self.invaders(candidates)):
             self.admit(invaders[: max(AT_ONCE, int(CROWD * np.count_nonzero(self.alpha)))])
             self.balance(equilibrate)
+
+    def open(self, equilibrate: Equilibrate) -> None:
+        """Everybody's equilibrium at once; whoever has weight then has got in."""
+        self.alpha = equilibrate(self.problem, self.alpha)
+        R = self.residents
+        stay = self.alpha[R] > 0
+        self.present[R[~stay]] = False
+        self.residents, self.rows = R[stay], self.rows[stay]
+        self.admit(np.setdiff1d(np.flatnonzero(self.alpha > 0), R, assume_unique=True))
+        self.h = self.gradient()
 
     def balance(self, equilibrate: Equilibrate) -> None:
         """The residents' new equilibrium."""
