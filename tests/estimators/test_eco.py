@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status
-from dualflow.estimators import _ecology
+from dualflow.estimators import FitError, _ecology
 
 
 def moons(n=150, seed=0):
@@ -142,6 +142,24 @@ def test_one_point_at_a_time_and_single_points_first():
     ball = EcoSVDD(gamma=1.0, nu=None).partial_fit(X[:1])
     assert ball.radius_ == 0.0
     assert ball.predict(X[:2]).tolist() == [1, -1]
+
+
+def test_hard_margin_until_the_stream_is_inseparable():
+    X = np.random.default_rng(0).uniform(size=(300, 2))
+    X = X[np.abs(X[:, 0] - 0.5) > 0.02]
+    y = (X[:, 0] < 0.5).astype(int)
+    exact = SVC(C=np.inf, kernel="linear").fit(X, y)
+    for reserve in (0, np.inf):
+        model = stream(EcoSVC(C=np.inf, kernel="linear", reserve=reserve), X, y, 10, classes=[0, 1])
+        # In two dimensions the hull's corners are the survivors, and Howell's rule loses nothing that matters here.
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=0.2 if reserve == 0 else 1e-8)
+        assert model.score(X, y) == 1.0
+    assert model.certify(X, y).relative_gap <= 1e-9
+    before = state(model)
+    with pytest.raises(FitError, match=r"C=inf.*not separable") as caught:
+        model.partial_fit([[0.1, 0.5]], [0])
+    assert caught.value.solution.witness is not None
+    assert state(model) == before
 
 
 # --- the rules of invasion ----------------------------------------------------------------------
@@ -377,7 +395,7 @@ def test_what_fails_changes_nothing():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"C": np.inf}, "C=inf"),
+        ({"C": np.nan}, "C=nan"),
         ({"C": 0}, "C=0"),
         ({"C": True}, "C=True"),
         ({"reserve": -1}, "reserve=-1"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from ..core.support import refine, snap
 from ..exceptions import ProblemError
 from ..online.invasion import Community, interval, learn, middle
 from ..registry import make_solver
-from ._base import FitError, KernelMachine, _is_plain, _reject_mixed_labels, _reject_unfit
+from ._base import FitError, KernelMachine, _reject_mixed_labels, _reject_unfit
 
 __all__ = ["Ecology"]
 
@@ -74,7 +74,7 @@ class Ecology(KernelMachine):
         """Validated X of at least so many points, and y if it is given; the first batch fixes the features."""
         first, named = not hasattr(self, "_communities"), hasattr(self, "feature_names_in_")
         # What scikit-learn's validation takes for a point is what the model takes for twenty.
-        if not named and _is_plain(X, 2) and (len(X) > 1 if first else X.shape[1] == self.n_features_in_):
+        if not named and _is_plain(X, 2) and (len(X) >= least if first else X.shape[1] == self.n_features_in_):
             labels = [array for array in y if _is_plain(array, 1) and len(array) == len(X)]
             if len(labels) == len(y):
                 self.n_features_in_: int = X.shape[1]
@@ -144,15 +144,16 @@ class Ecology(KernelMachine):
         if self.reequilibrate == "lotka-volterra":
             # Putting variables on their bounds costs the square root of the gap.
             solution = solve(problem, "lotka-volterra", tol=1e-4 * self.tol, warm=alpha)
-        elif problem.n <= SMALL and problem.psd.is_psd:
+        elif problem.n <= SMALL and problem.psd.is_psd and not problem.is_hard_margin:
             return refine(problem, alpha).alpha
         else:
             engine = make_solver("working-set").to_be_refined()
             solution = solve(problem, engine, refine=True, tol=self.tol, warm=alpha)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # the driver keeps what it has; half a batch must not become a model
-        if solution.status is Status.BROKEN:
-            raise FitError(f"reequilibrate={self.reequilibrate!r}: {solution.status.text}", solution)
+        if solution.status in (Status.BROKEN, Status.NOT_SEPARABLE):
+            found = "C=inf" if solution.status is Status.NOT_SEPARABLE else f"reequilibrate={self.reequilibrate!r}"
+            raise FitError(f"{found}: {solution.status.text} The model is left as it was.", solution)
         gap = solution.certificate.relative_gap
         if solution.status is not Status.OPTIMAL and gap is not None and gap > self.tol:
             warnings.warn(
@@ -260,3 +261,13 @@ class Ecology(KernelMachine):
 
 def _key(x: NDArray, sign: float, cap: float) -> bytes:
     return (np.append(x, [sign, cap]) + 0.0).tobytes()  # −0 is 0
+
+
+def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
+    """Whether this is an array that scikit-learn's validation would leave as it is; a single point may be."""
+    if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
+        return False
+    if ndim == 1 and array.dtype.kind in "iu":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.dtype == np.float64 and bool(np.isfinite(array.sum()))

@@ -33,7 +33,8 @@ class EcoSVC(ClassifierMixin, Ecology):
     Parameters
     ----------
     C : float > 0, default=1.0
-        As in `SVC`; finite.
+        As in `SVC`. ``np.inf`` is the hard margin (6-7): the first point that makes the remembered ones inseparable
+        raises `FitError`.
     kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
     gamma : {"scale", "auto"} or float ≥ 0, default="scale"
         "scale" is that of the first call of `partial_fit`, for good.
@@ -198,8 +199,8 @@ class EcoSVC(ClassifierMixin, Ecology):
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, whole: bool
     ) -> None:
         self._check_shape()
-        if isinstance(self.C, bool) or not isinstance(self.C, (int, float, np.number)) or not 0 < self.C < np.inf:
-            raise ProblemError(f"C={self.C!r} must be a finite number > 0: a stream may not be separable")
+        if isinstance(self.C, bool) or not isinstance(self.C, (int, float, np.number)) or not self.C > 0:
+            raise ProblemError(f"C={self.C!r} must be a number > 0")
         points, labels = self._check_batch(X, y, least=2 if whole else 1)
         if whole:
             self._set_classes(encode(labels)[0], "y")
