@@ -1,7 +1,8 @@
 """Claim: `EcoSVC` learns a stream ≥ 500 × faster than the published method re-solved by cvxopt, and as well as a batch.
 
 digits (odd against even, N = 1000): points per second of one call, against the published method written anew, with its
-loops over kernel values and a quadratic program for each invader. MNIST 1 against 4 (pixels/255, C = 5.321,
+loops over kernel values and a quadratic program for each invader. (Points of one call meet the survivors in blocks of
+1024; the same in calls of 100 and of one point is shown, and takes longer.) MNIST 1 against 4 (pixels/255, C = 5.321,
 γ = 1/784): all 12584 points in less time than one batch fit of scikit-learn's SVC, test accuracy within 0.05 points.
 make_classification (N = 5000, C = 1 and 10, five seeds): test accuracy within 0.3 points of batch, with a reserve no
 larger than the survivors, in one call and in batches of 100.
@@ -30,7 +31,8 @@ from dualflow import EcoSVC
 FIRST, THRESHOLD = 30, 1e-3
 LAG = {"mnist": 0.05, "classification": 0.3}
 
-CALL, POINTS, PUBLISHED, BATCH = "EcoSVC", "EcoSVC point by point", "published method, cvxopt", "SVC tol=0.001"
+CALL, HUNDREDS, POINTS = "EcoSVC", "EcoSVC by 100", "EcoSVC point by point"
+PUBLISHED, BATCH = "published method, cvxopt", "SVC tol=0.001"
 
 
 class Learner(Entrant):
@@ -141,6 +143,7 @@ def digits(n: int, C: float) -> list[Entrant]:
     parameters = {"C": C, "gamma": gamma, "reserve": 0}
     return [
         Eco(*stream, test, CALL, parameters=parameters),
+        Eco(*stream, test, HUNDREDS, parameters=parameters, batch=100),
         Eco(*stream, test, POINTS, parameters=parameters, batch=1),
         Published(*stream, test, PUBLISHED, C=C, gamma=gamma),
     ]
@@ -160,7 +163,7 @@ def classification(n: int, C: float, seed: int) -> list[Entrant]:
     parameters = {"C": C, "gamma": data.scale_gamma(X[:n])}
     return [
         Eco(*stream, test, CALL, parameters=parameters),
-        Eco(*stream, test, f"{CALL} by 100", parameters=parameters, batch=100),
+        Eco(*stream, test, HUNDREDS, parameters=parameters, batch=100),
         Batch(*stream, test, BATCH, parameters=parameters),
     ]
 
@@ -190,13 +193,13 @@ def judge(rows: list[Row]) -> list[Verdict]:
     of = {name: [row for row in rows if row.case.fields["data_set"] == name] for name in ("digits", *LAG)}
     verdicts = []
     if of["digits"]:
-        for kind, name in (("must", CALL), ("shown", POINTS)):
+        for kind, name in (("must", CALL), ("shown", HUNDREDS), ("shown", POINTS)):
             verdicts.append(each_at_least(cells(of["digits"], name, PUBLISHED), 500.0, f"digits, {name}", kind=kind))
         verdicts += lags(of["digits"], CALL, PUBLISHED, 0.0, kind="shown")
     if of["mnist"]:
         verdicts.append(each_at_least(cells(of["mnist"], CALL, BATCH), 1.0, "MNIST 1 against 4", strictly=True))
         verdicts += lags(of["mnist"], CALL, BATCH, LAG["mnist"])
-    for name in (CALL, f"{CALL} by 100") if of["classification"] else ():
+    for name in (CALL, HUNDREDS) if of["classification"] else ():
         verdicts += lags(of["classification"], name, BATCH, LAG["classification"])
     ours = [row for row in rows if "reserve" in row.columns]
     good = [row.columns["reserve"] <= row.columns["support_vectors"] for row in ours]

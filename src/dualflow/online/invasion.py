@@ -321,7 +321,7 @@ def learn(
         alive = np.flatnonzero(alpha > 0)
         # Before the second class comes nobody has weight, and there is nobody to be near to.
         room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
-        keep = np.sort(np.concatenate([alive, idle if seen <= n_init or room >= len(idle) else idle[: int(room)]]))
+        keep = np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
         # Rows of those alive, in their order, over those who stay.
         order = np.argsort(habitat.residents, kind="stable")
         order = order[alpha[habitat.residents[order]] > 0]
