@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status
 from dualflow.estimators import FitError, _ecology
+from dualflow.online import stream as engine
 
 
 def moons(n=150, seed=0):
@@ -244,7 +245,7 @@ def test_the_flow_finds_the_same_equilibria(make):
     labels = (y,) if isinstance(make(), EcoSVC) else ()
     exact = make(gamma=1.0).fit(X, *labels)
     flown = make(gamma=1.0, reequilibrate="lotka-volterra").fit(X, *labels)
-    assert flown.certify(X, *labels).relative_gap <= 1e-5
+    assert flown.certify(X, *labels).relative_gap <= 1e-7
     assert len(np.setxor1d(flown.survivors_, exact.survivors_)) <= 2
     np.testing.assert_allclose(flown.decision_function(X), exact.decision_function(X), atol=1e-3)
 
@@ -286,7 +287,7 @@ def test_a_class_that_does_not_come_keeps_no_more_than_the_first_points():
     for start in range(0, 100, 10):
         X0 = X[y == 0][start : start + 10]
         model.partial_fit(X0, np.zeros(len(X0)), classes=[0, 1])
-    assert len(model.reserve_) <= 20
+    assert len(model.reserve_) == 20
     assert len(model.survivors_) == 0
     assert (model.predict(X) == 0).all()
     stream(model, X, y, 50)
@@ -298,6 +299,49 @@ def test_classes_that_never_came_get_no_votes():
     model = EcoSVC(gamma=1.0).partial_fit(X, np.array(["a", "c"])[y], classes=["a", "b", "c", "d"])
     assert set(model.predict(X)) == {"a", "c"}
     assert len(model.certificates_) == 5  # of the pair (b, d) nobody was met
+
+
+def test_the_reserve_is_those_nearest_to_the_margin():
+    X, y = moons(300)
+    model = EcoSVC(gamma=1.0, reserve=12).fit(X, y)
+    margin = (2 * y - 1) * model.decision_function(X)
+    idle = np.setdiff1d(np.arange(300), model.survivors_)
+    assert set(model.reserve_) == set(idle[np.argsort(margin[idle])[:12]])
+    ball = EcoSVDD(gamma=1.0, reserve=12).fit(X)
+    distance = -ball.score_samples(X)
+    idle = np.setdiff1d(np.arange(300), ball.survivors_)
+    assert set(ball.reserve_) == set(idle[np.argsort(-distance[idle])[:12]])
+
+
+def test_the_blocks_of_one_call_are_as_good_as_calls(monkeypatch):
+    X, y = moons(300)
+    whole = stream(EcoSVC(gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
+    monkeypatch.setattr(engine, "BLOCK", 50)
+    blocks = EcoSVC(gamma=1.0, C=3, reserve=4).partial_fit(X, y, classes=[0, 1])
+    assert (blocks.survivors_ == whole.survivors_).all()
+    assert (blocks.reserve_ == whole.reserve_).all()
+    np.testing.assert_allclose(blocks.dual_coef_, whole.dual_coef_, atol=1e-9)
+    assert blocks.certificate_.relative_gap <= 1e-9
+
+
+def test_the_first_call_fixes_the_width_of_the_kernel():
+    X, y = moons(200)
+    model = EcoSVC(reserve=np.inf).partial_fit(X[:50], y[:50], classes=[0, 1])
+    model.partial_fit(X[50:100] * 3, y[50:100])
+    X[50:100] *= 3
+    exact = SVC(gamma=1 / (2 * X[:50].var())).fit(X[:100], y[:100])
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-8)
+    model.fit(X[100:], y[100:])
+    exact.set_params(gamma="scale").fit(X[100:], y[100:])
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-8)
+
+
+def test_bounds_of_the_ball_are_those_of_all_points_met():
+    X, _ = moons(300)
+    ball = stream(EcoSVDD(gamma=1.0, nu=0.1, reserve=0), X, None, 10)
+    assert ball.dual_coef_.max() == pytest.approx(1 / 30, rel=1e-12)
+    assert 30 <= len(ball.survivors_) < 60
+    assert ball.dual_coef_.sum() == pytest.approx(1, abs=1e-12)
 
 
 # --- the first points ---------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..core.support import refine, snap
 from ..exceptions import ProblemError
-from ..online.invasion import Community, interval, learn, middle
+from ..online.invasion import interval, middle
+from ..online.stream import Community, learn
 from ..registry import make_solver
 from ._base import FitError, KernelMachine, _reject_mixed_labels, _reject_unfit
 

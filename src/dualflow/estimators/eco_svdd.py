@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..exceptions import ProblemError
-from ..online.invasion import Community
+from ..online.stream import Community
 from ._ecology import Ecology
 from .svdd import SVDD
 

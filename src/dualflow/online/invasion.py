@@ -13,20 +13,18 @@ weight falls to 0 go extinct.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 
-__all__ = ["BLOCK", "Community", "Equilibrate", "Habitat", "interval", "learn", "middle", "restrict"]
+__all__ = ["Equilibrate", "Habitat", "interval", "middle", "restrict"]
 
 #: Minimise a small problem from a feasible start: ``equilibrate(problem, alpha) -> alpha``.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
 
-#: Newcomers met at a time: enough for BLAS, little enough for memory.
-BLOCK = 1024
 #: Invaders let in between two equilibria: so many, or this many times those with weight.
 AT_ONCE, CROWD = 128, 0.5
 #: From this part of all variables on, a problem of everybody is the faster way.
@@ -56,11 +54,17 @@ def interval(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -> tuple[fl
 
     Where there is none, low exceeds high by the worst violation; ±∞ where nothing limits ν.
     """
+    above, below = _ends(h, e, alpha, upper)
+    return float(above.max(initial=-np.inf)), float(below.min(initial=np.inf))
+
+
+def _ends(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -> tuple[NDArray, NDArray]:
+    """What each variable wants ν to be at least (−∞: it does not care), and at most."""
     knot, positive = h * e, e > 0
     can_rise, has_weight = alpha < upper, alpha > 0
-    above = np.where(positive, has_weight, can_rise)
-    below = np.where(positive, can_rise, has_weight)
-    return float(knot[above].max(initial=-np.inf)), float(knot[below].min(initial=np.inf))
+    above = np.where(np.where(positive, has_weight, can_rise), knot, -np.inf)
+    below = np.where(np.where(positive, can_rise, has_weight), knot, np.inf)
+    return above, below
 
 
 def middle(low: float, high: float) -> float:
@@ -151,6 +155,14 @@ class Habitat:
         assert problem.e is not None
         return interval(self.h[among], problem.e[among], self.alpha[among], problem.upper[among])
 
+    def pins(self) -> NDArray:
+        """The variables whose wishes leave ν the least room, from below and from above; shape (0,) or (2,)."""
+        problem = self.problem
+        if problem.e is None:
+            return np.empty(0, dtype=np.intp)
+        above, below = _ends(self.h, problem.e, self.alpha, problem.upper)
+        return np.array([np.argmax(above), np.argmin(below)])
+
     def round_off(self) -> float:
         """What a gradient may be wrong by."""
         problem = self.problem
@@ -220,122 +232,3 @@ class Habitat:
         if problem.e is not None:
             rho = rho - middle(*self.multipliers(self.residents)) * problem.e[candidates]
         return candidates[np.argsort(rho, kind="stable")]
-
-
-@dataclass(frozen=True)
-class Community:
-    """What is remembered of a stream: its survivors and a reserve of those without weight.
-
-    Attributes
-    ----------
-    X : array of shape (m, features)
-    sign : array of shape (m,)
-        ±1, the class; all 1 where there are none.
-    cap : array of shape (m,)
-        Upper bounds of α, or what they are made of.
-    alpha : array of shape (m,)
-    h : array of shape (m,)
-        Gradient Qα − p.
-    ids : int array of shape (m,), ascending
-        Which point of the stream each is.
-    seen : int
-        Points met so far.
-    invasions, extinctions : int
-        Points that ever got in, and went; the difference is the number of survivors.
-    """
-
-    X: NDArray
-    sign: NDArray
-    cap: NDArray
-    alpha: NDArray
-    h: NDArray
-    ids: NDArray
-    seen: int = 0
-    invasions: int = 0
-    extinctions: int = 0
-
-    @classmethod
-    def empty(cls, features: int) -> Community:
-        """Before anything is met."""
-        none = np.empty(0)
-        return cls(np.empty((0, features)), none, none, none, none, np.empty(0, dtype=np.int64))
-
-    @property
-    def survivors(self) -> NDArray:
-        """Positions of those with weight."""
-        return np.flatnonzero(self.alpha > 0)
-
-
-def learn(
-    community: Community,
-    X: NDArray,
-    sign: NDArray,
-    cap: NDArray,
-    ids: NDArray,
-    *,
-    pose: Callable[[NDArray, NDArray, NDArray, int], DualProblem],
-    equilibrate: Equilibrate,
-    reserve: Callable[[int], float],
-    n_init: int,
-) -> Community:
-    """Meet more points of a stream, a block at a time; returns the new community and changes nothing.
-
-    Parameters
-    ----------
-    community : Community
-    X, sign, cap, ids : arrays with a row for each newcomer
-        As in `Community`.
-    pose : callable
-        ``pose(X, sign, cap, seen) -> DualProblem`` of some points, of ``seen`` met so far.
-    equilibrate : callable
-        Minimises a small problem from a feasible start.
-    reserve : callable
-        ``reserve(survivors)``: how many points without weight to remember.
-    n_init : int
-        Nobody is forgotten before so many points were met: the first ones are solved as a batch.
-    """
-    rows: NDArray | None = None
-    start = 0
-    while start < len(X):
-        size = max(BLOCK, n_init - community.seen)
-        part = slice(start, start + size)
-        start += size
-        seen = community.seen + len(X[part])
-        together = Community(
-            np.concatenate([community.X, X[part]]),
-            np.concatenate([community.sign, sign[part]]),
-            np.concatenate([community.cap, cap[part]]),
-            np.concatenate([community.alpha, np.zeros(len(X[part]))]),
-            np.empty(0),
-            np.concatenate([community.ids, ids[part]]),
-            seen,
-        )
-        problem = pose(together.X, together.sign, together.cap, seen)
-        survivors, newcomers = community.survivors, np.arange(len(community.alpha), problem.n)
-        if rows is not None:
-            rows = np.concatenate([rows, problem.gram.block(survivors, newcomers)], axis=1)
-        habitat = Habitat(problem, together.alpha, rows)
-        habitat.settle(equilibrate, np.arange(problem.n))
-        alpha = habitat.alpha
-        idle = habitat.nearest(np.arange(problem.n))
-        alive = np.flatnonzero(alpha > 0)
-        # Before the second class comes nobody has weight, and there is nobody to be near to.
-        room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
-        keep = np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
-        # Rows of those alive, in their order, over those who stay.
-        order = np.argsort(habitat.residents, kind="stable")
-        order = order[alpha[habitat.residents[order]] > 0]
-        rows = habitat.rows[np.ix_(order, keep)]
-        invasions = community.invasions + habitat.invasions
-        community = Community(
-            together.X[keep],
-            together.sign[keep],
-            together.cap[keep],
-            alpha[keep],
-            habitat.h[keep],
-            together.ids[keep],
-            seen,
-            invasions,
-            invasions - len(alive),
-        )
-    return community

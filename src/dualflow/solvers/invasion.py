@@ -18,11 +18,12 @@ __all__ = ["Invasion"]
 
 @dataclass(frozen=True)
 class InvasionState:
-    """α of shape (n,), whether its survivors are at equilibrium, the variable that arrives next, how many arrived since
-    the last invasion, and counts."""
+    """α of shape (n,), whether its survivors are at equilibrium, those who leave ν the least room of all that arrived
+    since the last invasion, the variable that arrives next, how many arrived since then, and counts."""
 
     alpha: NDArray
     balanced: bool
+    pins: NDArray
     arriving: int
     quiet: int
     invasions: int
@@ -65,15 +66,16 @@ class Invasion(Solver):
             before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
             filled = np.zeros(problem.n) if e is None or problem.d == 0 else np.clip(problem.d - before, 0.0, upper)
             alpha = problem.project(filled)
-        return InvasionState(alpha, False, 0, 0, int(np.count_nonzero(alpha)), 0)
+        return InvasionState(alpha, False, np.empty(0, dtype=np.intp), 0, 0, int(np.count_nonzero(alpha)), 0)
 
     def step(self, problem: DualProblem, state: InvasionState) -> InvasionState:
         from ..online.invasion import Habitat, restrict
 
         n = problem.n
         arrivals = (state.arriving + np.arange(min(self.batch, n))) % n
-        # The part of the problem that is looked at: survivors and arrivals.
-        J = np.union1d(np.flatnonzero(state.alpha), arrivals)
+        # The part of the problem that is looked at: survivors and arrivals. Where no survivor is free, ν is an
+        # interval, and two who want it beyond each other may come in different batches: those who pin it stay.
+        J = np.unique(np.concatenate([np.flatnonzero(state.alpha), state.pins, arrivals]))
         habitat = Habitat(restrict(problem, J), state.alpha[J], disturbed=not state.balanced)
         habitat.settle(_equilibrium, np.arange(len(J)))
         alpha = np.zeros(n)
@@ -82,6 +84,7 @@ class Invasion(Solver):
         return InvasionState(
             alpha,
             True,
+            J[habitat.pins()],
             (state.arriving + len(arrivals)) % n,
             0 if habitat.invasions else state.quiet + len(arrivals),
             invasions,
