@@ -193,7 +193,7 @@ def table(rows: Sequence[Row]) -> str:
             lines.append(f"{lane}  {row.status}: {row.reason}")
             continue
         middle = ratios.median(row.times)
-        wanted = ("support_vectors", "steps", "relative_difference")
+        wanted = ("support_vectors", "steps", "relative_difference", "accuracy")
         rest = [f"{name} {row.columns[name]:.4g}" for name in wanted if name in row.columns]
         gap = f"gap {row.relative_gap:8.1e}" if "relative_gap" in row.columns else ""
         bounds = f"[{middle.low:9.4f}, {middle.high:9.4f}]"

@@ -24,11 +24,20 @@ from .solvers import Solver
 
 if TYPE_CHECKING:
     from .comparison import Comparison, compare
-    from .estimators import SVC, SVDD, GeneralizationReport, generalization_report, load
+    from .estimators import (
+        SVC,
+        SVDD,
+        EcoSVC,
+        EcoSVDD,
+        GeneralizationReport,
+        generalization_report,
+        load,
+    )
     from .quantum.devices import DeviceInfo, list_devices
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
     from .solvers.variational_flow import VariationalFlow
@@ -49,10 +58,13 @@ __all__ = [
     "DeviceInfo",
     "DualProblem",
     "DualflowError",
+    "EcoSVC",
+    "EcoSVDD",
     "FrankWolfe",
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "Invasion",
     "Kind",
     "LotkaVolterra",
     "ProblemError",
@@ -84,12 +96,15 @@ _LAZY = {
     "GeneralizationReport": "dualflow.estimators",
     "generalization_report": "dualflow.estimators",
     "load": "dualflow.estimators",
+    "EcoSVC": "dualflow.estimators",
+    "EcoSVDD": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",

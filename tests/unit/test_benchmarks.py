@@ -15,9 +15,11 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))  # the children of the harness get the same path
 
 import data  # noqa: E402 - after the path is set
+import ecological  # noqa: E402
 import entrants  # noqa: E402
 import growth  # noqa: E402
 import harness  # noqa: E402
+import howell_figures  # noqa: E402
 import l2_against_libsvm  # noqa: E402
 import mnist_3_against_rest  # noqa: E402
 import prediction  # noqa: E402
@@ -26,6 +28,8 @@ import report  # noqa: E402
 import svc_against_libsvm  # noqa: E402
 import svdd_against_one_class  # noqa: E402
 from harness import Case, Entrant, Row  # noqa: E402
+
+import dualflow  # noqa: E402
 
 
 class Sleeper(Entrant):
@@ -258,6 +262,60 @@ def test_musts_of_svdd_l2_mnist_and_prediction_can_fail():
 
     assert musts(prediction.judge(predict(0.04, 1e-12))) == [True, True, True, True]
     assert musts(prediction.judge(predict(0.08, 1e-6))) == [True, False, False, True]
+
+
+def test_musts_of_the_ecological_claims_can_fail():
+    def rows(times=(0.1, 1.0, 1.0), accuracy=(98.0, 98.0), reserve=10):
+        found = []
+        for name, ours, peer, peer_time in (
+            ("digits", "EcoSVC", "published method, cvxopt", 60.0),
+            ("mnist", "EcoSVC", "SVC tol=0.001", 1.5),
+            ("classification", "EcoSVC", "SVC tol=0.001", 9.0),
+            ("classification", "EcoSVC by 100", "SVC tol=0.001", 9.0),
+        ):
+            case = case_of(data_set=name, number=len(found))
+            lag = {"digits": 0.0, "mnist": accuracy[0] - 98, "classification": accuracy[1] - 98}[name]
+            seconds = dict(zip(("digits", "mnist", "classification"), times, strict=True))[name]
+            columns = {"accuracy": 98.0 + lag, "support_vectors": 10, "reserve": reserve}
+            found += [made(case, ours, [seconds], **columns), made(case, peer, [peer_time], accuracy=98.0)]
+        return found
+
+    assert musts(ecological.judge(rows())) == [True] * 6
+    assert musts(ecological.judge(rows(times=(0.13, 1.6, 1.0)))) == [False, False, True, True, True, True]
+    assert musts(ecological.judge(rows(accuracy=(97.94, 97.71)))) == [True, True, False, True, True, True]
+    assert musts(ecological.judge(rows(accuracy=(97.96, 97.69)))) == [True, True, True, False, False, True]
+    assert musts(ecological.judge(rows(reserve=11))) == [True, True, True, True, True, False]
+
+
+def test_the_published_method_written_anew_is_howells():
+    X, y = data.load("digits", 200)
+    stream, test = (X[:150], y[:150]), (X[150:], y[150:])
+    published = ecological.Published(*stream, test, "published", C=10.0, gamma=0.04)
+    points, labels, weights = published.solved(list(X[:80]), list(y[:80]))
+    exact = dualflow.SVC(C=10.0, gamma=0.04).fit(X[:80], y[:80])
+    found = {tuple(x): t * w for x, t, w in zip(points, labels, weights, strict=True)}
+    wanted = {tuple(x): c for x, c in zip(exact.support_vectors_, exact.dual_coef_[0], strict=True)}
+    assert max(abs(found.get(x, 0.0) - wanted.get(x, 0.0)) for x in {*found, *wanted}) < 0.01
+    published.fit()
+    ours = ecological.Eco(*stream, test, "ours", parameters={"C": 10.0, "gamma": 0.04, "reserve": 0}, batch=1)
+    ours.fit()
+    theirs, columns = published.check(), ours.check()
+    # The same rule; the threshold of 1e-3 and cvxopt's tolerance make other survivors here and there.
+    assert abs(theirs["accuracy"] - columns["accuracy"]) <= 4.0
+    assert abs(theirs["support_vectors"] - columns["support_vectors"]) <= 10
+    assert columns["reserve"] == 0
+
+
+def test_howells_boundaries_and_the_similarity_of_centres():
+    X = np.array([[0.49, 0.25], [0.51, 0.25], [0.51, 0.75], [0.61, 0.25]])
+    assert howell_figures.below(X, 0.0).tolist() == [1, -1, -1, -1]
+    assert howell_figures.below(X, 0.1).tolist() == [1, 1, -1, -1]
+    stream = howell_figures.Stream("tiny", 4, 0.0, 2, 60, 10, 50, {"kernel": "linear", "C": np.inf})
+    found = howell_figures.followed(stream, 0, np.inf)
+    assert found["looks"][-1, 1:].tolist() == list(found["batch"])
+    ball = howell_figures.ball(0, 3, 60, 20)["looks"]
+    assert (ball[:, 2] <= 1 + 1e-12).all()
+    assert ball[-1, 2] > ball[0, 2]
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(1.5, True), (2.0, True), (2.1, False)])

@@ -25,7 +25,7 @@ from sklearn.datasets import make_blobs, make_classification
 from sklearn.exceptions import NotFittedError
 
 import dualflow
-from dualflow import SMO, SVC, SVDD, Gram, ProblemError, Solver, _container
+from dualflow import SMO, SVC, SVDD, EcoSVC, EcoSVDD, Gram, ProblemError, Solver, _container
 from dualflow.core.solution import Cost
 from dualflow.estimators._persistence import CLASSES, FORMAT
 from dualflow.estimators._values import decode, encode
@@ -39,6 +39,15 @@ K = (1 + X @ X.T) ** 2
 def fits(*data, **more):
     """Steps of a batch estimator: a fit, and another (warm-started, if that is asked for)."""
     return [lambda model: model.fit(*data, **more)] * 2
+
+
+def streams(X, y=None):
+    """Steps of a streaming one: three batches, the second a single point."""
+    classes = {} if y is None else {"classes": np.unique(y)}
+    return [
+        lambda model, part=part: model.partial_fit(X[part], *([] if y is None else [y[part]]), **classes)
+        for part in (slice(0, 30), slice(30, 31), slice(31, 60))
+    ]
 
 
 #: Models of every class that can be saved, each with the steps of its life: functions that train it further (a
@@ -70,6 +79,12 @@ LIVES = {
         (SVDD(kernel="precomputed", random_state=1), fits(K)),
         (SVDD(kernel="precomputed", random_state=1), fits(np.exp(-((X[:, None] - X) ** 2).sum(-1)))),
     ],
+    "EcoSVC": [
+        (EcoSVC(C=2.0, n_init=10, reserve=4), streams(X, Y)),
+        (EcoSVC(n_init=10, reserve=0), streams(BLOBS, np.array(list("abcd"))[BLOB_LABELS])),
+        (EcoSVC(C=5.0, kernel="linear", n_init=10, fit_intercept=False), streams(X, Y > 0)),
+    ],
+    "EcoSVDD": [(EcoSVDD(nu=0.2, n_init=10), streams(X)), (EcoSVDD(nu=None, n_init=10), streams(X))],
 }
 EVERY_LIFE = [pytest.param(*life, id=f"{name} {k}") for name, lives in LIVES.items() for k, life in enumerate(lives)]
 

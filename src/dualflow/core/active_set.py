@@ -268,7 +268,13 @@ class ActiveSet:
         one[first] = np.where(step[first] > 0, high[first], low[first])
         e = None if self.problem.e is None else self.problem.e[system.members]
         total = 0.0 if e is None else float(e @ here)
-        several = project_onto(here + step, np.where(live, low, here), np.where(live, high, here), e, total)
+        wish = here + step
+        several = project_onto(wish, np.where(live, low, here), np.where(live, high, here), e, total)
+        # Round-off in the equality's root can leave those it clips just inside their bounds, where they would stop
+        # every further step and never be held.
+        near = 4 * _EPS * float(np.abs(several).sum())
+        several = np.where(live & (wish <= low) & (several <= low + near), low, several)
+        several = np.where(live & (wish >= high) & (several >= high - near), high, several)
         h = self.h[system.members]
         best: tuple[float, NDArray, NDArray, NDArray] | None = None
         for target, blocked in ((several, live & ((several <= low) | (several >= high))), (one, first & live)):

@@ -195,14 +195,14 @@ class Gram:
         self.entries_computed += len(J) * len(J) // 2
         return self.radial_points(float, J).upper()
 
-    def subset(self, J: ArrayLike) -> Gram:
-        """The Gram of points J alone, with this one's kernel parameters; nothing is checked or evaluated again."""
+    def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> Gram:
+        """The Gram of points J alone, with this one's parameters and its (row-major) ``matrix`` if known; no checks."""
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
         part.__dict__.update(self.__dict__)
         given = self.kernel == "precomputed"
         part.X = self.X[np.ix_(J, J)] if given else self.X[J]
-        part.n, part.entries_computed, part._full = len(J), 0, part.X if given else None
+        part.n, part.entries_computed, part._full = len(J), 0, part.X if given else matrix
         part._squares, part._diag = self._squares[J], self._diag[J]
         part._kept = {}
         part._radial = {name: points.take(J) for name, points in self._radial.items()}

@@ -17,7 +17,7 @@ from .problem import DualProblem
 from .projection import project_onto
 from .screening import product_from_below
 
-__all__ = ["Refinement", "refine", "support_set"]
+__all__ = ["Refinement", "refine", "snap", "support_set"]
 
 _EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
@@ -109,7 +109,7 @@ def refine(
         # A state this far off names a support set so large and wrong that starting empty is far cheaper.
         start = problem.project(np.zeros(problem.n))
         certificate = certify(problem, start)
-    snapped = _snap(problem, start, *_active_guess(problem, start, certificate))
+    snapped = snap(problem, start, certificate)
     search = ActiveSet(problem, start, snapped, max_solves or 20 * problem.n + 200, deadline)
     witness = search.run()
     best, value = problem.project(search.alpha), _objective(problem, given)
@@ -123,8 +123,10 @@ def _objective(problem: DualProblem, alpha: NDArray) -> float:
     return float(0.5 * alpha @ product_from_below(problem, alpha) - problem.p @ alpha)
 
 
-def _snap(problem: DualProblem, alpha: NDArray, at_lower: NDArray, at_upper: NDArray) -> NDArray:
-    """Put the guessed variables on their bounds and let the others take up the equality; as it was if they cannot."""
+def snap(problem: DualProblem, alpha: NDArray, certificate: Certificate) -> NDArray:
+    """Put the variables that a state says are at a bound there, and let the others take up the equality; a feasible α
+    of shape (n,) as it was if they cannot. ``certificate`` is that of ``alpha``."""
+    at_lower, at_upper = _active_guess(problem, alpha, certificate)
     lower = np.where(at_upper, problem.upper, problem.lower)
     upper = np.where(at_lower, problem.lower, problem.upper)
     snapped = project_onto(alpha, lower, upper, problem.e, problem.d)

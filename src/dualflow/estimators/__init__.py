@@ -2,8 +2,10 @@
 
 from ._base import FitError
 from ._persistence import load
+from .eco_svc import EcoSVC
+from .eco_svdd import EcoSVDD
 from .generalization import GeneralizationReport, generalization_report
 from .svc import SVC
 from .svdd import SVDD
 
-__all__ = ["SVC", "SVDD", "FitError", "GeneralizationReport", "generalization_report", "load"]
+__all__ = ["SVC", "SVDD", "EcoSVC", "EcoSVDD", "FitError", "GeneralizationReport", "generalization_report", "load"]

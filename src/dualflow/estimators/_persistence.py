@@ -27,6 +27,8 @@ FORMAT = 1
 CLASSES = {
     "SVC": "dualflow.estimators.svc:SVC",
     "SVDD": "dualflow.estimators.svdd:SVDD",
+    "EcoSVC": "dualflow.estimators.eco_svc:EcoSVC",
+    "EcoSVDD": "dualflow.estimators.eco_svdd:EcoSVDD",
 }
 
 

@@ -10,6 +10,7 @@ CATALOGUE = {
     "gradient-flow": "dualflow.solvers.gradient_flow:GradientFlow",
     "lotka-volterra": "dualflow.solvers.lotka_volterra:LotkaVolterra",
     "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
+    "invasion": "dualflow.solvers.invasion:Invasion",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
 }

@@ -1,0 +1,29 @@
+"""The refinement's steps to the bounds."""
+
+import numpy as np
+
+import dualflow
+from dualflow.core.active_set import ActiveSet
+from dualflow.core.free_system import FreeSystem
+
+
+def test_a_step_that_a_bound_cuts_short_leaves_somebody_at_a_bound():
+    """Else the next step is cut short by the same variable, just inside its bound by round-off, and the search ends
+    with free variables that are not balanced."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(40, 4)), np.tile([1.0, -1.0], 20)
+        problem = dualflow.problems.svc(dualflow.Gram(X, gamma=0.3), y, 10.0)
+        alpha = rng.uniform(1, 9, 40)
+        alpha[0] = 10.0 - 1e-13 * rng.uniform(0.1, 20)
+        alpha[1:] -= y[1:] * (y @ alpha) / 39
+        search = ActiveSet(problem, alpha, alpha, 100, None)
+        search.free = np.arange(40)
+        system = FreeSystem(problem, search.free, search.diag_max)
+        step = 1e-3 * rng.normal(size=40)
+        step[0] = 7e-4
+        step[3] -= y[3] * (y @ step)
+        search.h = -system.product(step)
+        target, _, blocked = search.advance(system, step, problem.lower, problem.upper)
+        assert blocked.any()
+        assert problem.infeasibility(target) < 1e-11
