@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, CompileError, ExecError, PlatformError
 
-FLAGS = ["/O2", "/fp:precise", "/utf-8"]
+FLAGS = STRICT = ["/O2", "/fp:precise", "/utf-8"]
 if sys.platform != "win32":
     # Finite math lets minimum and maximum vectorise. Never -ffast-math: a library linked with it turns denormals
     # into 0 in the whole process that loads it.
@@ -16,6 +16,8 @@ if sys.platform != "win32":
     # Only where those are made; elsewhere it does nothing, and clang refuses it when it compiles for another machine.
     if sys.platform == "linux" and platform.machine() == "x86_64":
         FLAGS.append("-mprefer-vector-width=512")
+    # Where infinite bounds are ordinary.
+    STRICT = [flag for flag in FLAGS if flag not in ("-ffinite-math-only", "-fno-signed-zeros")]
 
 
 class Build(build_ext):
@@ -26,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles three C files (kernel, dual bound, working-set solver), and that failed:\n"
+                "dualflow compiles four C files (kernel, dual bound, margin path, pair loop), and that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -40,7 +42,7 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
         f"dualflow.{name}",
         [f"{folder}/{stem}.pyx"],
         depends=[f"src/dualflow/{header}" for header in headers],
-        include_dirs=["src/dualflow/core", "src/dualflow/working_set"],
+        include_dirs=["src/dualflow/core", "src/dualflow/online", "src/dualflow/working_set"],
         extra_compile_args=flags,
     )
 
@@ -48,8 +50,9 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 setup(
     ext_modules=[
-        compiled("core._bound", flags=[]),  # infinities are ordinary there
+        compiled("core._bound", flags=STRICT),
         compiled("core._radial", *RADIAL),
+        compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
         compiled("working_set._pairs", "working_set/pairs.h", "working_set/leap.h", *RADIAL),
     ],
     cmdclass={"build_ext": Build},

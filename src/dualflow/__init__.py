@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         EcoSVC,
         EcoSVDD,
         GeneralizationReport,
+        IncrementalSVC,
+        IncrementalSVDD,
+        IncrementalSVR,
         generalization_report,
         load,
     )
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
@@ -64,6 +68,10 @@ __all__ = [
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "Incremental",
+    "IncrementalSVC",
+    "IncrementalSVDD",
+    "IncrementalSVR",
     "Invasion",
     "Kind",
     "LotkaVolterra",
@@ -98,12 +106,16 @@ _LAZY = {
     "load": "dualflow.estimators",
     "EcoSVC": "dualflow.estimators",
     "EcoSVDD": "dualflow.estimators",
+    "IncrementalSVC": "dualflow.estimators",
+    "IncrementalSVDD": "dualflow.estimators",
+    "IncrementalSVR": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",

@@ -5,7 +5,22 @@ from ._persistence import load
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD
 from .generalization import GeneralizationReport, generalization_report
+from .incremental import IncrementalSVC
+from .incremental_svdd import IncrementalSVDD
+from .incremental_svr import IncrementalSVR
 from .svc import SVC
 from .svdd import SVDD
 
-__all__ = ["SVC", "SVDD", "EcoSVC", "EcoSVDD", "FitError", "GeneralizationReport", "generalization_report", "load"]
+__all__ = [
+    "SVC",
+    "SVDD",
+    "EcoSVC",
+    "EcoSVDD",
+    "FitError",
+    "GeneralizationReport",
+    "IncrementalSVC",
+    "IncrementalSVDD",
+    "IncrementalSVR",
+    "generalization_report",
+    "load",
+]

@@ -29,6 +29,9 @@ CLASSES = {
     "SVDD": "dualflow.estimators.svdd:SVDD",
     "EcoSVC": "dualflow.estimators.eco_svc:EcoSVC",
     "EcoSVDD": "dualflow.estimators.eco_svdd:EcoSVDD",
+    "IncrementalSVC": "dualflow.estimators.incremental:IncrementalSVC",
+    "IncrementalSVDD": "dualflow.estimators.incremental_svdd:IncrementalSVDD",
+    "IncrementalSVR": "dualflow.estimators.incremental_svr:IncrementalSVR",
 }
 
 

@@ -6,6 +6,7 @@ __all__ = ["CATALOGUE", "Solver"]
 
 CATALOGUE = {
     "working-set": "dualflow.solvers.working_set:WorkingSet",
+    "incremental": "dualflow.solvers.incremental:Incremental",
     "smo": "dualflow.solvers.smo:SMO",
     "gradient-flow": "dualflow.solvers.gradient_flow:GradientFlow",
     "lotka-volterra": "dualflow.solvers.lotka_volterra:LotkaVolterra",

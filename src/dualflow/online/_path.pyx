@@ -1,0 +1,460 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The path of the optimum while one thing changes, compiled: Cauwenberghs & Poggio (2001), sections 2.2 to 2.4.
+
+Their bookkeeping with three additions: directions along which nothing but the multiplier-free coefficients moves
+(dependent points) are slid along, ties are broken by the largest rate within round-off, and the residual of every
+direction, which is there for free, is the measure of the drift of the inverse.
+"""
+
+import numpy as np
+
+from libc.float cimport DBL_EPSILON
+from libc.math cimport INFINITY, fabs
+
+cdef extern from "path.h":
+    void combine(Py_ssize_t n, Py_ssize_t stride, Py_ssize_t count, const double *rows, const long long *slots, const double *weights,
+                 double *out) nogil
+    void symmetric_product(Py_ssize_t m, Py_ssize_t ld, const double *A, const double *x, double *y) nogil
+    void rank_one(Py_ssize_t m, Py_ssize_t ld, double *A, double weight, const double *v) nogil
+    void advance(Py_ssize_t n, double t, const double *gamma, double *g) nogil
+
+ctypedef Py_ssize_t Index
+
+# Where a variable is.
+REST, BOUND, FREE, PENDING, DRIVEN = range(5)
+cdef enum:
+    _REST = 0
+    _BOUND = 1
+    _FREE = 2
+
+# How a call ended.
+ARRIVED, AT_MARGIN, WANTS_COLUMN, DRIFTED, PAUSED, STUCK, INDEFINITE = range(7)
+cdef enum:
+    _ARRIVED = 0
+    _AT_MARGIN = 1
+    _WANTS_COLUMN = 2
+    _DRIFTED = 3
+    _PAUSED = 4
+    _STUCK = 5
+    _INDEFINITE = 6
+
+# Places of the counters and of the figures.
+COUNT, ENTERING, PIVOTS, CHANGES, WANTED, REFACTORED, REFRESHED = range(7)
+MULTIPLIER, DRIFT, TRAVELLED, FLOOR = range(4)
+cdef enum:
+    _COUNT = 0
+    _ENTERING = 1
+    _PIVOTS = 2
+    _CHANGES = 3
+    _WANTED = 4
+    _MULTIPLIER = 0
+    _DRIFT = 1
+    _TRAVELLED = 2
+    _FLOOR = 3
+
+#: gamma_cc below this part of Q_cc: the point lies in the span of the margin points (theory: distance to the span).
+cdef double DEPENDENT = 1e-9
+#: g on the wrong side by so many times what it is known to is no round-off.
+STRAYED = 64.0
+#: Drift of the inverse from which it is made anew.
+cdef double DRIFT_MOST = 1e-9
+
+
+cdef struct Room:
+    # The arrays of an engine, as pointers.
+    Index n
+    Index stride
+    Index ld
+    Index border
+    double *alpha
+    double *g
+    const double *e
+    const double *u
+    const double *diag
+    signed char *where
+    const double *rows
+    const long long *slot
+    long long *members
+    long long *member_slots
+    double *inverse
+    long long *counters
+    double *figures
+    double *beta
+    double *right
+    double *direction
+    double *gamma
+    double strayed
+
+
+cdef void times_inverse(Room *R, const double *x, double *y) noexcept nogil:
+    symmetric_product(R.counters[_COUNT] + 1, R.ld, R.inverse, x, y)
+
+
+cdef double border_with(Room *R, Index k) noexcept nogil:
+    """direction = −inverse [e_k; Q_Sk] (CP 8), with k itself appended as 1; returns gamma_kk (CP 12)."""
+    cdef Index j, m = R.counters[_COUNT]
+    cdef const double *column = R.rows + R.slot[k] * R.stride
+    cdef double curvature = R.diag[k]
+    R.right[0] = R.e[k] if R.border else 0.0
+    for j in range(m):
+        R.right[j + 1] = column[R.members[j]]
+    times_inverse(R, R.right, R.direction)
+    for j in range(m + 1):
+        R.direction[j] = -R.direction[j]
+        curvature += R.right[j] * R.direction[j]
+    R.direction[m + 1] = 1.0
+    return curvature
+
+
+cdef void append(Room *R, Index k, double curvature) noexcept nogil:
+    """Make k a margin point (CP 14); direction is that of `border_with`."""
+    cdef Index j, m = R.counters[_COUNT]
+    cdef double *last = R.inverse + (m + 1) * R.ld
+    if m == 0 and R.border:
+        R.inverse[0] = -R.diag[k]
+        last[0] = R.e[k]
+        last[1] = 0.0
+    else:
+        for j in range(m + 2):
+            last[j] = 0.0
+        rank_one(m + 2, R.ld, R.inverse, 1.0 / curvature, R.direction)
+    R.members[m] = k
+    R.member_slots[m] = R.slot[k]
+    R.where[k] = _FREE
+    R.g[k] = 0.0
+    R.counters[_COUNT] = m + 1
+    R.counters[_CHANGES] += 1
+
+
+cdef void drop(Room *R, Index j) noexcept nogil:
+    """Take the j-th margin point out (CP Algorithm 2's contraction of the inverse); the last takes its place."""
+    cdef Index i, k = j + 1, m = R.counters[_COUNT], last = R.counters[_COUNT], ld = R.ld
+    cdef double *A = R.inverse
+    cdef double *column = R.right
+    cdef double pivot
+    if m > 1 or not R.border:
+        for i in range(k):
+            column[i] = A[k * ld + i]
+        for i in range(k, m + 1):
+            column[i] = A[i * ld + k]
+        pivot = column[k]
+        # Swap k and last, then contract by the last.
+        if k != last:
+            for i in range(k):
+                A[k * ld + i] = A[last * ld + i]
+            A[k * ld + k] = A[last * ld + last]
+            for i in range(k + 1, last):
+                A[i * ld + k] = A[last * ld + i]
+            column[k] = column[last]
+        rank_one(m, ld, A, -1.0 / pivot, column)
+    R.members[j] = R.members[m - 1]
+    R.member_slots[j] = R.member_slots[m - 1]
+    R.counters[_COUNT] = m - 1
+    R.counters[_CHANGES] += 1
+
+
+cdef void settle_at(Room *R, Index k, bint at_upper) noexcept nogil:
+    R.alpha[k] = R.u[k] if at_upper else 0.0
+    R.where[k] = _BOUND if at_upper else _REST
+
+
+cdef inline bint blocks(Room *R, Index i, double rate, double noise) noexcept nogil:
+    """Whether i reaches g = 0 at this rate; one that is on the wrong side by more than round-off waits to be mended."""
+    if R.where[i] == _REST:
+        return rate < -noise and R.g[i] >= -R.strayed
+    return R.where[i] == _BOUND and rate > noise and R.g[i] <= R.strayed
+
+
+cdef bint exchange(Room *R, Index k, double v) noexcept nogil:
+    """Let a dependent k that has just reached its margin in, for a margin point that the slide takes to its bound.
+
+    Along Δα_k = ±1, Δα_S = ±direction nothing but round-off changes in g, and f not at all. True if k ended at its
+    other bound instead.
+    """
+    cdef Index j, m = R.counters[_COUNT], first = -1
+    cdef double s = 1.0 if R.where[k] == _REST else (-1.0 if R.where[k] == _BOUND else v)
+    cdef double reach = R.u[k] - R.alpha[k] if s > 0 else R.alpha[k], rate, room
+    cdef Index i
+    for j in range(m):
+        rate = s * R.direction[j + 1]
+        if fabs(rate) <= 1e-12:
+            continue
+        i = R.members[j]
+        room = (R.u[i] - R.alpha[i]) / rate if rate > 0 else R.alpha[i] / -rate
+        if room < reach:
+            reach = room
+            first = j
+    if reach == INFINITY:
+        return True
+    reach = max(reach, 0.0)
+    for j in range(m):
+        R.alpha[R.members[j]] += s * reach * R.direction[j + 1]
+    R.figures[_MULTIPLIER] += s * reach * R.direction[0]
+    if first < 0:
+        settle_at(R, k, s > 0)
+        return True
+    R.alpha[k] += s * reach
+    i = R.members[first]
+    settle_at(R, i, s * R.direction[first + 1] > 0)
+    R.g[i] = 0.0
+    drop(R, first)
+    return False
+
+
+def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, double reach, Index limit):
+    """Follow the optimum while variable ``c`` moves at rate ``v`` = ±1, or eᵀα at rate ``d_rate`` and p at ``p_rate``.
+
+    Ends where c reaches its bound or ``reach`` is travelled (`ARRIVED`), or, if ``to_margin``, where g_c = 0 and c
+    has become a margin point (`AT_MARGIN`). Otherwise to be called again, after a column is there (`WANTS_COLUMN`:
+    the one of ``counters[ENTERING]``), the inverse has been made anew (`DRIFTED`) or at once (`PAUSED`, after
+    ``limit`` pivots). `STUCK`: no variable can take up the change. `INDEFINITE`: γ_cc < 0.
+    """
+    cdef double[::1] alpha = engine.alpha, g = engine.g, e = engine.e, u = engine.u, diag = engine.diag
+    cdef signed char[::1] where = engine.where
+    cdef double[:, ::1] rows = engine.pool.rows
+    cdef long long[::1] slot = engine.pool.slot, members = engine.members, member_slots = engine.member_slots
+    cdef double[:, ::1] inverse = engine.inverse
+    cdef long long[::1] counters = engine.counters
+    cdef double[::1] figures = engine.figures
+    cdef double[:, ::1] work = engine.work
+    cdef double[::1] gamma = engine.gamma
+    cdef double[::1] p_change = alpha if p_rate is None else p_rate
+    cdef bint has_p = p_rate is not None
+    cdef Room room
+    cdef Index code
+    room.n, room.stride, room.ld, room.border = alpha.shape[0], rows.shape[1], inverse.shape[1], engine.bordered
+    if room.n == 0:
+        return ARRIVED
+    room.alpha, room.g, room.e, room.u, room.diag = &alpha[0], &g[0], &e[0], &u[0], &diag[0]
+    room.where, room.rows, room.slot = &where[0], &rows[0, 0], &slot[0]
+    room.members, room.member_slots, room.inverse = &members[0], &member_slots[0], &inverse[0, 0]
+    room.counters, room.figures = &counters[0], &figures[0]
+    room.strayed = STRAYED * figures[_FLOOR]
+    room.beta, room.right, room.direction, room.gamma = &work[0, 0], &work[1, 0], &work[2, 0], &gamma[0]
+    with nogil:
+        code = _follow(&room, c, v, to_margin, d_rate, &p_change[0] if has_p else NULL, reach, limit)
+    return code
+
+
+cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, const double *p_rate, double reach,
+                   Index limit) noexcept nogil:
+    cdef Index i, j, k, m, chosen, leaving, done = 0, tries
+    cdef double need, t, t_max, rate, space, noise, tolerance, size, worst, sign, best, curvature, drift
+    cdef const double *column
+    cdef bint dependent, refined, terminal
+    while True:
+        # A point at g = 0 joins the margin.
+        k = R.counters[_ENTERING]
+        if k >= 0:
+            if R.slot[k] < 0:
+                R.counters[_WANTED] = k
+                return _WANTS_COLUMN
+            if R.counters[_COUNT] + 2 >= R.ld:
+                return _PAUSED  # room for the inverse is made outside
+            curvature = border_with(R, k)
+            if R.counters[_COUNT] == 0 and R.border:
+                append(R, k, 1.0)
+            elif curvature > DEPENDENT * R.diag[k]:
+                append(R, k, curvature)
+            elif not exchange(R, k, v):
+                continue
+            elif k == c:
+                R.counters[_ENTERING] = -1
+                return _ARRIVED
+            R.counters[_ENTERING] = -1
+            if k == c:
+                return _AT_MARGIN
+        if done >= limit:
+            return _PAUSED
+        done += 1
+        R.counters[_PIVOTS] += 1
+        m = R.counters[_COUNT]
+        need = d_rate - (R.e[c] * v if c >= 0 and R.border else 0.0)
+        size = 0.0
+        for j in range(m):
+            size += fabs(R.alpha[R.members[j]])
+
+        if R.border and m == 0 and need != 0.0:
+            # No margin point: the multiplier moves alone until a point that can take up the change reaches g = 0.
+            sign = -1.0 if need > 0 else 1.0
+            t = INFINITY
+            chosen = -1
+            for i in range(R.n):
+                rate = R.e[i] * sign
+                if R.u[i] > 0 and blocks(R, i, rate, 0.0):
+                    space = max(0.0, R.g[i] if rate < 0 else -R.g[i])
+                    if space < t:
+                        t, chosen = space, i
+            if c >= 0 and to_margin and R.e[c] * sign * R.g[c] < 0 and fabs(R.g[c]) <= t:
+                t, chosen = fabs(R.g[c]), c
+            if chosen < 0:
+                return _STUCK
+            R.figures[_MULTIPLIER] += sign * t
+            for i in range(R.n):
+                R.g[i] += R.e[i] * sign * t
+            R.counters[_ENTERING] = chosen
+            continue
+
+        # Rates (CP 5-7, 10-12).
+        if c >= 0 and R.slot[c] < 0:
+            R.counters[_WANTED] = c
+            return _WANTS_COLUMN
+        column = R.rows + R.slot[c] * R.stride if c >= 0 else NULL
+        R.right[0] = need if R.border else 0.0
+        for j in range(m):
+            i = R.members[j]
+            R.right[j + 1] = (0.0 if p_rate == NULL else p_rate[i]) - (v * column[i] if c >= 0 else 0.0)
+        refined = False
+        times_inverse(R, R.right, R.beta)
+        if m == 0:
+            R.beta[0] = 0.0
+        while True:
+            combine(R.n, R.stride, m, R.rows, R.member_slots, R.beta + 1, R.gamma)
+            for i in range(R.n):
+                R.gamma[i] += R.e[i] * R.beta[0]
+            if c >= 0:
+                for i in range(R.n):
+                    R.gamma[i] += v * column[i]
+            if p_rate != NULL:
+                for i in range(R.n):
+                    R.gamma[i] -= p_rate[i]
+            # On the margin the rates vanish; what is left of them is what the inverse has drifted.
+            worst, size = 0.0, 0.0
+            need = R.right[0]
+            for j in range(m):
+                worst = max(worst, fabs(R.gamma[R.members[j]]))
+                size = max(size, fabs(R.right[j + 1]))
+                need -= R.e[R.members[j]] * R.beta[j + 1]
+            size = max(size, fabs(R.right[0]), 1e-300)
+            drift = max(worst, fabs(need) if R.border else 0.0) / size
+            if not refined and not (drift > DRIFT_MOST and R.counters[_CHANGES] > 0):
+                R.figures[_DRIFT] = max(R.figures[_DRIFT], drift)
+            if refined or drift <= 1e-12 or m == 0:
+                break
+            if drift > DRIFT_MOST and R.counters[_CHANGES] > 0:
+                return _DRIFTED
+            # One step of iterative refinement takes the direction back to round-off.
+            R.right[0] = need if R.border else 0.0
+            for j in range(m):
+                R.right[j + 1] = -R.gamma[R.members[j]]
+            times_inverse(R, R.right, R.direction)
+            for j in range(m + 1):
+                R.beta[j] += R.direction[j]
+            refined = True
+        size = fabs(R.beta[0]) + fabs(v)
+        best = 0.0
+        for j in range(m):
+            size += fabs(R.beta[j + 1]) * R.diag[R.members[j]]
+            best = max(best, fabs(R.beta[j + 1]))
+        noise = 4.0 * worst + 32.0 * DBL_EPSILON * size
+        dependent = c >= 0 and v * R.gamma[c] <= max(DEPENDENT * R.diag[c], noise)
+        if c >= 0 and v * R.gamma[c] < -(1e-6 * R.diag[c] + 1e3 * noise):
+            return _INDEFINITE
+        tolerance = R.figures[_FLOOR]
+
+        # The longest step that violates nothing by more than round-off (Harris), then the largest rate within it.
+        t_max = reach - R.figures[_TRAVELLED] if c < 0 else (R.u[c] - R.alpha[c] if v > 0 else R.alpha[c])
+        t_max = max(t_max, 0.0)
+        t = t_max
+        terminal = True
+        chosen = leaving = -1
+        if c >= 0 and to_margin and not dependent and v * R.g[c] <= 0 and fabs(R.g[c]) < t * fabs(R.gamma[c]):
+            t = t_max = fabs(R.g[c] / R.gamma[c])
+            chosen = c
+        best = 1e-13 * max(best, 1.0 if c >= 0 else 0.0)
+        for j in range(m):
+            i = R.members[j]
+            rate = R.beta[j + 1]
+            if fabs(rate) > best:
+                space = R.u[i] - R.alpha[i] if rate > 0 else R.alpha[i]
+                t_max = min(t_max, (max(space, 0.0) + 1e-14 * min(R.u[i], 1.0 + R.alpha[i])) / fabs(rate))
+        if not dependent:
+            for i in range(R.n):
+                rate = R.gamma[i]
+                if blocks(R, i, rate, noise):
+                    space = R.g[i] if rate < 0 else -R.g[i]
+                    t_max = min(t_max, (max(space, 0.0) + tolerance) / fabs(rate))
+        if t > t_max:
+            terminal = False
+            chosen = -1
+            rate = 0.0
+            for j in range(m):
+                i = R.members[j]
+                if fabs(R.beta[j + 1]) > max(best, rate):
+                    space = R.u[i] - R.alpha[i] if R.beta[j + 1] > 0 else R.alpha[i]
+                    if max(space, 0.0) <= t_max * fabs(R.beta[j + 1]):
+                        rate = fabs(R.beta[j + 1])
+                        t = max(space, 0.0) / rate
+                        leaving = j
+            if leaving < 0:
+                rate = 0.0
+                for i in range(R.n):
+                    if blocks(R, i, R.gamma[i], noise):
+                        space = max(0.0, R.g[i] if R.gamma[i] < 0 else -R.g[i])
+                        if space <= t_max * fabs(R.gamma[i]) and fabs(R.gamma[i]) > rate:
+                            rate = fabs(R.gamma[i])
+                            t = space / rate
+                            chosen = i
+            if leaving < 0 and chosen < 0:
+                return _STUCK
+        if t == INFINITY:
+            return _STUCK
+
+        # The step.
+        for j in range(m):
+            R.alpha[R.members[j]] += t * R.beta[j + 1]
+        R.figures[_MULTIPLIER] += t * R.beta[0]
+        advance(R.n, t, R.gamma, R.g)
+        if c >= 0:
+            R.alpha[c] += t * v
+        else:
+            R.figures[_TRAVELLED] += t
+        if leaving >= 0:
+            i = R.members[leaving]
+            settle_at(R, i, R.beta[leaving + 1] > 0)
+            R.g[i] = 0.0
+            drop(R, leaving)
+        elif chosen >= 0:
+            R.g[chosen] = 0.0
+            R.counters[_ENTERING] = chosen
+        else:
+            if c >= 0:
+                settle_at(R, c, v > 0)
+            return _ARRIVED
+
+
+def take_out(engine, Index j):
+    """Take the j-th margin point out of the inverse; its coefficient and the others' stay as they are."""
+    cdef double[:, ::1] inverse = engine.inverse
+    cdef double[:, ::1] work = engine.work
+    cdef long long[::1] members = engine.members, member_slots = engine.member_slots, counters = engine.counters
+    cdef Room room
+    if not 0 <= j < counters[_COUNT]:
+        raise IndexError(f"there are {counters[_COUNT]} margin points, not {j + 1}")
+    room.ld, room.border, room.inverse = inverse.shape[1], engine.bordered, &inverse[0, 0]
+    room.members, room.member_slots, room.counters = &members[0], &member_slots[0], &counters[0]
+    room.right = &work[1, 0]
+    drop(&room, j)
+
+
+def inverse_times(engine, double[::1] x):
+    """The inverse of the bordered margin block times x, shape (m + 1,)."""
+    cdef double[:, ::1] inverse = engine.inverse
+    out = np.zeros(x.shape[0])
+    cdef double[::1] y = out
+    if not 0 < x.shape[0] <= inverse.shape[0]:
+        raise ValueError(f"x has {x.shape[0]} entries, the inverse {inverse.shape[0]} rows")
+    symmetric_product(x.shape[0], inverse.shape[1], &inverse[0, 0], &x[0], &y[0])
+    return out
+
+
+def combined(double[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out):
+    """out = Σ_r weights[r] · rows[slots[r], :len(out)]."""
+    cdef Index n = out.shape[0], count = slots.shape[0]
+    if n > rows.shape[1] or weights.shape[0] != count:
+        raise ValueError("out must be no longer than a row, and weights as long as slots")
+    if n and count:
+        with nogil:
+            combine(n, rows.shape[1], count, &rows[0, 0], &slots[0], &weights[0], &out[0])
+    else:
+        out[:] = 0.0

@@ -1,0 +1,42 @@
+"""The inverse of the margin points' system, made anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError
+
+__all__ = ["bordered_inverse"]
+
+
+def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
+    """Inverse of [0 eᵀ; e Q], shape (m + 1, m + 1); without ``e`` that of Q, bordered by zeros.
+
+    By the Cholesky factor of Q + κeeᵀ, which moves nothing but the multiplier (its first diagonal entry, by κ), and
+    which is better conditioned than the indefinite system.
+
+    Raises
+    ------
+    ProblemError
+        Q is not positive definite on the margin points.
+    """
+    m = len(Q)
+    Q = 0.5 * (Q + Q.T)
+    kappa = float(np.trace(Q)) / m if e is not None else 0.0
+    factor, info = scipy.linalg.lapack.dpotrf(Q if e is None else Q + kappa * np.outer(e, e), lower=1)
+    if info == 0:
+        P, info = scipy.linalg.lapack.dpotri(factor, lower=1)
+    if info != 0:
+        raise ProblemError("the margin points' kernel block is singular: is the kernel positive semidefinite?")
+    P = np.tril(P) + np.tril(P, -1).T
+    out = np.zeros((m + 1, m + 1))
+    out[1:, 1:] = P
+    if e is not None:
+        Pe = P @ e
+        s = float(e @ Pe)
+        out[0, 0] = kappa - 1.0 / s
+        out[1:, 0] = out[0, 1:] = Pe / s
+        out[1:, 1:] -= np.outer(Pe, Pe) / s
+    return out

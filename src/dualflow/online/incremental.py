@@ -1,0 +1,309 @@
+"""Exact incremental and decremental learning: the optimum is followed while one variable enters or leaves.
+
+Cauwenberghs & Poggio (2001; CP), for the canonical problem min ½ αᵀQα − pᵀα, 0 ≤ α ≤ u, eᵀα = d (or no equality), so
+that classifier, data description and regression are one engine. Signs: g = Qα − p + b e, which is CP's g (yf − 1 in
+the C-SVM) and −(fitness + νe) with b = −ν; at the optimum g ≥ 0 where α = 0 (their R), g = 0 on the margin (S) and
+g ≤ 0 where α = u (E).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError
+from ._path import (
+    ARRIVED,
+    AT_MARGIN,
+    BOUND,
+    CHANGES,
+    COUNT,
+    DRIFTED,
+    DRIVEN,
+    FLOOR,
+    FREE,
+    INDEFINITE,
+    MULTIPLIER,
+    PAUSED,
+    PENDING,
+    PIVOTS,
+    REFACTORED,
+    REFRESHED,
+    REST,
+    STRAYED,
+    STUCK,
+    TRAVELLED,
+    WANTED,
+    WANTS_COLUMN,
+    combined,
+    follow,
+    inverse_times,
+    take_out,
+)
+from .bordered import bordered_inverse
+from .near import Near
+from .state import NOT_PSD, State
+
+__all__ = ["Engine"]
+
+_EPS = float(np.finfo(float).eps)
+#: All g are computed anew where that takes no more kernel values than this, ...
+CHEAP = 1 << 14
+#: ... or this many times fewer operations than the breakpoints since.
+SHARE = 100
+UNBOUNDED = "the dual problem falls without end, or no variable can take up the change"
+#: Margin points × variables from which a path is followed among the near variables first, ...
+NEAR_FROM = 1 << 17
+#: ... of which there are so many, or this part of all.
+NEAR_LEAST, NEAR_PART = 128, 8
+#: Pivots of one compiled call; Ctrl-C is honoured between calls.
+AT_ONCE = 256
+
+
+class Engine(State):
+    """The optimum over the variables learned so far, moved by learning, unlearning and changes of d.
+
+    Parameters and attributes are those of `State`. ``on_pivot`` is called with the engine and the variable that is on
+    its way (−1: none) at every breakpoint; then a compiled call goes no further than one.
+    """
+
+    on_pivot: Callable[[Engine, int], None] | None = None
+    near: Near | None = None
+    near_from: int = NEAR_FROM
+
+    def learn(self, k: int) -> None:
+        """Bring variable k to its optimum (CP Algorithm 1); also if it is there, but not optimal."""
+        self._tolerance()
+        room, floor = self.u[k] - self.alpha[k], self.figures[FLOOR]
+        if self.where[k] == FREE:
+            return
+        if self.g[k] < -floor and room > 0:
+            self._drive(k, 1.0, True)
+        elif self.g[k] > floor and self.alpha[k] > 0:
+            self._drive(k, -1.0, True)
+        elif room > 0 and self.alpha[k] > 0:
+            self._drive(k, 1.0 if self.g[k] < 0 else -1.0, True)
+        else:
+            self._mark(k, BOUND if self.alpha[k] > 0 else REST)
+
+    def unlearn(self, k: int) -> None:
+        """Take variable k out (CP Algorithm 2): its coefficient goes to 0, and it no longer counts."""
+        if self.where[k] == FREE:
+            self._take_out(int(np.flatnonzero(self.margin == k)[0]))
+        if self.alpha[k] > 0:
+            self._tolerance()
+            self._drive(k, -1.0, False)
+            self.alpha[k] = 0.0
+        self._mark(k, PENDING)
+
+    def move_d(self, d: float, p_rate: NDArray | None = None) -> None:
+        """Follow the optimum to another right-hand side of eᵀα = d; p moves with it at ``p_rate`` a unit of d."""
+        change = d - self.d
+        if change == 0.0:
+            return
+        self._tolerance()
+        self.figures[TRAVELLED] = 0.0
+        sign = 1.0 if change > 0 else -1.0
+        rate = None if p_rate is None else np.ascontiguousarray(sign * p_rate)
+        self.near = None
+        if not self._run(self, -1, 0.0, False, sign, rate, abs(change)):
+            raise ProblemError(UNBOUNDED)
+        if p_rate is not None:
+            self.p += change * p_rate
+        self.d = d
+
+    def _take_out(self, j: int) -> None:
+        """The j-th margin point is none any more; its coefficient and the others' stay as they are."""
+        take_out(self, j)
+        if self.near is not None:
+            last = int(self.counters[COUNT])  # which has taken its place
+            for array in (self.near.members, self.near.member_slots):
+                array[j] = array[last]
+
+    def _mark(self, k: int, code: int) -> None:
+        self.where[k] = code
+        if self.near is not None:
+            self.near.mark(k, code)
+
+    def _drive(self, k: int, v: float, to_margin: bool) -> None:
+        self._mark(k, DRIVEN)
+        if self.on_pivot or len(self.margin) * self.n < self.near_from:
+            self.near = None
+            if not self._run(self, k, v, to_margin):
+                raise ProblemError(UNBOUNDED)
+        else:
+            self._drive_near(k, v, to_margin)
+            self._mend(-1)
+
+    def _drive_near(self, k: int, v: float, to_margin: bool) -> None:
+        """Follow the path of k among the near variables; far ones may be `violators` afterwards."""
+        near = self.near or Near(self, max(NEAR_LEAST, self.n // NEAR_PART))
+        if (here := near.include(k)) < 0:
+            near = Near(self, near.count)
+            here = near.include(k)
+        self.near = near
+        b = self.b
+        arrived = self._run(near, here, v, to_margin)
+        if arrived and not to_margin:
+            near.where[here], near.alpha[here] = PENDING, 0.0
+        near.write_back(b)
+        if not arrived:
+            # Nobody near could take up the change: look at all.
+            if near.count >= self.n:
+                raise ProblemError(UNBOUNDED)
+            self.near = Near(self, self.n)
+            self._mend(k)
+            self._drive_near(k, (1.0 if self.g[k] < 0 else -1.0) if to_margin else v, to_margin)
+
+    def _mend(self, but: int) -> None:
+        """Drive what is not optimal to where it is, but for one that is on its way."""
+        for _ in range(10 * self.n + 100):
+            wrong = self.violators()
+            wrong = wrong[wrong != but]
+            if len(wrong) == 0:
+                return
+            worst = int(wrong[np.argmax(np.abs(self.g[wrong]))])
+            self._mark(worst, DRIVEN)
+            self._drive_near(worst, 1.0 if self.g[worst] < 0 else -1.0, True)
+        raise ProblemError(NOT_PSD)
+
+    def _run(
+        self,
+        space: Engine | Near,
+        k: int,
+        v: float,
+        to_margin: bool,
+        d_rate: float = 0.0,
+        p_rate: NDArray | None = None,
+        reach: float = 0.0,
+    ) -> bool:
+        """Follow the path among the variables of ``space`` to its end; False if none of them can take up the change."""
+        budget = self.pivots + 100 * self.n + 10000
+        limit = 1 if self.on_pivot else AT_ONCE
+        while True:
+            space.make_room()
+            code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
+            if code == WANTS_COLUMN:
+                space.fetch()
+            elif code == DRIFTED:
+                self.refactorise(space)
+            elif code == STUCK:
+                left = reach - self.figures[TRAVELLED] if k < 0 else space.alpha[k]
+                size = space.u[k] if k >= 0 and space.u[k] < np.inf else max(reach, abs(self.d)) or 1.0
+                # Where every other variable is at its bound, what is left is round-off.
+                return not to_margin and bool(left <= 1e-10 * size)
+            elif code == INDEFINITE:
+                raise ProblemError(NOT_PSD)
+            if self.on_pivot and code in (PAUSED, ARRIVED, AT_MARGIN):
+                self.on_pivot(self, k)
+            if code in (ARRIVED, AT_MARGIN):
+                return True
+            if self.pivots > budget:
+                raise ProblemError(NOT_PSD)
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        super().restore(kept)
+        self.near = None
+
+    def keep(self, variables: NDArray) -> None:
+        super().keep(variables)
+        self.near = None
+
+    def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        self.near = None  # the engine that is made of this starts without, and is to give the same bits
+        return super().pack()
+
+    def fetch(self) -> None:
+        """Bring the column that a path wants."""
+        self.pool.fetch(int(self.counters[WANTED]))
+
+    def _tolerance(self) -> None:
+        """What g is known to: the round-off of its largest terms."""
+        if self.n:
+            size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
+            self.figures[FLOOR] = 16 * _EPS * size
+
+    # --- the inverse, and what it has lost -----------------------------------------------------
+
+    def refactorise(self, space: Engine | Near) -> None:
+        """The inverse of the bordered margin block [0 eᵀ; e Q_SS], anew from its columns."""
+        m = int(self.counters[COUNT])
+        self.counters[REFACTORED] += 1
+        self.counters[CHANGES] = 0
+        if m == 0:
+            return
+        S = space.members[:m]
+        Q = space.pool.rows[space.member_slots[:m]][:, S]
+        self.inverse[: m + 1, : m + 1] = bordered_inverse(Q, space.e[S] if self.bordered else None)
+
+    def polish(self, least: float = 0.0) -> None:
+        """Take α and b on the margin to the solution of their system, if that is off by more than ``least``."""
+        S = self.margin
+        if len(S) == 0:
+            return
+        right = np.concatenate([[self.d - float(self.e @ self.alpha) if self.bordered else 0.0], -self.g[S]])
+        if float(np.abs(right).max()) <= least:
+            return
+        self.near = None
+        change = inverse_times(self, right)
+        self.alpha[S] = np.clip(self.alpha[S] + change[1:], 0.0, self.u[S])
+        self.figures[MULTIPLIER] += change[0]
+        combined(self.pool.rows, self.member_slots[: len(S)], change[1:], self.gamma[: self.n])
+        self.g += self.gamma[: self.n]
+        self.g += change[0] * self.e
+        self.g[S] = 0.0
+
+    def refresh(self) -> None:
+        """Compute g anew, take α and b to the solution of their system, and mend what is not optimal."""
+        self.counters[REFRESHED] = self.pivots
+        self.near = None
+        for _ in range(3):
+            self.g[:] = self.matrix.product(self.alpha) - self.p + self.b * self.e
+            self.polish()
+            wrong = self.violators()
+            for k in wrong:
+                self.learn(int(k))
+            if len(wrong) == 0:
+                return
+
+    def tidy(self, exact: bool = False) -> None:
+        """After a while of learning: mend what round-off has done, and let go of columns that have left the margin.
+
+        All g are computed anew if ``exact`` is asked for, or where that costs little beside what was done since.
+        """
+        since = int(self.counters[PIVOTS] - self.counters[REFRESHED])
+        if since == 0 or self.n == 0:
+            return
+        self.pool.evict(self.margin)
+        weighty = int(np.count_nonzero(self.alpha))
+        worth = weighty * self.n <= CHEAP or since * (len(self.margin) + 1) >= SHARE * weighty
+        if exact or worth:
+            self.refresh()
+        else:
+            self.polish(float(self.figures[FLOOR]))
+
+    def violators(self) -> NDArray:
+        """Learned variables that are not optimal beyond round-off, or were left on their way."""
+        self._tolerance()
+        tolerance = STRAYED * self.figures[FLOOR]
+        where, g = self.where, self.g
+        wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
+        return np.flatnonzero(wrong | (where == DRIVEN))
+
+    def bias_interval(self) -> tuple[float, float]:
+        """All b for which the coefficients are optimal: a point where a margin point is free."""
+        live = (self.where != PENDING) & (self.u > 0)
+        # A margin point may be at a bound, up to round-off.
+        room = 1e-10 * np.minimum(self.u, float(self.alpha.max(initial=0.0)))
+        low, high = self.alpha <= room, self.alpha >= self.u - room
+        if (live & ~low & ~high).any():
+            return self.b, self.b
+        # R asks for g ≥ 0 and E for g ≤ 0, and b moves g by e.
+        up = live & ((low & (self.e > 0)) | (high & (self.e < 0)))
+        down = live & ~up
+        least = float((-self.e * self.g)[up].max(initial=-np.inf))
+        most = float((-self.e * self.g)[down].min(initial=np.inf))
+        return self.b + least, self.b + most

@@ -1,0 +1,138 @@
+"""The variables that may come to the margin soon, in arrays of their own: a path looks at them only.
+
+Most points lie far from the margin, and following all their g at every breakpoint is most of the work. So a path is
+followed among the near ones; when it has ended, all g are brought up to date at once, and a far one that has passed 0
+meanwhile is a variable to be learned like any other. The optimum that is reached is the same.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._path import COUNT, MULTIPLIER, PENDING, WANTED, combined
+from .columns import grown
+from .state import State
+
+__all__ = ["Near"]
+
+_VECTORS = ("alpha", "g", "e", "u", "diag", "where")
+#: Variables and columns that may join before all is chosen anew.
+SPARE = 128
+
+
+class Near:
+    """The margin and what lies next to it, with the attributes of an engine that `follow` asks for.
+
+    Parameters
+    ----------
+    state : State
+    count : int
+        Variables beside those on the margin: the ones with the smallest |g|.
+    """
+
+    def __init__(self, state: State, count: int) -> None:
+        self.state, self.bordered, self.count = state, state.bordered, count
+        margin = state.margin
+        distance = np.abs(state.g)
+        distance[state.where == PENDING] = np.inf
+        distance[margin] = -1.0
+        count = min(len(margin) + count, int(np.isfinite(distance).sum()))
+        index = np.sort(np.argpartition(distance, count - 1)[:count])
+        self.room = count + SPARE
+        self.index = np.zeros(self.room, dtype=np.intp)
+        self.index[:count] = index
+        self.place = np.full(state.n, -1, dtype=np.intp)
+        self.place[index] = np.arange(count)
+        self._vectors = {name: grown(getattr(state, name)[index], (self.room,)) for name in _VECTORS}
+        self.gamma = np.zeros(self.room)
+        m = len(margin)
+        rows = np.zeros((m + SPARE, self.room))
+        rows[:m, :count] = state.pool.rows[state.member_slots[:m]][:, index]
+        self.pool = SimpleNamespace(rows=rows, slot=np.full(self.room, -1, dtype=np.int64))
+        self.members = np.zeros(len(state.members), dtype=np.int64)
+        self.members[:m] = self.place[margin]
+        self.member_slots = np.zeros(len(state.members), dtype=np.int64)
+        self.member_slots[:m] = np.arange(m)
+        self.pool.slot[self.members[:m]] = np.arange(m)
+        self.free = list(range(m, len(rows)))
+        self._bind(count)
+
+    def _bind(self, n: int) -> None:
+        self.n = n
+        self.alpha, self.g, self.e, self.u, self.diag, self.where = (self._vectors[name][:n] for name in _VECTORS)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("inverse", "counters", "figures", "work"):  # shared
+            return getattr(self.state, name)
+        raise AttributeError(name)
+
+    def mark(self, k: int, code: int) -> None:
+        """Variable k is elsewhere now; of no account if it is not here."""
+        if k < len(self.place) and (here := self.place[k]) >= 0:
+            self.where[here] = code
+
+    def include(self, k: int) -> int:
+        """The number here of variable k, which joins if it is not here; −1 if there is no room."""
+        state = self.state
+        if k >= len(self.place):
+            more = np.full(state.n - len(self.place), -1, dtype=np.intp)
+            self.place = np.concatenate([self.place, more])
+        here = int(self.place[k])
+        if here < 0:
+            if self.n == self.room:
+                return -1
+            here, m = self.n, int(self.counters[COUNT])
+            self._drop_spare_rows()
+            self.index[here], self.place[k] = k, here
+            self.pool.rows[self.member_slots[:m], here] = state.pool.rows[state.member_slots[:m], k]
+            self._bind(here + 1)
+        for name, values in self._vectors.items():
+            values[here] = getattr(state, name)[k]
+        return here
+
+    def _drop_spare_rows(self) -> None:
+        m = int(self.counters[COUNT])
+        self.pool.slot[:] = -1
+        self.pool.slot[self.members[:m]] = self.member_slots[:m]
+        self.free = np.setdiff1d(np.arange(len(self.pool.rows)), self.member_slots[:m]).tolist()
+
+    def fetch(self) -> None:
+        """Bring the column that a path wants."""
+        here = int(self.counters[WANTED])
+        if not self.free:
+            self._drop_spare_rows()
+        if not self.free:
+            rows = self.pool.rows
+            self.pool.rows = grown(rows, (len(rows) + SPARE, self.room))
+            self.free = list(range(len(rows), len(rows) + SPARE))
+        theirs = self.state.pool.fetch(int(self.index[here]))
+        row = self.state.pool.rows[theirs]
+        s = self.free.pop()
+        self.pool.rows[s, : self.n] = row[self.index[: self.n]]
+        self.pool.slot[here] = s
+
+    def make_room(self) -> None:
+        """As many places for members as the state has."""
+        self.state.make_room()
+        if len(self.members) < len(self.state.members):
+            self.members = grown(self.members, self.state.members.shape)
+            self.member_slots = grown(self.member_slots, self.state.members.shape)
+
+    def write_back(self, b: float) -> None:
+        """Tell the state what has come of its variables, and bring all g up to date; ``b`` is what b was before."""
+        state, index, m = self.state, self.index[: self.n], int(self.counters[COUNT])
+        change: NDArray = self.alpha - state.alpha[index]
+        moved = np.flatnonzero(change)
+        variables = index[moved]
+        for k in variables[state.pool.slot[variables] < 0]:
+            state.pool.fetch(int(k))
+        combined(state.pool.rows, state.pool.slot[variables], change[moved], state.gamma[: state.n])
+        state.g += state.gamma[: state.n]
+        state.g += (float(self.figures[MULTIPLIER]) - b) * state.e
+        state.alpha[index], state.where[index], state.g[index] = self.alpha, self.where, self.g
+        state.members[:m] = index[self.members[:m]]
+        state.member_slots[:m] = state.pool.slot[state.members[:m]]

@@ -1,0 +1,228 @@
+"""What an engine knows: the variables, the margin, and the inverse of its system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError
+from ._path import BOUND, COUNT, DRIFT, ENTERING, FREE, MULTIPLIER, PENDING, PIVOTS, REFACTORED, REST, WANTED
+from .columns import ColumnPool, Matrix, grown
+
+__all__ = ["NOT_PSD", "State"]
+
+NOT_PSD = "kernel: it is not positive semidefinite on these points, so that the path of the optimum breaks off"
+#: Where a variable can be between two calls.
+STORED = (REST, BOUND, FREE, PENDING)
+_VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
+
+
+class State:
+    """Variables that come and go, the coefficients they have, and all that is needed to move them.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        Q, a piece at a time; positive semidefinite.
+    bordered : bool
+        Whether there is an equality.
+
+    Attributes
+    ----------
+    alpha, g, e, u, p, diag : arrays of shape (n,)
+    where : int8 array of shape (n,)
+        REST (CP's R), BOUND (E), FREE (S), PENDING (not learned, or forgotten), DRIVEN (on its way).
+    d : float
+        The sum eᵀα.
+    inverse : array of shape (room, room)
+        Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle; row 0 is the multiplier's.
+    """
+
+    def __init__(self, matrix: Matrix, bordered: bool) -> None:
+        self.matrix, self.bordered = matrix, bordered
+        self.pool = ColumnPool(matrix)
+        self.n, self.d = 0, 0.0
+        self._room = {name: np.zeros(64, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
+        self.members = np.zeros(16, dtype=np.int64)
+        self.member_slots = np.zeros(16, dtype=np.int64)
+        self.inverse = np.zeros((16, 16))
+        self.work = np.zeros((3, 17))
+        self.gamma = np.zeros(64)
+        self.counters = np.zeros(7, dtype=np.int64)
+        self.counters[ENTERING] = -1
+        self.figures = np.zeros(4)
+        self._bind()
+
+    def _bind(self) -> None:
+        self.alpha, self.g, self.e, self.u, self.p, self.diag, self.where = (
+            self._room[name][: self.n] for name in _VECTORS
+        )
+
+    @property
+    def b(self) -> float:
+        """The multiplier of the equality, −ν."""
+        return float(self.figures[MULTIPLIER])
+
+    @property
+    def drift(self) -> float:
+        """Largest relative residual of a direction that the inverse gave, before its refinement.
+
+        Above 1e-9 the inverse is made anew first, so that what it has lost by updates never comes to more.
+        """
+        return float(self.figures[DRIFT])
+
+    @property
+    def refactored(self) -> int:
+        """How often the inverse was made anew."""
+        return int(self.counters[REFACTORED])
+
+    @property
+    def pivots(self) -> int:
+        """Breakpoints passed."""
+        return int(self.counters[PIVOTS])
+
+    @property
+    def margin(self) -> NDArray:
+        """Variables on the margin, in the order of the inverse."""
+        return self.members[: self.counters[COUNT]]
+
+    # --- variables come and go -------------------------------------------------------------------
+
+    def append(self, p: NDArray, u: NDArray, e: NDArray, diag: NDArray) -> None:
+        """Make new variables known; they are learned one at a time by `learn`."""
+        if (diag < 0).any():
+            raise ProblemError(NOT_PSD)
+        old, n = self.n, self.n + len(p)
+        new = np.arange(old, n)
+        margin = self.margin.copy()
+        held = self.alpha > 0
+        held[margin] = True
+        J = np.flatnonzero(held)
+        block = self.matrix.block(new, J) if len(J) else np.zeros((len(new), 0))
+        if n > len(self.gamma):
+            room = max(n, 2 * len(self.gamma))
+            self._room = {name: grown(array, (room,)) for name, array in self._room.items()}
+            self.gamma = np.zeros(room)
+        self.pool.lengthen(n, margin, block[:, np.searchsorted(J, margin)])
+        values = {"p": p, "u": u, "e": e, "diag": diag, "alpha": 0.0, "where": PENDING}
+        values["g"] = block @ self.alpha[J] - p + self.b * e
+        for name, value in values.items():
+            self._room[name][old:n] = value
+        self.n = n
+        self._bind()
+
+    def times_inverse(self, x: NDArray) -> NDArray:
+        """The inverse times x, shape (m + 1,) or (m + 1, k)."""
+        A = self.inverse[: len(x), : len(x)]
+        return np.tril(A) @ x + np.tril(A, -1).T @ x
+
+    def make_room(self) -> None:
+        """Two more margin points than there are must fit."""
+        while self.counters[COUNT] + 3 >= (size := len(self.inverse)):
+            self.inverse = grown(self.inverse, (2 * size, 2 * size))
+            self.members = grown(self.members, (2 * size,))
+            self.member_slots = grown(self.member_slots, (2 * size,))
+            self.work = np.zeros((3, 2 * size + 1))
+
+    # --- to and fro ----------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that moves, to be put back by `restore`; columns are not in it."""
+        m = int(self.counters[COUNT])
+        return {
+            "n": self.n,
+            "d": self.d,
+            "vectors": {name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
+            "members": self.members[:m].copy(),
+            "inverse": self.inverse[: m + 1, : m + 1].copy(),
+            "counters": self.counters.copy(),
+            "figures": self.figures.copy(),
+        }
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Put everything back to where it was at a `snapshot`; variables that came since are unknown again."""
+        members = kept["members"]
+        m = len(members)
+        self.n, self.d = kept["n"], kept["d"]
+        self._bind()
+        for name, values in kept["vectors"].items():
+            self._room[name][: self.n] = values
+        self.counters[:], self.figures[:] = kept["counters"], kept["figures"]
+        self.make_room()
+        self.members[:m] = members
+        self.inverse[: m + 1, : m + 1] = kept["inverse"]
+        if self.pool.n != self.n:
+            self.pool.truncate(self.n)
+        for k in members[self.pool.slot[members] < 0]:
+            self.pool.fetch(int(k))
+        self.member_slots[:m] = self.pool.slot[members]
+
+    def keep(self, variables: NDArray) -> None:
+        """Forget that other variables were ever known; these, sorted, are renumbered 0, 1, 2, …"""
+        m = int(self.counters[COUNT])
+        self.pool.keep(variables, self.margin)
+        for name, array in self._room.items():
+            self._room[name] = array[: self.n][variables]
+        self.members[:m] = np.searchsorted(variables, self.margin)
+        self.member_slots[:m] = np.arange(m)
+        self.n = len(variables)
+        self.gamma = np.zeros(self.n)
+        self._bind()
+
+    def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """All that the next bits depend on. Columns that have left the margin are let go first, here as well."""
+        self.pool.evict(self.margin, 0)
+        m, n = int(self.counters[COUNT]), self.n
+        arrays = {name: getattr(self, name).copy() for name in _VECTORS}
+        arrays |= {"members": self.margin.copy(), "counters": self.counters.copy(), "figures": self.figures.copy()}
+        arrays["counters"][WANTED] = 0  # which column was asked for last says what was cached, nothing else
+        arrays["inverse"] = np.tril(self.inverse[: m + 1, : m + 1])
+        arrays["columns"] = self.pool.rows[self.member_slots[:m], :n]
+        return arrays, {"d": self.d}
+
+    def unpack(self, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
+        """Become the engine that was packed.
+
+        Raises
+        ------
+        KeyError, ValueError
+            An array is missing or is not what `pack` would have made: compiled code relies on it.
+        """
+        n = len(arrays["alpha"])
+        vectors = {name: _stored(arrays, name, "i1" if name == "where" else "f8", (n,)) for name in _VECTORS}
+        m = len(arrays["members"])
+        members = _stored(arrays, "members", "i8", (m,))
+        inverse = _stored(arrays, "inverse", "f8", (m + 1, m + 1))
+        columns = _stored(arrays, "columns", "f8", (m, n))
+        counters = _stored(arrays, "counters", "i8", self.counters.shape)
+        figures = _stored(arrays, "figures", "f8", self.figures.shape)
+        alpha, u, where, d = vectors["alpha"], vectors["u"], vectors["where"], float(facts["d"])
+        if not (np.isfinite(d) and (alpha >= 0).all() and (alpha <= u).all() and np.isin(where, STORED).all()):
+            raise ValueError("its coefficients are not within their bounds")
+        if not np.array_equal(np.sort(members), np.flatnonzero(where == FREE)):
+            raise ValueError("its margin points are not those that are said to be free")
+        if counters[COUNT] != m or counters[ENTERING] != -1 or (np.delete(counters, ENTERING) < 0).any():
+            raise ValueError("its counters are not those of its margin points")
+        self._room = {name: array.copy() for name, array in vectors.items()}
+        self.n, self.d = n, d
+        self.gamma = np.zeros(n)
+        self.counters[:], self.figures[:] = counters, figures
+        self._bind()
+        self.make_room()
+        self.members[:m] = members
+        self.inverse[: m + 1, : m + 1] = inverse
+        self.pool = ColumnPool(self.matrix)
+        self.pool.take(self.margin, columns, n)
+        self.member_slots[:m] = np.arange(m)
+
+
+def _stored(arrays: Mapping[str, NDArray], name: str, dtype: str, shape: tuple[int, ...]) -> NDArray:
+    array = arrays[name]
+    if array.dtype != np.dtype(dtype) or array.shape != shape:
+        raise ValueError(f"its {name!r} has dtype {array.dtype} and shape {array.shape}, not {dtype} and {shape}")
+    if dtype == "f8" and not (np.isfinite(array).all() or (name == "u" and not np.isnan(array).any())):
+        raise ValueError(f"its {name!r} holds NaN or infinity")
+    return array
