@@ -824,3 +824,29 @@ def test_loading_imports_no_pickle_of_ours():
         source = (Path(dualflow.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
         assert not re.search(r"import pickle|allow_pickle=True|joblib\.load|eval\(|exec\(", source)
     assert issubclass(Own, Solver)
+
+
+@pytest.mark.parametrize(
+    ("make", "targets"),
+    [
+        (lambda: IncrementalSVC(C=3.0), Y),
+        (lambda: IncrementalSVC(C=3.0, gamma="scale"), np.array(list("ab"))[Y]),
+        (lambda: IncrementalSVR(C=3.0), np.sin(X[:, 0])),
+        (lambda: IncrementalSVDD(nu=0.3), None),
+    ],
+)
+def test_what_was_forgotten_and_purged_leaves_no_trace_in_the_file(make, targets, tmp_path):
+    """Learn A and r, forget r; learn A and r′ (elsewhere, of the other class), forget r′: one and the same file."""
+    strangers = (X[:3] + 0.5, X[5:8] * 2.0)
+    contents = []
+    for k, points in enumerate(strangers):
+        values = () if targets is None else (targets[[0, 1, 2]] if k == 0 else targets[[7, 8, 9]],)
+        given = () if targets is None else (targets,)
+        model = make().partial_fit(X[:20], *(() if targets is None else (targets[:20],)))
+        model.partial_fit(points, *values).partial_fit(X[20:], *(value[20:] for value in given))
+        model.forget([20, 21, 22], purge=True).save(tmp_path / "model")
+        contents.append((tmp_path / "model").read_bytes())
+        for row in points:
+            assert row.tobytes() not in contents[-1]
+    assert contents[0] == contents[1]
+    assert dualflow.load(tmp_path / "model").certificate_.relative_gap <= 1e-9
