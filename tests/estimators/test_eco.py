@@ -514,3 +514,20 @@ def test_a_callable_kernel_streams():
     np.testing.assert_allclose(called.decision_function(X), plain.decision_function(X), atol=1e-8)
     with pytest.raises(ZeroDivisionError):
         called.set_params(kernel=lambda A, B: 1 / 0).partial_fit(X, y)
+
+
+def test_an_indefinite_kernel_warns_and_withholds_the_certificate():
+    X, y = moons(100)
+    with pytest.warns(ConvergenceWarning, match=r"indefinite.*withheld"):
+        model = EcoSVC(kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
+    assert model.certificate_.gap is None
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_fit_wants_weight_in_every_class_and_a_stream_does_not():
+    X, y = moons(100)
+    with pytest.raises(ProblemError, match=r"no point of class .*1"):
+        EcoSVC().fit(X, y, sample_weight=1.0 - y)
+    model = EcoSVC(gamma=1.0).partial_fit(X, y, [0, 1], sample_weight=1.0 - y)
+    assert model.n_seen_ == 100
+    assert (model.predict(X) == 0).all()

@@ -157,12 +157,15 @@ class Ecology(KernelMachine):
             found = "C=inf" if solution.status is Status.NOT_SEPARABLE else f"reequilibrate={self.reequilibrate!r}"
             raise FitError(f"{found}: {solution.status.text} The model is left as it was.", solution)
         gap = solution.certificate.relative_gap
-        if solution.status is not Status.OPTIMAL and gap is not None and gap > self.tol:
-            warnings.warn(
+        if gap is None:
+            _warn(
+                f"kernel: the problem's matrix is {solution.certificate.psd}. The equilibrium the solver reached is "
+                "used as it is, and certificates are withheld. A positive semidefinite kernel has a certified optimum."
+            )
+        elif solution.status is not Status.OPTIMAL and gap > self.tol:
+            _warn(
                 f"A new equilibrium was reached to relative gap {gap:.3g} only, not tol={self.tol:.3g}: "
-                f"{solution.status.text} Scale the features, or lower C.",
-                ConvergenceWarning,
-                stacklevel=2,
+                f"{solution.status.text} Scale the features, or lower C."
             )
         # A flow ends near the bounds, not on them.
         return solution.alpha if solution.refined else snap(problem, solution.alpha, solution.certificate)
@@ -264,6 +267,10 @@ class Ecology(KernelMachine):
                 raise ValueError(f"the counts of its community {k} are {counts!r}")
             self._communities.append(Community(X, sign, cap, alpha, h, ids, *counts))
         self._read()
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def _key(x: NDArray, sign: float, cap: float) -> bytes:

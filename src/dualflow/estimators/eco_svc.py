@@ -208,6 +208,9 @@ class EcoSVC(ClassifierMixin, Ecology):
         else:
             self._set_classes(classes, "classes")
         weight, codes = self._check_weight(sample_weight, points), self._codes(labels)
+        present = np.bincount(codes, weight > 0, minlength=len(self.classes_)) > 0
+        if whole and not present.all():
+            raise ProblemError(f"sample_weight: no point of class {self.classes_[~present][0]!r} has a positive weight")
         pairs = self._pairs()
         self._begin(points, len(pairs))
         ids, communities = self.n_seen_ + np.arange(len(points)), []

@@ -131,14 +131,12 @@ class Habitat:
         if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or missing <= 4 * _EPS * problem.d:
             return
         self.disturbed = True
-        for k in np.argsort(self.h, kind="stable"):
-            given = min(problem.upper[k] - self.alpha[k], missing)
-            if given > 0:
-                self.admit(np.array([k]) if not self.present[k] else np.empty(0, dtype=np.intp))
-                self.alpha[k] += given
-                missing -= given
-            if missing <= 0:
-                break
+        order = np.argsort(self.h, kind="stable")
+        room = (problem.upper - self.alpha)[order]
+        before = np.concatenate([[0.0], np.cumsum(room)[:-1]])
+        given = np.clip(missing - before, 0.0, room)
+        self.admit(order[(given > 0) & ~self.present[order]])
+        self.alpha[order] += given
         self.h = self.gradient()
 
     def admit(self, J: NDArray) -> None:

@@ -117,10 +117,11 @@ def learn(
         # Before the second class comes nobody has weight, and there is nobody to be near to.
         room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
         keep = np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
-        # Rows of those alive, in their order, over those who stay.
-        order = np.argsort(habitat.residents, kind="stable")
-        order = order[alpha[habitat.residents[order]] > 0]
-        rows = habitat.rows[np.ix_(order, keep)]
+        if start < len(X):
+            # For the next block: rows of those alive, in their order, over those who stay.
+            order = np.argsort(habitat.residents, kind="stable")
+            order = order[alpha[habitat.residents[order]] > 0]
+            rows = habitat.rows[np.ix_(order, keep)]
         invasions = community.invasions + habitat.invasions
         community = Community(
             together.X[keep],
