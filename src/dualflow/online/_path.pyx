@@ -39,7 +39,7 @@ cdef enum:
     _INDEFINITE = 6
 
 # Places of the counters and of the figures.
-COUNT, ENTERING, PIVOTS, CHANGES, WANTED, REFACTORED, REFRESHED = range(7)
+COUNT, ENTERING, PIVOTS, CHANGES, WANTED, READY, REFACTORED, REFRESHED = range(8)
 MULTIPLIER, DRIFT, TRAVELLED, FLOOR = range(4)
 cdef enum:
     _COUNT = 0
@@ -47,6 +47,7 @@ cdef enum:
     _PIVOTS = 2
     _CHANGES = 3
     _WANTED = 4
+    _READY = 5
     _MULTIPLIER = 0
     _DRIFT = 1
     _TRAVELLED = 2
@@ -84,6 +85,7 @@ cdef struct Room:
     double *direction
     double *gamma
     double strayed
+    Index quiet
 
 
 cdef void times_inverse(Room *R, const double *x, double *y) noexcept nogil:
@@ -126,12 +128,15 @@ cdef void append(Room *R, Index k, double curvature) noexcept nogil:
     R.counters[_CHANGES] += 1
 
 
-cdef void drop(Room *R, Index j) noexcept nogil:
-    """Take the j-th margin point out (CP Algorithm 2's contraction of the inverse); the last takes its place."""
+cdef double drop(Room *R, Index j) noexcept nogil:
+    """Take the j-th margin point out (CP Algorithm 2's contraction of the inverse); the last takes its place.
+
+    Returns its entry on the diagonal, or 0 if there is no inverse any more; its column is left in ``right``.
+    """
     cdef Index i, k = j + 1, m = R.counters[_COUNT], last = R.counters[_COUNT], ld = R.ld
     cdef double *A = R.inverse
     cdef double *column = R.right
-    cdef double pivot
+    cdef double pivot = 0.0
     if m > 1 or not R.border:
         for i in range(k):
             column[i] = A[k * ld + i]
@@ -151,6 +156,7 @@ cdef void drop(Room *R, Index j) noexcept nogil:
     R.member_slots[j] = R.member_slots[m - 1]
     R.counters[_COUNT] = m - 1
     R.counters[_CHANGES] += 1
+    return pivot
 
 
 cdef void settle_at(Room *R, Index k, bint at_upper) noexcept nogil:
@@ -201,6 +207,36 @@ cdef bint exchange(Room *R, Index k, double v) noexcept nogil:
     return False
 
 
+cdef void rates(Room *R, Index c, double v, const double *p_rate, bint whole) noexcept nogil:
+    """gamma (CP 10), how fast every g moves along beta; on the margin what is left of 0.
+
+    Of the first ``quiet`` variables those on the margin are passed over, but for one that is looked at for the drift of
+    the inverse; a column is read across all rows for each of the few others.
+    """
+    cdef Index i, j, m = R.counters[_COUNT], quiet = 0 if whole else R.quiet
+    cdef Index sample = R.counters[_PIVOTS] % quiet if quiet > 0 else 0
+    cdef const double *column = R.rows + R.slot[c] * R.stride if c >= 0 else NULL
+    cdef double rate
+    combine(R.n - quiet, R.stride, m, R.rows + quiet, R.member_slots, R.beta + 1, R.gamma + quiet)
+    for i in range(quiet):
+        rate = 0.0
+        if R.where[i] != _FREE or i == sample:
+            for j in range(m):
+                rate += R.beta[j + 1] * R.rows[R.member_slots[j] * R.stride + i]
+        R.gamma[i] = rate
+    for i in range(R.n):
+        R.gamma[i] += R.e[i] * R.beta[0]
+    if c >= 0:
+        for i in range(R.n):
+            R.gamma[i] += v * column[i]
+    if p_rate != NULL:
+        for i in range(R.n):
+            R.gamma[i] -= p_rate[i]
+    for i in range(quiet):
+        if R.where[i] == _FREE and i != sample:
+            R.gamma[i] = 0.0
+
+
 def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, double reach, Index limit):
     """Follow the optimum while variable ``c`` moves at rate ``v`` = ±1, or eᵀα at rate ``d_rate`` and p at ``p_rate``.
 
@@ -229,6 +265,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     room.where, room.rows, room.slot = &where[0], &rows[0, 0], &slot[0]
     room.members, room.member_slots, room.inverse = &members[0], &member_slots[0], &inverse[0, 0]
     room.counters, room.figures = &counters[0], &figures[0]
+    room.quiet = engine.quiet
     room.strayed = STRAYED * figures[_FLOOR]
     room.beta, room.right, room.direction, room.gamma = &work[0, 0], &work[1, 0], &work[2, 0], &gamma[0]
     with nogil:
@@ -241,22 +278,32 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
     cdef Index i, j, k, m, chosen, leaving, done = 0, tries
     cdef double need, t, t_max, rate, space, noise, tolerance, size, worst, sign, best, curvature, drift
     cdef const double *column
-    cdef bint dependent, refined, terminal
+    cdef bint dependent, refined, terminal, whole
+    cdef bint ready = R.counters[_READY]  # whether the direction and the rates of the last call still hold
+    R.counters[_READY] = False
     while True:
         # A point at g = 0 joins the margin.
         k = R.counters[_ENTERING]
         if k >= 0:
             if R.slot[k] < 0:
                 R.counters[_WANTED] = k
+                R.counters[_READY] = ready
                 return _WANTS_COLUMN
             if R.counters[_COUNT] + 2 >= R.ld:
                 return _PAUSED  # room for the inverse is made outside
             curvature = border_with(R, k)
             if R.counters[_COUNT] == 0 and R.border:
                 append(R, k, 1.0)
+                ready = False
             elif curvature > DEPENDENT * R.diag[k]:
+                if ready:
+                    # The direction goes on with k so that g_k stays: no product with the inverse is needed.
+                    rate = -R.gamma[k] / curvature
+                    for j in range(R.counters[_COUNT] + 2):
+                        R.beta[j] = (0.0 if j > R.counters[_COUNT] else R.beta[j]) + rate * R.direction[j]
                 append(R, k, curvature)
             elif not exchange(R, k, v):
+                ready = False
                 continue
             elif k == c:
                 R.counters[_ENTERING] = -1
@@ -304,20 +351,13 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
         for j in range(m):
             i = R.members[j]
             R.right[j + 1] = (0.0 if p_rate == NULL else p_rate[i]) - (v * column[i] if c >= 0 else 0.0)
-        refined = False
-        times_inverse(R, R.right, R.beta)
-        if m == 0:
-            R.beta[0] = 0.0
+        refined = whole = False
+        if not ready:
+            times_inverse(R, R.right, R.beta)
+            if m == 0:
+                R.beta[0] = 0.0
         while True:
-            combine(R.n, R.stride, m, R.rows, R.member_slots, R.beta + 1, R.gamma)
-            for i in range(R.n):
-                R.gamma[i] += R.e[i] * R.beta[0]
-            if c >= 0:
-                for i in range(R.n):
-                    R.gamma[i] += v * column[i]
-            if p_rate != NULL:
-                for i in range(R.n):
-                    R.gamma[i] -= p_rate[i]
+            rates(R, c, v, p_rate, whole)
             # On the margin the rates vanish; what is left of them is what the inverse has drifted.
             worst, size = 0.0, 0.0
             need = R.right[0]
@@ -333,6 +373,9 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
                 break
             if drift > DRIFT_MOST and R.counters[_CHANGES] > 0:
                 return _DRIFTED
+            if R.quiet > 0 and not whole:
+                whole = True
+                continue
             # One step of iterative refinement takes the direction back to round-off.
             R.right[0] = need if R.border else 0.0
             for j in range(m):
@@ -413,10 +456,17 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
             i = R.members[leaving]
             settle_at(R, i, R.beta[leaving + 1] > 0)
             R.g[i] = 0.0
-            drop(R, leaving)
+            rate = drop(R, leaving)
+            ready = rate != 0.0
+            if ready:
+                rate = R.beta[leaving + 1] / rate
+                R.beta[leaving + 1] = R.beta[m]
+                for j in range(m):
+                    R.beta[j] -= rate * R.right[j]
         elif chosen >= 0:
             R.g[chosen] = 0.0
             R.counters[_ENTERING] = chosen
+            ready = True
         else:
             if c >= 0:
                 settle_at(R, c, v > 0)

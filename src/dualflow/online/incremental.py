@@ -30,6 +30,7 @@ from ._path import (
     PAUSED,
     PENDING,
     PIVOTS,
+    READY,
     REFACTORED,
     REFRESHED,
     REST,
@@ -73,6 +74,7 @@ class Engine(State):
     on_pivot: Callable[[Engine, int], None] | None = None
     near: Near | None = None
     near_from: int = NEAR_FROM
+    quiet: int = 0
 
     def learn(self, k: int) -> None:
         """Bring variable k to its optimum (CP Algorithm 1); also if it is there, but not optimal."""
@@ -183,6 +185,7 @@ class Engine(State):
         """Follow the path among the variables of ``space`` to its end; False if none of them can take up the change."""
         budget = self.pivots + 100 * self.n + 10000
         limit = 1 if self.on_pivot else AT_ONCE
+        self.counters[READY] = False
         while True:
             space.make_room()
             code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)

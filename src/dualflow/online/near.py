@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._path import COUNT, MULTIPLIER, PENDING, WANTED, combined
+from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combined
 from .columns import grown
 from .state import State
 
@@ -32,6 +32,12 @@ class Near:
     state : State
     count : int
         Variables beside those on the margin: the ones with the smallest |g|.
+
+    Attributes
+    ----------
+    quiet : int
+        The first variables here, which were on the margin in the beginning: while they are, their g stay 0, and are not
+        followed.
     """
 
     def __init__(self, state: State, count: int) -> None:
@@ -41,7 +47,9 @@ class Near:
         distance[state.where == PENDING] = np.inf
         distance[margin] = -1.0
         count = min(len(margin) + count, int(np.isfinite(distance).sum()))
-        index = np.sort(np.argpartition(distance, count - 1)[:count])
+        closest = np.sort(np.argpartition(distance, count - 1)[:count])
+        index = np.concatenate([margin, closest[distance[closest] >= 0]])
+        self.quiet = len(margin)
         self.room = count + SPARE
         self.index = np.zeros(self.room, dtype=np.intp)
         self.index[:count] = index
@@ -98,7 +106,9 @@ class Near:
         m = int(self.counters[COUNT])
         self.pool.slot[:] = -1
         self.pool.slot[self.members[:m]] = self.member_slots[:m]
-        self.free = np.setdiff1d(np.arange(len(self.pool.rows)), self.member_slots[:m]).tolist()
+        taken = np.zeros(len(self.pool.rows), dtype=bool)
+        taken[self.member_slots[:m]] = True
+        self.free = np.flatnonzero(~taken).tolist()
 
     def fetch(self) -> None:
         """Bring the column that a path wants."""
@@ -133,6 +143,9 @@ class Near:
         combined(state.pool.rows, state.pool.slot[variables], change[moved], state.gamma[: state.n])
         state.g += state.gamma[: state.n]
         state.g += (float(self.figures[MULTIPLIER]) - b) * state.e
-        state.alpha[index], state.where[index], state.g[index] = self.alpha, self.where, self.g
+        state.alpha[index], state.where[index] = self.alpha, self.where
+        followed = self.where != FREE
+        followed[self.quiet :] = True
+        state.g[index[followed]] = self.g[followed]
         state.members[:m] = index[self.members[:m]]
         state.member_slots[:m] = state.pool.slot[state.members[:m]]

@@ -51,7 +51,7 @@ class State:
         self.inverse = np.zeros((16, 16))
         self.work = np.zeros((3, 17))
         self.gamma = np.zeros(64)
-        self.counters = np.zeros(7, dtype=np.int64)
+        self.counters = np.zeros(8, dtype=np.int64)
         self.counters[ENTERING] = -1
         self.figures = np.zeros(4)
         self._bind()
@@ -125,7 +125,7 @@ class State:
             self.inverse = grown(self.inverse, (2 * size, 2 * size))
             self.members = grown(self.members, (2 * size,))
             self.member_slots = grown(self.member_slots, (2 * size,))
-            self.work = np.zeros((3, 2 * size + 1))
+            self.work = grown(self.work, (3, 2 * size + 1))
 
     # --- to and fro ----------------------------------------------------------------------------
 
