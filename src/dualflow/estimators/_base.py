@@ -25,7 +25,7 @@ from ..registry import make_solver
 from ._packing import Table, pack_attributes, pack_solutions, unpack_attributes, unpack_solutions
 from ._persistence import Persistent
 
-__all__ = ["FitError", "KernelMachine", "kept"]
+__all__ = ["FitError", "KernelMachine", "is_plain", "kept"]
 
 
 class FitError(ProblemError):
@@ -83,7 +83,7 @@ class KernelMachine(Persistent):
     def _check_fit_data(self, X: ArrayLike, y: ArrayLike | str = "no_validation") -> Any:
         """Validated X (and y, unless left out); sets n_features_in_ and feature_names_in_."""
         without_y = isinstance(y, str) and y == "no_validation"
-        if _is_plain(X, 2) and (without_y or (_is_plain(y, 1) and len(X) == len(y))):
+        if is_plain(X, 2) and len(X) >= 2 and (without_y or (is_plain(y, 1) and len(X) == len(y))):
             # What scikit-learn's validation would find and do, which takes as long as a small fit. NaN and infinity
             # in X are found by `Gram`.
             self.n_features_in_: int = X.shape[1]
@@ -276,14 +276,14 @@ def _seeds(random_state: Any, count: int) -> list[int]:
     return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]
 
 
-def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
-    """Whether this is a float64 matrix, or a vector of numbers, as a fit wants it, so that nothing need be said about
-    it or done to it."""
-    if type(array) is not np.ndarray or array.ndim != ndim or len(array) < 2 or not array.flags.c_contiguous:
+def is_plain(array: Any, ndim: int, finite: bool = False) -> TypeGuard[NDArray]:
+    """Whether this is a float64 matrix, or a vector of finite numbers, as it is wanted: nothing need be said about it or
+    done to it. ``finite`` looks through a matrix, too."""
+    if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
         return False
     if ndim == 1:
         return array.dtype.kind in "iu" or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
-    return array.dtype == np.float64 and array.shape[1] > 0
+    return array.dtype == np.float64 and (not finite or bool(np.isfinite(array).all()))
 
 
 def _reject_unfit(X: Any, name: str) -> None:

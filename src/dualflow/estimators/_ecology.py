@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Self, TypeGuard
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from ..exceptions import ProblemError
 from ..online.invasion import interval, middle
 from ..online.stream import Community, learn
 from ..registry import make_solver
-from ._base import FitError, KernelMachine, _reject_mixed_labels, _reject_unfit
+from ._base import FitError, KernelMachine, _reject_mixed_labels, _reject_unfit, is_plain
 from ._packing import stored
 
 __all__ = ["Ecology"]
@@ -76,8 +76,12 @@ class Ecology(KernelMachine):
         """Validated X of at least so many points, and y if it is given; the first batch fixes the features."""
         first, named = not hasattr(self, "_communities"), hasattr(self, "feature_names_in_")
         # What scikit-learn's validation takes for a point is what the model takes for twenty.
-        if not named and _is_plain(X, 2) and (len(X) >= least if first else X.shape[1] == self.n_features_in_):
-            labels = [array for array in y if _is_plain(array, 1) and len(array) == len(X)]
+        if (
+            not named
+            and is_plain(X, 2, finite=True)
+            and (len(X) >= least if first else X.shape[1] == self.n_features_in_)
+        ):
+            labels = [array for array in y if is_plain(array, 1) and len(array) == len(X)]
             if len(labels) == len(y):
                 self.n_features_in_: int = X.shape[1]
                 return X, *labels
@@ -275,13 +279,3 @@ def _warn(message: str) -> None:
 
 def _key(x: NDArray, sign: float, cap: float) -> bytes:
     return (np.append(x, [sign, cap]) + 0.0).tobytes()  # −0 is 0
-
-
-def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
-    """Whether this is an array that scikit-learn's validation would leave as it is; a single point may be."""
-    if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
-        return False
-    if ndim == 1 and array.dtype.kind in "iu":
-        return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        return array.dtype == np.float64 and bool(np.isfinite(array.sum()))

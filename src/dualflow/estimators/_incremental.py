@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.certificate import Certificate, certify
 from ..core.growing import GrowingGram
 from ..exceptions import ProblemError
-from ._base import KernelMachine, _reject_mixed_labels, _reject_unfit
+from ._base import KernelMachine, _reject_mixed_labels, _reject_unfit, is_plain
 from ._ids import as_ids, new_ids, uninterrupted
 from ._leave_one_out import Path, recorded
 from ._stream import Model, Stream
@@ -272,21 +272,13 @@ class IncrementalMachine(KernelMachine):
     ) -> Any:
         """Validated X (and y) of at least so many points."""
         without_y = isinstance(y, str) and y == "no_validation"
-        plain = (
-            not reset
-            and type(X) is np.ndarray
-            and X.dtype == np.float64
-            and X.ndim == 2
-            and X.shape[1] == self.n_features_in_
-            and len(X) > 0
-            and X.flags.c_contiguous
-            and not hasattr(self, "feature_names_in_")
-        )
-        if plain and (without_y or (type(y) is np.ndarray and y.dtype.kind in "iuf" and y.shape == (len(X),))):
+        known = not reset and not hasattr(self, "feature_names_in_")
+        if known and is_plain(X, 2, finite=True) and X.shape[1] == self.n_features_in_:
             # As scikit-learn's validation would have it, which takes longer than to learn a point.
-            total = X.sum() if without_y else X.sum() + y.sum()
-            if np.isfinite(total):
-                return X if without_y else (X, y.astype(float) if numeric else y)
+            if without_y:
+                return X
+            if is_plain(y, 1) and len(y) == len(X):
+                return X, y.astype(float) if numeric else y
         _reject_unfit(X, "X")
         wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "reset": reset, "ensure_min_samples": least}
         if without_y:
