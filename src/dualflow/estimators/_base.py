@@ -277,8 +277,8 @@ def _seeds(random_state: Any, count: int) -> list[int]:
 
 
 def is_plain(array: Any, ndim: int, finite: bool = False) -> TypeGuard[NDArray]:
-    """Whether this is a float64 matrix, or a vector of finite numbers, as it is wanted: nothing need be said about it or
-    done to it. ``finite`` looks through a matrix, too."""
+    """Whether this is a float64 matrix, or a vector of finite numbers, as it is wanted: nothing need be said about it
+    or done to it. ``finite`` looks through a matrix, too."""
     if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
         return False
     if ndim == 1:
