@@ -61,7 +61,9 @@ class Rows:
         try:
             if not self.interrupted:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
-                reference = solve(problem, REFERENCE, refine=True, tol=self.tol, random_state=self.random_state)
+                reference = solve(
+                    replace(problem), REFERENCE, refine=True, tol=self.tol, random_state=self.random_state
+                )
         except KeyboardInterrupt:
             self.interrupted = True
         except Exception as error:  # a section without reference still compares its solvers with one another
@@ -120,7 +122,7 @@ class Rows:
                 else:
                     self.warm_up(entry)
                     solution = solve(
-                        task.problem,
+                        replace(task.problem),  # products that one solver leaves behind must not help the next
                         entry.solver,
                         refine=True,
                         tol=self.tol,
