@@ -89,16 +89,16 @@ class Run:
             "trajectory": self.record,
         }
         self.columns_before = self.problem.gram.entries_computed
-        # Making a generator takes as long as a tenth of a small fit.
-        rng = np.random.default_rng(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
-        self.state = self.engine.start(self.problem, rng, warm)
         if checkpoint and Path(checkpoint.path).exists():
-            saved = _checkpoint.load(Path(checkpoint.path), self.key, self.state)
+            saved = _checkpoint.load(Path(checkpoint.path), self.key, self.engine.blank(self.problem))
             self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
             self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
             # Between two certificates the uninterrupted run would not have ended here.
             self.certify(decisive=self.steps % self.certify_every == 0)
         else:
+            # Making a generator takes as long as a tenth of a small fit.
+            rng = np.random.default_rng(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
+            self.state = self.engine.start(self.problem, rng, warm)
             # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
             worth = warm is not None or self.certify_every == 1
             if worth or self.record or self.callback is not None:

@@ -136,8 +136,9 @@ def reference_step(problem, theta, h, alpha):
     shift = np.pi / 2 * np.eye(len(theta))
     dP = 0.5 * (circuit.distribution(theta + shift) - circuit.distribution(theta - shift)).T
     F = problem.dense() @ alpha - problem.p
-    M = dP.T @ np.diag(1 / pi) @ dP / h + dP.T @ (problem.d * problem.dense()) @ dP
-    return np.linalg.solve(M + 1e-11 * np.trace(M) / len(theta) * np.eye(len(theta)), -dP.T @ (F - pi @ F))
+    E = F - pi @ F
+    M = dP.T @ np.diag((1 / h + np.maximum(E, 0) / 2) / pi) @ dP + dP.T @ (problem.d * problem.dense()) @ dP
+    return np.linalg.solve(M + 1e-11 * np.diag(np.diag(M)), -dP.T @ E)
 
 
 @pytest.mark.parametrize("problem", [moons(8, 10.0), moons(8, None), custom()], ids=["p=0", "svdd", "d≠1"])
@@ -159,8 +160,8 @@ def test_a_short_step_follows_the_replicator():
     solver = VariationalFlow("classical-sampler")
     state = dataclasses.replace(solver.start(problem, rng, rng.dirichlet(np.ones(16))), h=1e-6)
     after = solver.step(problem, state)
-    F = problem.gradient(state.pi)
-    np.testing.assert_allclose((after.pi - state.pi) / 1e-6, -state.pi * (F - state.pi @ F), atol=1e-5)
+    F, pi = problem.gradient(solver.alpha(state)), solver.alpha(state)
+    np.testing.assert_allclose((solver.alpha(after) - pi) / 1e-6, -pi * (F - pi @ F), atol=1e-5)
     assert solver.time(after) == 1e-6
 
 
@@ -169,13 +170,19 @@ def test_step_is_pure_and_repeatable(shots):
     problem = moons(12, 1.0)
     solver = VariationalFlow(shots=shots)
     state = solver.start(problem, np.random.default_rng(3))
-    before = {f.name: np.copy(getattr(state, f.name)) for f in dataclasses.fields(state) if f.name in ("theta", "pi")}
+    before = {
+        f.name: np.copy(getattr(state, f.name))
+        for f in dataclasses.fields(state)
+        if f.name in ("theta", "distributions")
+    }
     first, second = solver.step(problem, state), solver.step(problem, state)
     for name, array in before.items():
         np.testing.assert_array_equal(getattr(state, name), array)
     for f in dataclasses.fields(state):
-        if f.name != "device_time_s":
+        if f.metadata.get("saved", True) and f.name != "account":
             np.testing.assert_equal(getattr(first, f.name), getattr(second, f.name))
+    for name in set(state.account) - {"device_time_s"}:
+        assert first.account[name] == second.account[name]
 
 
 # --- counts ------------------------------------------------------------------------------------
@@ -338,7 +345,17 @@ def test_averaging_beats_the_noise_of_one_circuit():
         ({"shots": 10.0}, "shots=10.0"),
         ({"shots": 10, "final_shots": 0}, "final_shots=0"),
         ({"final_shots": 10}, "needs shots"),
-        ({"ansatz": "hardware-efficient"}, "not built yet"),
+        ({"shots": "many"}, "shots='many'"),
+        ({"shot_budget": 10}, "shot_budget needs shots"),
+        ({"shots": 100, "shot_budget": 50}, "does not hold the first circuit"),
+        ({"shots": 10, "shot_budget": 0}, "shot_budget=0"),
+        ({"layers": 3}, "option of ansatz='hardware-efficient'"),
+        ({"ansatz": "hardware-efficient", "layers": -1}, "layers=-1"),
+        ({"ansatz": "hardware-efficient", "layers": 1.0}, "layers=1.0"),
+        ({"integrator": "euler"}, "integrator='euler'"),
+        ({"integrator": "lsoda", "shots": 10}, "exact distributions"),
+        ({"time_step": 1.0}, "time_step=1.0 must be .* and integrator='lsoda'"),
+        ({"integrator": "lsoda", "t_end": -1.0}, "t_end=-1.0"),
         ({"ansatz": "bush"}, "not known"),
         ({"steps": 0}, "steps=0"),
     ],

@@ -79,6 +79,10 @@ class Solver:
         """Whether the solver has come to rest by its own criterion."""
         raise NotImplementedError
 
+    def blank(self, problem: DualProblem) -> Any:
+        """A state for a checkpoint to fill; solvers whose `start` costs something (a circuit) override it."""
+        return self.start(problem, np.random.default_rng(0), None)
+
     # --- what it may add -----------------------------------------------------------------------
 
     def time(self, state: Any) -> float | None:

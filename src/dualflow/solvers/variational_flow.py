@@ -1,25 +1,26 @@
-"""The simplex flow on a parametrised quantum state: semi-implicit natural gradient, one circuit a step."""
+"""The simplex flow on a parametrised quantum state: McLachlan's principle, hybrid, one batch of circuits a step."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
-from ..exceptions import DeviceError, ProblemError
-from ..quantum.circuits import TreeCircuit
-from ..quantum.devices import Device, check_shots, make_device
-from ..quantum.encoding import angles_to_simplex, free_angles, pad, qubits_for, simplex_to_angles
-from .base import Solver, generator, generator_state
+from ..exceptions import ProblemError
+from ..integrate.scipy_ivp import ivp_step
+from ..quantum.ansatz import ANSAETZE, Ansatz, make_ansatz, normalised, too_many_angles
+from ..quantum.circuits import ParametricCircuit
+from ..quantum.laboratory import Account, Laboratory, open_account
+from ..quantum.natural_gradient import faithful_rate, sampling_variance, semi_implicit_step
+from ._quantum import QuantumSolver
 
 __all__ = ["VariationalFlow"]
 
-#: In exact mode no angle comes nearer to 0 or π: a leaf of mass sin²(θ/2) = 0 could never grow again.
-LEAST_ANGLE = 1e-5
+INTEGRATORS = ("semi-implicit", "lsoda")
 #: Largest change of an angle in a step, from exact distributions and from counts.
 CLIP_EXACT, CLIP_SAMPLED = 0.8, 0.4
 #: With shots: growth of h a step, and its largest value in units of 1 / max Qᵢᵢ.
@@ -27,8 +28,9 @@ GROWTH_SAMPLED, LARGEST_STEP = 1.3, 200.0
 #: With shots: step k of the second half is scaled by k^−0.6, so that the shot noise of its circuits averages out
 #: (Robbins and Monro 1951; the exponent must lie in (½, 1]).
 AVERAGING = 0.6
-#: Job ids kept in a state.
-JOBS_KEPT = 10
+DEFAULT_STEPS = 40
+#: Tolerances of LSODA, absolute and relative, on angles.
+LSODA_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ class VariationalFlowState:
 
     Attributes
     ----------
-    theta : array of shape (N−1,)
-        Tree angles in [0, π], N = 2^q; those that lead to padding are 0.
-    pi : array of shape (N,)
-        The distribution measured at ``theta``, little-endian.
-    shots_of_pi : int
-        Shots behind ``pi``; 0 for an exact one.
+    theta : array of shape (P,)
+        Angles; those of the tree lie in [0, π], and in 0 where they lead to padding.
+    distributions : array of shape (2^q,) or (k, 2^q)
+        Measured for ``theta``, little-endian: of the k circuits of a step (θ itself first), or of θ alone.
+    shots_behind : int
+        Shots behind each of them; 0 for exact ones.
     h : float
         Step size to try next, in units of flow time.
     flow_time : float
@@ -52,49 +54,45 @@ class VariationalFlowState:
     resting : bool
         No step is left that lowers f (exact), or the budget of steps is spent (shots).
     measured_finally : bool
-        ``pi`` is the read-out with ``final_shots``, or none was asked for.
-    circuits, shots, device_time_s
-        Totals since the start; seconds inside submit and result.
-    job_ids : sequence of str
-        The last jobs, newest last.
-    rng : dict
-        State of the generator that the devices' seeds are drawn from.
-    device, circuit
+        ``distributions`` is the read-out with ``final_shots``, or none was asked for.
+    account : dict
+        Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
+    lab, ansatz
         Made again by `VariationalFlow.start`.
     """
 
     theta: NDArray
-    pi: NDArray
-    shots_of_pi: int
+    distributions: NDArray
+    shots_behind: int
     h: float
     flow_time: float
     steps: int
     resting: bool
     measured_finally: bool
-    circuits: int
-    shots: int
-    device_time_s: float
+    account: Account
     total: float
-    n: int
-    job_ids: list[str]
-    rng: dict[str, Any]
-    device: Device = field(repr=False, metadata={"saved": False})
-    circuit: TreeCircuit = field(repr=False, metadata={"saved": False})
+    lab: Laboratory = field(repr=False, metadata={"saved": False})
+    ansatz: Ansatz = field(repr=False, metadata={"saved": False})
 
 
 @dataclass(frozen=True)
-class VariationalFlow(Solver):
-    """Natural-gradient flow of a quantum state over the simplex, hybrid, one circuit a step.
+class VariationalFlow(QuantumSolver):
+    """Natural-gradient flow of a quantum state over the simplex, hybrid, one batch of circuits a step.
 
-    The state ψ(θ) = √μ(θ) is prepared by the tree circuit on ⌈log₂ n⌉ qubits and measured: π. Everything else is
-    classical: F = ∇f = Qπ − p, the tangents dP = ∂π/∂θ from the masses of π's own subtrees, and the step
+    A circuit prepares ψ(θ), real, on ⌈log₂ n⌉ qubits; measured, it gives μ(θ) = ψ². Everything else is classical:
+    F = ∇f = Qμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
 
-        (A/h + G + εI) δ = b,   A = dPᵀ diag(1/(π + 1/shots)) dP,   G = dPᵀ Q dP,   b = −dPᵀ(F − πᵀF),
+        (dPᵀ [diag((1/h + ½ max(E, 0))/(μ + 1/shots)) + Q] dP + εI) δ = −dPᵀE,
 
-    which is a linearised implicit Euler step of A θ̇ = b. A is the full Fisher matrix, diagonal for the tree, so
-    the flow is the replicator μ̇ = −μ∘(F − ⟨F⟩) of Helmke and Moore (Bauckhage eq. 3), that is, imaginary time
-    ψ̇ = −½(F − ⟨F⟩)ψ by McLachlan's principle. The tree has n − 1 angles for n unknowns and Q is applied
-    classically in O(n²): no speed-up over classical solvers is claimed.
+    a linearised implicit Euler step of A θ̇ = b, with A = dPᵀ diag(1/μ) dP the full Fisher matrix and b = −dPᵀE: the
+    replicator μ̇ = −μ∘E of Helmke and Moore (Bauckhage eq. 3), that is, imaginary time ψ̇ = −½Eψ by McLachlan's
+    principle, wherever the ansatz can follow it. Q is applied classically in O(n²) a step, and the system is solved
+    classically in O(P³): no speed-up over classical solvers is claimed.
+
+    ansatz="tree": n − 1 angles for n unknowns, one circuit a step (the tangents follow from the distribution itself);
+    a classical parametrisation of the simplex, run on qubits. ansatz="hardware-efficient": layers of RY and CX, the
+    tangents by the parameter-shift rule, 2P + 1 circuits a step in one batch. With fewer angles than points it is a
+    model of the optimum: it ends above it, and the certificate says by how much.
 
     From exact distributions a step is taken only if f falls (then h doubles, else h/4); with counts every step is
     taken, h grows slowly, and the second half of the steps is damped so that shot noise averages out.
@@ -105,99 +103,105 @@ class VariationalFlow(Solver):
     ----------
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance.
-    shots : int, optional
-        Of each circuit; None asks the device for exact distributions.
-    ansatz : {"tree"}
+    shots : int, "adaptive" or None
+        Of each circuit; None asks the device for exact distributions. "adaptive" gives a step's circuits as many as
+        keep their noise in f at a quarter of the fall the step promises, within ``shot_budget``.
+    ansatz : {"tree", "hardware-efficient"}
+    layers : int ≥ 0, optional
+        Of the hardware-efficient ansatz: (layers + 1)·q angles. By default about 1.25 n angles.
+    integrator : {"semi-implicit", "lsoda"}
+        "lsoda" follows the flow faithfully from exact distributions, ``time_step`` a step up to ``t_end``.
     final_shots : int, optional
-        Of the final state's own circuit, when the run ends by its budget of steps; ``shots`` by default.
-    steps : int, default=40
-        With shots: steps, and circuits apart from the first and the final one, until the solver rests.
+        Of the final state's own circuit, when the run ends by its budget; ``shots`` by default, with "adaptive" 10 000.
+    steps : int, optional
+        With shots: steps until the solver rests, 40 by default; with "adaptive" the budget alone decides.
+    shot_budget : int, optional
+        With shots: shots the whole run may take, final ones included; with "adaptive" as many as 40 steps of 10 000 a
+        circuit by default.
+    time_step, t_end : float, optional
+        Of "lsoda", in units of flow time: 1 and no end by default.
 
     Raises
     ------
     ProblemError
-        An option is out of range.
+        An option is out of range, or the hardware-efficient ansatz is given a warm start.
     DeviceError, SolverUnavailable
         From `start`: the device is not known, cannot do what is asked, or is not installed.
     """
 
-    device: str | Device = "aer"
-    shots: int | None = None
     ansatz: str = "tree"
-    final_shots: int | None = None
-    steps: int = 40
+    steps: int | None = None
+    layers: int | None = None
+    integrator: str = "semi-implicit"
+    time_step: float | None = None
+    t_end: float | None = None
 
     name: ClassVar[str] = "variational-flow"
     kinds = frozenset({Kind.SIMPLEX})
-    requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     max_n: ClassVar[int | None] = 4096
-    quantum: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_shots(self.shots)
-        check_shots(self.final_shots, "final_shots")
-        if self.final_shots is not None and self.shots is None:
-            raise ProblemError("final_shots needs shots; with shots=None every distribution is exact")
-        if self.ansatz == "hardware-efficient":
-            raise ProblemError("ansatz='hardware-efficient' is not built yet; use ansatz='tree'")
-        if self.ansatz != "tree":
-            raise ProblemError(f"ansatz={self.ansatz!r} is not known; use ansatz='tree'")
-        if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
+        super().__post_init__()
+        if self.ansatz not in ANSAETZE:
+            raise ProblemError(f"ansatz={self.ansatz!r} is not known; use one of {', '.join(map(repr, ANSAETZE))}")
+        make_ansatz(self.ansatz, 2, self.layers)  # refuses bad layers
+        if self.steps is not None and (
+            type(self.steps) is bool or not isinstance(self.steps, Integral) or self.steps < 1
+        ):
             raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
+        if self.integrator not in INTEGRATORS:
+            raise ProblemError(f"integrator={self.integrator!r} is not one of {', '.join(INTEGRATORS)}")
+        if self.integrator == "lsoda" and self.shots is not None:
+            raise ProblemError("integrator='lsoda' follows exact distributions; set shots=None")
+        for option, value in (("time_step", self.time_step), ("t_end", self.t_end)):
+            if value is not None and (self.integrator != "lsoda" or not 0 < value < np.inf):
+                raise ProblemError(f"{option}={value!r} must be a finite number > 0, and integrator='lsoda'")
+
+    def mismatch(self, problem: DualProblem) -> str | None:
+        return super().mismatch(problem) or too_many_angles(self.name, self.ansatz, problem.n, self.layers)
 
     def start(
         self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
     ) -> VariationalFlowState:
         problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
-        n, circuit = problem.n, TreeCircuit(qubits_for(problem.n))
-        mu = np.full(n, 1.0 / n) if warm is None else np.maximum(warm, 0.0)
-        free = free_angles(n, circuit.n_qubits)
-        theta = self._within(simplex_to_angles(pad(mu, circuit.n_qubits), n), free)
+        state = self._unmeasured(problem, rng, warm)
+        state = self._measured(state, state.theta, self._plan.first)
+        return replace(state, resting=problem.n == 1)
+
+    def blank(self, problem: DualProblem) -> VariationalFlowState:
+        problem.dense()
+        return self._unmeasured(problem, np.random.default_rng(0), None)
+
+    def _unmeasured(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None) -> VariationalFlowState:
+        ansatz = make_ansatz(self.ansatz, problem.n, self.layers)
+        theta = ansatz.start(None if warm is None else np.maximum(warm, 0.0), rng)
         largest = max(float(problem.diag().max()), float(np.ptp(problem.p)))
-        state = VariationalFlowState(
-            theta=theta,
-            pi=np.empty(0),
-            shots_of_pi=0,
+        return VariationalFlowState(
+            theta=ansatz.move(theta, np.zeros_like(theta), self.shots is None),
+            distributions=np.empty(0),
+            shots_behind=0,
             h=1.0 / (problem.d * largest) if largest > 0 else 1.0,
             flow_time=0.0,
             steps=0,
-            resting=not free.any(),
-            measured_finally=self.final_shots is None,
-            circuits=0,
-            shots=0,
-            device_time_s=0.0,
+            resting=False,
+            measured_finally=self._plan.final is None,
+            account=open_account(rng),
             total=problem.d,
-            n=n,
-            job_ids=[],
-            rng=generator_state(rng),
-            device=make_device(self.device),
-            circuit=circuit,
+            lab=self._laboratory(),
+            ansatz=ansatz,
         )
-        return self._measure(state, theta, self.shots)
 
     def step(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
         if state.resting:
-            return replace(self._measure(state, state.theta, self.final_shots), measured_finally=True)
-        delta = self._direction(problem, state)
-        trial = self._within(state.theta + delta, free_angles(state.n, state.circuit.n_qubits))
-        moved = replace(
-            self._measure(state, trial, self.shots), flow_time=state.flow_time + state.h, steps=state.steps + 1
-        )
-        if self.shots is not None:
-            largest = LARGEST_STEP / max(float(problem.diag().max()) * problem.d, np.finfo(float).tiny)
-            h = min(state.h * GROWTH_SAMPLED, max(largest, state.h))
-            return replace(moved, h=h, resting=moved.steps >= self.steps)
-        if problem.objective(self._flowing(moved) * state.total) < problem.objective(
-            self._flowing(state) * state.total
-        ):
-            return replace(moved, h=2.0 * state.h)
-        # A rejected trial costs its circuit and leaves the state where it was; once the trial is that near,
-        # what is left of f's fall is below round-off.
-        rejected = replace(moved, theta=state.theta, pi=state.pi, shots_of_pi=0, flow_time=state.flow_time)
-        return replace(rejected, h=0.25 * state.h, resting=bool(np.abs(trial - state.theta).max() < 1e-9))
+            shots = self._plan.final
+            pi, account = state.lab.measure(state.account, state.ansatz.circuit, state.theta, shots)
+            return replace(state, distributions=pi, shots_behind=shots or 0, account=account, measured_finally=True)
+        if self.integrator == "lsoda":
+            return self._follow(problem, state)
+        return self._exact_step(problem, state) if self.shots is None else self._sampled_step(problem, state)
 
     def alpha(self, state: VariationalFlowState) -> NDArray:
-        return state.total * state.pi[: state.n]
+        return state.total * state.ansatz.measured(state.distributions)
 
     def finished(self, state: VariationalFlowState) -> bool:
         return state.resting and state.measured_finally
@@ -205,91 +209,72 @@ class VariationalFlow(Solver):
     def time(self, state: VariationalFlowState) -> float | None:
         return state.flow_time
 
-    def cost(self, state: VariationalFlowState) -> dict[str, float | int | None]:
-        resources = state.device.resources(state.circuit)
-        return {
-            "circuits": state.circuits,
-            "shots": state.shots,
-            "device_time_s": state.device_time_s,
-            "qubits": resources.qubits,
-            "depth": resources.depth,
-            "two_qubit_gates": resources.two_qubit_gates,
-            "success_probability": None,
-        }
+    def circuit(self, state: VariationalFlowState) -> ParametricCircuit:
+        return state.ansatz.circuit
 
     def extras(self, state: VariationalFlowState) -> dict[str, NDArray]:
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""
-        return {"parameter_alpha": state.total * angles_to_simplex(state.theta)[: state.n]}
+        return {"parameter_alpha": state.total * state.ansatz.measured(state.ansatz.circuit.distribution(state.theta))}
 
     def provenance(self, state: VariationalFlowState) -> dict[str, Any]:
-        outcomes = len(state.pi)
-        padding = f"{state.n} variables padded with {outcomes - state.n} leaves of probability 0 to {outcomes}"
-        return {
-            "device": state.device.name,
-            "ansatz": self.ansatz,
-            "circuit": state.circuit.name,
-            "padded_size": outcomes,
-            "padding": padding if outcomes > state.n else "none",
-            "job_ids": list(state.job_ids),
-        }
+        ansatz = state.ansatz
+        about = {"ansatz": self.ansatz, "circuits_a_step": ansatz.circuits_a_step, "padding": ansatz.padding}
+        return super().provenance(state) | about
 
-    def accuracy_class(self) -> str:
-        return self.accuracy if self.shots is None else "sampled"
+    # --- the steps -----------------------------------------------------------------------------
 
-    # --- the step ------------------------------------------------------------------------------
+    def _exact_step(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
+        step, _ = semi_implicit_step(problem, state.ansatz, state.distributions, state.h, None)
+        trial = state.ansatz.move(state.theta, np.clip(step, -CLIP_EXACT, CLIP_EXACT), True)
+        moved = self._measured(replace(state, steps=state.steps + 1), trial, None)
+        if self._objective(problem, moved) < self._objective(problem, state):
+            return replace(moved, h=2.0 * state.h, flow_time=state.flow_time + state.h)
+        # A rejected trial costs its circuits and leaves the state where it was; once the trial is that near,
+        # what is left of f's fall is below round-off.
+        resting = bool(np.abs(trial - state.theta).max() < 1e-9)
+        return replace(state, steps=moved.steps, account=moved.account, h=0.25 * state.h, resting=resting)
 
-    def _direction(self, problem: DualProblem, state: VariationalFlowState) -> NDArray:
-        """δ of shape (N−1,), clipped; 0 for the angles that lead to padding."""
-        n, shots, sampled = state.n, state.shots_of_pi, state.shots_of_pi > 0
-        pi = self._flowing(state)
-        F = problem.gradient(state.total * pi)
-        # One more shot, spread evenly: from zero counts alone a leaf would look dead and could not come back.
-        smooth = (pi * shots + 1.0 / n) / (shots + 1.0) if sampled else pi
-        free = np.flatnonzero(free_angles(n, state.circuit.n_qubits))
-        dP = state.circuit.tangents(pad(smooth, state.circuit.n_qubits))[:n][:, free]
-        weights = 1.0 / (smooth + (1.0 / shots if sampled else np.finfo(float).tiny))
-        A = (dP.T @ (dP * weights[:, None])).toarray()
-        G = state.total * (dP.T @ (problem.dense() @ dP))
-        b = -(dP.T @ (F - pi @ F))
-        M = A / state.h + G
-        epsilon = 1e-2 * np.sqrt(1000.0 / shots) if sampled else 1e-11
-        M[np.diag_indices(len(free))] += epsilon * np.trace(M) / len(free) + np.finfo(float).tiny
-        step = np.linalg.solve(M, b)
-        if sampled:
-            step *= max(1, state.steps - self.steps // 2 + 1) ** -AVERAGING
-        clip = CLIP_SAMPLED if sampled else CLIP_EXACT
-        delta = np.zeros_like(state.theta)
-        delta[free] = np.clip(step, -clip, clip)
-        return delta
-
-    def _within(self, theta: NDArray, free: NDArray) -> NDArray:
-        """θ with its free angles in [0, π], where √μ ≥ 0 and μ ↦ θ is one to one; away from the ends if exact."""
-        least = LEAST_ANGLE if self.shots is None else 0.0
-        return np.where(free, np.clip(theta, least, np.pi - least), 0.0)
-
-    def _flowing(self, state: VariationalFlowState) -> NDArray:
-        """π without what a noisy device put on the padding, shape (n,), summing to 1."""
-        pi = state.pi[: state.n]
-        mass = pi.sum()
-        if not mass > 0:
-            raise DeviceError(f"device {state.device.name!r} measured none of the {state.n} variables, only padding")
-        return pi / mass
-
-    def _measure(self, state: VariationalFlowState, theta: NDArray, shots: int | None) -> VariationalFlowState:
-        """The state at other angles, with its distribution measured and counted."""
-        rng = generator(state.rng)
-        seed = int(rng.integers(2**31))
-        begun = time.monotonic()
-        job = state.device.submit(state.circuit, theta, shots, tag=f"{self.name} {state.circuits}", seed=seed)
-        readout = job.result().ordered("little")
+    def _sampled_step(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
+        ansatz, plan, circuits = state.ansatz, self._plan, state.ansatz.circuits_a_step
+        step, fall = semi_implicit_step(problem, ansatz, state.distributions, state.h, state.shots_behind)
+        steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
+        if not plan.adaptive and steps is not None:
+            step = step * max(1, state.steps - steps // 2 + 1) ** -AVERAGING
+        shots = plan.next(fall, sampling_variance(problem, ansatz, state.distributions), state.account, circuits)
+        trial = ansatz.move(state.theta, np.clip(step, -CLIP_SAMPLED, CLIP_SAMPLED), False)
+        moved = self._measured(replace(state, steps=state.steps + 1), trial, shots)
+        largest = LARGEST_STEP / max(float(problem.diag().max()) * problem.d, np.finfo(float).tiny)
         return replace(
-            state,
-            theta=theta,
-            pi=readout.probabilities,
-            shots_of_pi=readout.shots or 0,
-            circuits=state.circuits + 1,
-            shots=state.shots + (readout.shots or 0),
-            device_time_s=state.device_time_s + time.monotonic() - begun,
-            job_ids=[*state.job_ids, job.job_id][-JOBS_KEPT:],
-            rng=generator_state(rng),
+            moved,
+            h=min(state.h * GROWTH_SAMPLED, max(largest, state.h)),
+            flow_time=state.flow_time + state.h,
+            resting=moved.steps == steps or plan.exhausted(moved.account, circuits),
         )
+
+    def _follow(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
+        """`time_step` of A θ̇ = b by LSODA, whose every evaluation is a batch of circuits."""
+        account, ansatz = state.account, state.ansatz
+
+        def rate(t: float, theta: NDArray) -> NDArray:
+            nonlocal account
+            distributions, account = state.lab.measure(account, ansatz.circuit, ansatz.bindings(theta), None)
+            return faithful_rate(problem, ansatz, distributions)
+
+        h = self.time_step or 1.0
+        if self.t_end is not None:
+            h = min(h, self.t_end - state.flow_time)
+        theta = ivp_step(rate, state.flow_time, state.theta, h, rtol=LSODA_TOLERANCE, atol=LSODA_TOLERANCE)
+        moved = self._measured(replace(state, account=account, steps=state.steps + 1), theta, None)
+        flow_time = state.flow_time + h
+        over = self.t_end is not None and flow_time >= self.t_end * (1 - 1e-12)
+        return replace(moved, flow_time=flow_time, resting=over)
+
+    def _measured(self, state: VariationalFlowState, theta: NDArray, shots: int | None) -> VariationalFlowState:
+        """The state at other angles, with the circuits of a step run there."""
+        ansatz = state.ansatz
+        distributions, account = state.lab.measure(state.account, ansatz.circuit, ansatz.bindings(theta), shots)
+        normalised(ansatz.measured(distributions))  # nothing but padding measured is an error, and at once
+        return replace(state, theta=theta, distributions=distributions, shots_behind=shots or 0, account=account)
+
+    def _objective(self, problem: DualProblem, state: VariationalFlowState) -> float:
+        return problem.objective(problem.d * normalised(state.ansatz.measured(state.distributions)))

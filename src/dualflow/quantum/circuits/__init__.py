@@ -1,6 +1,8 @@
 """Circuit builders, one family a file; each stands beside its own ideal distribution in plain numpy."""
 
+from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
+from .hardware_efficient import HardwareEfficientCircuit
 from .tree import TreeCircuit
 
-__all__ = ["ParametricCircuit", "TreeCircuit"]
+__all__ = ["AncillaCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]

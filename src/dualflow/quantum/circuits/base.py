@@ -65,6 +65,20 @@ class ParametricCircuit:
         """Exact ideal outcome distribution, shape (…, 2^q), little-endian, computed without any circuit."""
         raise NotImplementedError
 
+    def shifts(self, theta: ArrayLike) -> NDArray:
+        """θ, then θ + π/2 in each angle in turn, then θ − π/2: shape (2P+1, P), one batch of the parameter-shift rule.
+
+        For angles of RY, ∂π/∂θ_k = ½ [π(θ_k + π/2) − π(θ_k − π/2)] exactly (Mitarai, Negoro, Kitagawa, Fujii,
+        PRA 98, 032309 (2018), eq. 7).
+        """
+        theta = self.check_parameters(theta)
+        quarter = 0.5 * np.pi * np.eye(self.n_parameters)
+        return np.concatenate([theta[None], theta + quarter, theta - quarter])
+
+    def shift_distributions(self, theta: ArrayLike) -> NDArray:
+        """`distribution` of all `shifts`, shape (2P+1, 2^q); families that know a shorter way take it."""
+        return self.distribution(self.shifts(theta))
+
     def check_parameters(self, theta: ArrayLike) -> NDArray:
         """``theta`` as a float array of shape (P,) or (k, P), or `ProblemError`."""
         array = np.asarray(theta, dtype=float)

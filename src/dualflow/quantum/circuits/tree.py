@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..encoding import angles_to_simplex, node_masses
 from .base import ParametricCircuit
+from .multiplexer import multiplex_angles, multiplexed_ry
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
@@ -41,25 +42,15 @@ class TreeCircuit(ParametricCircuit):
         phi = ParameterVector("phi", self.n_parameters)
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         for level in range(self.n_qubits):
-            target, width = self.n_qubits - 1 - level, 2**level
-            for k in range(width):
-                circuit.ry(phi[width - 1 + k], target)
-                if level:
-                    # The bit in which the k-th and the next Gray code differ; the last one closes the cycle.
-                    changed = min(_trailing_zeros(k + 1), level - 1)
-                    circuit.cx(target + 1 + changed, target)
+            target, nodes = self.n_qubits - 1 - level, range(2**level - 1, 2 ** (level + 1) - 1)
+            multiplexed_ry(circuit, [phi[k] for k in nodes], target, range(target + 1, self.n_qubits))
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
-        """φ, shape (…, P): within each level φ_k = 2^−l Σ_j (−1)^(j·gray(k)) θ_j, the bits' inner product."""
+        """φ, shape (…, P): level by level `multiplex_angles` of θ."""
         theta = self.check_parameters(theta)
-        phi = np.empty_like(theta)
-        for level in range(self.n_qubits):
-            width = 2**level
-            at = slice(width - 1, 2 * width - 1)
-            gray = np.arange(width) ^ (np.arange(width) >> 1)
-            phi[..., at] = _walsh(theta[..., at])[..., gray] / width
-        return phi
+        levels = [theta[..., 2**level - 1 : 2 ** (level + 1) - 1] for level in range(self.n_qubits)]
+        return np.concatenate([multiplex_angles(angles) for angles in levels], axis=-1)
 
     def distribution(self, theta: ArrayLike) -> NDArray:
         return angles_to_simplex(self.check_parameters(theta))
@@ -85,19 +76,3 @@ class TreeCircuit(ParametricCircuit):
         rows = np.arange(n_leaves + 1) * self.n_qubits
         columns, entries = np.stack(nodes, axis=1).ravel(), np.stack(values, axis=1).ravel()
         return scipy.sparse.csr_array((entries, columns, rows), shape=(n_leaves, self.n_parameters))
-
-
-def _trailing_zeros(k: int) -> int:
-    return (k & -k).bit_length() - 1
-
-
-def _walsh(values: NDArray) -> NDArray:
-    """Walsh-Hadamard transform Σ_j (−1)^(i·j) v_j over the last axis, whose length is a power of two."""
-    width = values.shape[-1]
-    out, half = values.copy(), 1
-    while half < width:
-        pairs = out.reshape(*values.shape[:-1], width // (2 * half), 2, half)
-        out = np.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], axis=-2)
-        out = out.reshape(values.shape)
-        half *= 2
-    return out

@@ -37,6 +37,7 @@ class _Entry:
 
 _LOCAL = "dualflow.quantum.devices"
 CATALOGUE = {
+    "emulator": _Entry(f"{_LOCAL}.emulator:EmulatorDevice", ("qiskit",), "qiskit"),
     "aer": _Entry(f"{_LOCAL}.aer:AerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
     "pennylane:lightning.qubit": _Entry(
         f"{_LOCAL}.pennylane:PennyLaneDevice",

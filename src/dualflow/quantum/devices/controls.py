@@ -10,27 +10,13 @@ from numpy.typing import NDArray
 from ..circuits import ParametricCircuit
 from ..resources import Resources
 from .base import Capabilities
-from .local import LocalDevice
+from .emulator import EmulatorDevice
 
 __all__ = ["ClassicalSamplerDevice", "NullDevice"]
 
 
-class _Control(LocalDevice):
+class _Control(EmulatorDevice):
     control: ClassVar[bool] = True
-
-    def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
-        raise NotImplementedError
-
-    def _run(
-        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
-    ) -> tuple[NDArray, NDArray | None]:
-        probabilities = self._ideal(circuit, values)
-        if shots is None:
-            return probabilities, None
-        # Rounding can leave the sum an ulp above 1, which multinomial refuses.
-        probabilities = probabilities / probabilities.sum(axis=-1, keepdims=True)
-        counts = np.random.default_rng(seed).multinomial(shots, probabilities)
-        return counts / shots, counts
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
         return Resources(circuit.n_qubits, 0, 0, circuit.n_parameters)
@@ -39,14 +25,11 @@ class _Control(LocalDevice):
 class ClassicalSamplerDevice(_Control):
     """Control: a classical sampler in the quantum processor's place.
 
-    The circuit's ideal distribution by numpy, sampled with the same shots in the same loop.
+    The circuit's ideal distribution by numpy, sampled with the same shots in the same loop: what the emulator
+    gives, counted as no circuit at all.
     """
 
     name = "classical-sampler"
-    capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
-
-    def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
-        return circuit.distribution(values)
 
 
 class NullDevice(_Control):

@@ -16,8 +16,8 @@ from .base import Device, Job, Readout
 
 __all__ = ["LocalDevice", "LocalJob"]
 
-#: Jobs a local device remembers.
-REMEMBERED = 256
+#: Jobs a local device remembers: so many, and no more bytes of distributions than these once there is more than one.
+REMEMBERED, REMEMBERED_BYTES = 256, 2**26
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,12 @@ class LocalDevice(Device):
         job = LocalJob(job_id, tag, Readout(probabilities, counts, shots, "little", job_id))
         self._jobs[job_id] = job
         self._jobs.move_to_end(job_id)
-        while len(self._jobs) > REMEMBERED:
+        while len(self._jobs) > REMEMBERED or (len(self._jobs) > 1 and self._bytes() > REMEMBERED_BYTES):
             self._jobs.popitem(last=False)
         return job
+
+    def _bytes(self) -> int:
+        return sum(job.readout.probabilities.nbytes for job in self._jobs.values())
 
     def fetch(self, job_id: str) -> LocalJob:
         """A job of this instance; the last 256 are remembered."""

@@ -1,0 +1,60 @@
+"""The box encoding: a uniform index register, and an ancilla that each index turns by an angle of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+from .base import ParametricCircuit
+from .multiplexer import multiplex_angles, multiplexed_ry
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["AncillaCircuit"]
+
+
+@dataclass(frozen=True)
+class AncillaCircuit(ParametricCircuit):
+    """|ψ⟩ = 2^(−(q−1)/2) Σᵢ |i⟩ (cos θᵢ/2 |0⟩ + sin θᵢ/2 |1⟩), the ancilla on the last qubit, q−1.
+
+    P(1|i) = sin² θᵢ/2 is read from both outcomes of the ancilla: nothing is post-selected. 2^(q−1) angles, as many
+    RY and CX: a classical parametrisation of the box, run on qubits. Outcome i + 2^(q−1)·ancilla.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 2
+        The ancilla included.
+    """
+
+    family: ClassVar[str] = "ancilla"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_qubits < 2:
+            raise ProblemError(f"n_qubits={self.n_qubits!r} must be ≥ 2: an index and an ancilla")
+
+    @property
+    def n_parameters(self) -> int:
+        return 2 ** (self.n_qubits - 1)
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+        from qiskit.circuit import ParameterVector
+
+        phi, index = ParameterVector("phi", self.n_parameters), range(self.n_qubits - 1)
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        circuit.h(index)
+        multiplexed_ry(circuit, list(phi), self.n_qubits - 1, index)
+        return circuit
+
+    def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        return multiplex_angles(self.check_parameters(theta))
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        half = 0.5 * self.check_parameters(theta)
+        return np.concatenate([np.cos(half) ** 2, np.sin(half) ** 2], axis=-1) / self.n_parameters

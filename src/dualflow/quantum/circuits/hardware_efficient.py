@@ -1,0 +1,125 @@
+"""The hardware-efficient ansatz: layers of RY on every qubit with chains of CX between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+from .base import ParametricCircuit
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["HardwareEfficientCircuit"]
+
+
+@dataclass(frozen=True)
+class HardwareEfficientCircuit(ParametricCircuit):
+    """RY on every qubit, then ``layers`` times a chain of CX (k → k+1) and RY on every qubit again.
+
+    θ has shape ((layers + 1)·q,), layer by layer, qubit 0 first. The amplitudes are real and of either sign. The
+    entangler is CX and never CZ: with CZ the rank of ∂ψ/∂θ stays at q(q+1)/2 however many layers there are.
+    Fewer angles than outcomes make a model of the distribution; at about 1.25·2^q angles every distribution is
+    reached, and no angle is stuck on the way.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    layers : int ≥ 0
+    """
+
+    layers: int = 1
+    family: ClassVar[str] = "hardware-efficient"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.layers, bool) or not isinstance(self.layers, (int, np.integer)) or self.layers < 0:
+            raise ProblemError(f"layers={self.layers!r} must be an integer ≥ 0")
+
+    @property
+    def name(self) -> str:
+        return f"{super().name}_l{self.layers}"
+
+    @property
+    def n_parameters(self) -> int:
+        return (self.layers + 1) * self.n_qubits
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+        from qiskit.circuit import ParameterVector
+
+        theta = ParameterVector("theta", self.n_parameters)
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        for layer in range(self.layers + 1):
+            if layer:
+                for k in range(self.n_qubits - 1):
+                    circuit.cx(k, k + 1)
+            for k in range(self.n_qubits):
+                circuit.ry(theta[layer * self.n_qubits + k], k)
+        return circuit
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        return np.array([self._state(row) ** 2 for row in np.atleast_2d(theta)]).reshape(*theta.shape[:-1], -1)
+
+    def shift_distributions(self, theta: ArrayLike) -> NDArray:
+        """`ParametricCircuit.shift_distributions` from ψ and ∂ψ/∂θ, O(P² 2^q) in place of O(P² 2^q q) and P circuits.
+
+        RY(θ ± π/2) = (RY(θ) ± 2 RY′(θ))/√2, so that the shifted states are (ψ ± 2 ∂ψ/∂θ_k)/√2.
+        """
+        psi, tangents = self.state_and_tangents(theta)
+        plus, minus = 0.5 * (psi + 2 * tangents) ** 2, 0.5 * (psi - 2 * tangents) ** 2
+        return np.concatenate([(psi**2)[None], plus, minus])
+
+    def state_and_tangents(self, theta: ArrayLike) -> tuple[NDArray, NDArray]:
+        """ψ of shape (2^q,) and ∂ψ/∂θ of shape (P, 2^q); both real."""
+        angles = self.check_parameters(theta).reshape(self.layers + 1, self.n_qubits)
+        outcomes, index = 2**self.n_qubits, np.arange(2**self.n_qubits)
+        rows = np.zeros((1 + angles.size, outcomes))
+        rows[0, 0], made = 1.0, 1
+        for layer, turned in enumerate(angles):
+            if layer:
+                rows[:made] = rows[:made, self._before_chain]
+            rows[:made] = self._turn(rows[:made], turned)
+            for k in range(self.n_qubits):
+                # RY′ = −½ iY RY, and −iY sends (ψ₀, ψ₁) to (−ψ₁, ψ₀).
+                rows[made] = np.where((index >> k) & 1, 0.5, -0.5) * rows[0, index ^ (1 << k)]
+                made += 1
+        return rows[0], rows[1:]
+
+    def _state(self, theta: NDArray) -> NDArray:
+        psi = np.zeros((1, 2**self.n_qubits))
+        psi[0, 0] = 1.0
+        for layer, turned in enumerate(theta.reshape(self.layers + 1, self.n_qubits)):
+            psi = self._turn(psi[:, self._before_chain] if layer else psi, turned)
+        return psi[0]
+
+    def _turn(self, rows: NDArray, angles: NDArray) -> NDArray:
+        """RY(angles[k]) on every qubit k of the states in ``rows``, by two products of 2^(q/2)-sized matrices."""
+        half = self.n_qubits // 2
+        low, high = _product(angles[:half]), _product(angles[half:])
+        turned = (rows.reshape(-1, len(low)) @ low.T).reshape(len(rows), len(high), len(low))
+        return np.matmul(high, turned).reshape(rows.shape)
+
+    @cached_property
+    def _before_chain(self) -> NDArray:
+        """Basis state that the chain of CX sends to each basis state."""
+        index = np.arange(2**self.n_qubits)
+        after = index.copy()
+        for k in range(self.n_qubits - 1):
+            after ^= ((after >> k) & 1) << (k + 1)
+        return np.argsort(after)
+
+
+def _product(angles: NDArray) -> NDArray:
+    """RY(angles[c−1]) ⊗ … ⊗ RY(angles[0]): little-endian, shape (2^c, 2^c)."""
+    out = np.ones((1, 1))
+    for angle in angles:
+        c, s = np.cos(angle / 2), np.sin(angle / 2)
+        out = np.kron([[c, -s], [s, c]], out)
+    return out

@@ -1,0 +1,51 @@
+"""A multiplexed RY: one rotation angle for each value of the control qubits, from RY and CX alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["multiplex_angles", "multiplexed_ry", "walsh"]
+
+
+def multiplexed_ry(circuit: QuantumCircuit, angles: Sequence[Any], target: int, controls: Sequence[int]) -> None:
+    """Append 2^c RY and 2^c CX in Gray-code order (no CX for c = 0), c = len(controls).
+
+    With ``angles`` = `multiplex_angles` (θ) the target turns by θ_j where the controls read j = Σ_k bit_k 2^k,
+    bit_k of ``controls[k]`` (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004), fig. 2).
+    """
+    for k, angle in enumerate(angles):
+        circuit.ry(angle, target)
+        if len(controls):
+            # The bit in which the k-th and the next Gray code differ; the last one closes the cycle.
+            changed = min(_trailing_zeros(k + 1), len(controls) - 1)
+            circuit.cx(controls[changed], target)
+
+
+def multiplex_angles(theta: ArrayLike) -> NDArray:
+    """The gates' angles, shape (…, 2^c): φ_k = 2^−c Σ_j (−1)^(j·gray(k)) θ_j, with the bits' inner product."""
+    theta = np.asarray(theta, dtype=float)
+    k = np.arange(theta.shape[-1])
+    return walsh(theta)[..., k ^ (k >> 1)] / theta.shape[-1]
+
+
+def walsh(values: NDArray) -> NDArray:
+    """Walsh-Hadamard transform Σ_j (−1)^(i·j) v_j over the last axis, whose length is a power of two."""
+    width = values.shape[-1]
+    out, half = values.copy(), 1
+    while half < width:
+        pairs = out.reshape(*values.shape[:-1], width // (2 * half), 2, half)
+        out = np.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], axis=-2)
+        out = out.reshape(values.shape)
+        half *= 2
+    return out
+
+
+def _trailing_zeros(k: int) -> int:
+    return (k & -k).bit_length() - 1
