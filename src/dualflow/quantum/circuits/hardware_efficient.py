@@ -83,9 +83,8 @@ class HardwareEfficientCircuit(ParametricCircuit):
         rows = np.zeros((1 + angles.size, outcomes))
         rows[0, 0], made = 1.0, 1
         for layer, turned in enumerate(angles):
-            if layer:
-                rows[:made] = rows[:made, self._before_chain]
-            rows[:made] = self._turn(rows[:made], turned)
+            entangled = np.take(rows[:made], self._before_chain, axis=1) if layer else rows[:made]
+            rows[:made] = self._turn(entangled, turned)
             for k in range(self.n_qubits):
                 # RY′ = −½ iY RY, and −iY sends (ψ₀, ψ₁) to (−ψ₁, ψ₀).
                 rows[made] = np.where((index >> k) & 1, 0.5, -0.5) * rows[0, index ^ (1 << k)]
