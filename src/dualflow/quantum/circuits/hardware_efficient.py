@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,11 +49,14 @@ class HardwareEfficientCircuit(ParametricCircuit):
     def n_parameters(self) -> int:
         return (self.layers + 1) * self.n_qubits
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(1, 0), cls(2, 1), cls(3, 2), cls(4, 3), cls(8, 2))
+
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit
-        from qiskit.circuit import ParameterVector
 
-        theta = ParameterVector("theta", self.n_parameters)
+        theta = self.parameters("theta")
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         for layer in range(self.layers + 1):
             if layer:
