@@ -149,18 +149,18 @@ class Window:
         return Fit(theta, weights, FIRST_DAMPING, _rms(self._residual(flow, F, weights, y0, h)), False)
 
     def improve(self, run: Executor, flow: Flow, y0: NDArray, h: float, fit: Fit) -> Fit:
-        """One Levenberg-Marquardt iteration: (2P + 1)(2R + 1) circuits, and 2R + 1 for each trial."""
+        """One Levenberg-Marquardt iteration: (2P + 1)(2R + 1) circuits for the Jacobian, 2R + 1 for each trial."""
         J, residual = self._linearise(run, flow, y0, h, fit)
-        A, b, before = J.T @ J, J.T @ residual, float(residual @ residual)
-        damping, n_angles = fit.damping, len(fit.theta)
+        A, b, n_angles, damping = J.T @ J, J.T @ residual, len(fit.theta), fit.damping
+        scale = np.diag(np.diag(A) + 1e-8)
         for _ in range(TRIALS):
-            change = -np.linalg.solve(A + damping * np.diag(np.diag(A) + 1e-8), b)
+            change = np.linalg.solve(A + damping * scale, -b)
             theta = fit.theta + change[:n_angles]
             weights = fit.weights + change[n_angles:].reshape(fit.weights.shape)
             F = run.run(self.circuit.angles(self.grid, theta))
             with np.errstate(over="ignore", invalid="ignore"):  # a trial far out may overflow: it is not taken
                 rms = _rms(self._residual(flow, F, weights, y0, h))
-            if rms**2 * len(residual) < before:
+            if rms < _rms(residual):
                 return Fit(theta, weights, max(EASED * damping, 1e-12), rms, False)
             damping *= RAISED
         return Fit(fit.theta, fit.weights, damping, fit.rms, True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,81 +16,11 @@ from ..flows.lotka_volterra import LotkaVolterraField
 from ..integrate.scipy_ivp import ivp_step
 from ..quantum.circuits import ChebyshevCircuit
 from ..quantum.devices import Device, make_device
-from ..quantum.dqc import COLLOCATIONS, Executor, Fit, Window
-from .base import BOUNDED, Solver
+from ..quantum.dqc import COLLOCATIONS, Window
+from ..quantum.dqc_march import March, Rules, advance, speed
+from .base import BOUNDED, Solver, generator_state
 
 __all__ = ["VariationalDQC"]
-
-#: Training iterations a step of the driver, and in all for one window.
-ITERATIONS_A_STEP, PATIENCE = 3, 40
-#: A window is given up early if it is this many times above the tolerance after so many iterations.
-HOPELESS, HOPELESS_AFTER = 10.0, 15
-#: Training aims at this share of what the dense grid is allowed.
-AIM = 0.1
-#: The dense residual is measured against the size of the field; below this size, against this.
-LEAST_SIZE = 0.1
-#: Growth of the window after it passed; halvings in a row before the solver gives up.
-GROWTH, MOST_HALVINGS = 2.0, 8
-#: Points of the trajectory kept for a window, its end included.
-KEPT = 4
-
-
-@dataclass(frozen=True)
-class VariationalDQCState:
-    """Where the trajectory has got to, and the training of the window that starts there.
-
-    Attributes
-    ----------
-    y : array of shape (size,)
-        Start of the window in the coordinates of `LogitLotkaVolterra`: the last state that passed its check.
-    t, h : float
-        Flow time there, and the window's length.
-    theta, weights, damping, rms, stalled
-        The window's `Fit`.
-    theta_before : array of shape (P,)
-        Angles the training of this window began with.
-    iteration, halvings : int
-        Iterations in this window (0: not begun); rejected windows in a row.
-    rejected : int
-        Windows the dense grid rejected, in all.
-    resting, failed : bool
-        No window follows; the last ones did not pass the dense grid.
-    reference : array of shape (n + 1,)
-        (α, λ) at t by LSODA, from the same start; NaN if not asked for or if it gave up.
-    path_t, path_alpha, path_reference : arrays of shape (k,), (k, n), (k, n)
-        The trajectory that passed, and LSODA's.
-    residuals : array of shape (windows, 3)
-        Of each window that passed: its length, the dense residual, and what it was allowed.
-    """
-
-    y: NDArray
-    t: float
-    h: float
-    theta: NDArray
-    weights: NDArray
-    damping: float
-    rms: float
-    stalled: bool
-    theta_before: NDArray
-    iteration: int
-    halvings: int
-    rejected: int
-    resting: bool
-    failed: bool
-    circuits: int
-    device_time_s: float
-    reference: NDArray
-    path_t: NDArray
-    path_alpha: NDArray
-    path_reference: NDArray
-    residuals: NDArray
-    flow: LogitLotkaVolterra = field(repr=False, metadata={"saved": False})
-    device: Device = field(repr=False, metadata={"saved": False})
-    window: Window = field(repr=False, metadata={"saved": False})
-
-    @property
-    def fit(self) -> Fit:
-        return Fit(self.theta, self.weights, self.damping, self.rms, self.stalled)
 
 
 @dataclass(frozen=True)
@@ -148,7 +77,7 @@ class VariationalDQC(Solver):
     collocation: str = "chebyshev-lobatto"
     tau: float = 1.0
     damping: float | None = None
-    residual_tol: float = 3e-3
+    residual_tol: float = 1e-2
     first_window: float | None = None
     t_end: float | None = None
     reference: bool = True
@@ -184,25 +113,23 @@ class VariationalDQC(Solver):
         if self.damping is not None and not 0 <= self.damping < np.inf:
             raise ProblemError(f"damping={self.damping!r} must be finite and ≥ 0")
 
-    def start(
-        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
-    ) -> VariationalDQCState:
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> March:
         problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
         flow = LogitLotkaVolterra(problem, self.tau, self._damping(problem), warm)
         circuit = ChebyshevCircuit(int(self.n_qubits), int(self.layers))
         theta, nowhere = rng.uniform(0.0, 2 * np.pi, circuit.n_angles), np.empty((0, problem.n))
-        speed = float(np.sqrt(np.mean(flow.rate(flow.y0[None]) ** 2)))
-        reference = LotkaVolterraField(problem, self.tau, self._damping(problem)).start(warm)
-        return VariationalDQCState(
+        fastest = speed(flow, flow.y0)
+        reference = self._field(problem).start(warm)
+        return March(
             y=flow.y0,
             t=0.0,
-            h=self._within(0.0, self.first_window or (1.0 / speed if speed > 0 else 1.0)),
+            h=self._rules.within(0.0, self.first_window or (1.0 / fastest if fastest > 0 else 1.0)),
             theta=theta,
             weights=np.zeros((flow.size, circuit.n_qubits)),
             damping=0.0,
             rms=np.inf,
             stalled=False,
-            theta_before=theta,
+            first_theta=theta,
             iteration=0,
             halvings=0,
             rejected=0,
@@ -215,48 +142,36 @@ class VariationalDQC(Solver):
             path_alpha=nowhere,
             path_reference=nowhere,
             residuals=np.empty((0, 3)),
+            rng=generator_state(rng),
             flow=flow,
             device=make_device(self.device),
             window=Window(circuit, int(self.points), self.collocation),
         )
 
-    def step(self, problem: DualProblem, state: VariationalDQCState) -> VariationalDQCState:
+    def step(self, problem: DualProblem, state: March) -> March:
         if state.resting:
             return state
-        flow, window, fit, iteration = state.flow, state.window, state.fit, state.iteration
-        run = Executor(state.device, window.circuit)
-        if iteration == 0:
-            fit = window.begin(run, flow, state.y, state.h, state.theta_before)
-        size = 0.5 * state.h * float(np.sqrt(np.mean(flow.rate(state.y[None]) ** 2)))
-        aim, trained = AIM * self._allowed(size), False
-        for _ in range(ITERATIONS_A_STEP):
-            before, fit = fit.rms, window.improve(run, flow, state.y, state.h, fit)
-            iteration += 1
-            hopeless = iteration >= HOPELESS_AFTER and fit.rms > HOPELESS * self.residual_tol
-            slow = iteration >= PATIENCE // 2 and fit.rms > 0.9995 * before
-            trained = fit.rms <= aim or fit.stalled or slow or hopeless or iteration >= PATIENCE
-            if trained:
-                break
-        after = replace(state, iteration=iteration, **vars(fit))
-        if trained:
-            after = self._judge(problem, after, run)
-        return replace(
-            after, circuits=state.circuits + run.circuits, device_time_s=state.device_time_s + run.device_time_s
-        )
+        after = advance(state, self._rules)
+        if len(after.path_t) == len(state.path_t):
+            return after
+        references = self._references(problem, state, after.path_t[len(state.path_t) :])
+        path = np.vstack([state.path_reference, references[:, :-1]])
+        return replace(after, reference=references[-1], path_reference=path)
 
-    def alpha(self, state: VariationalDQCState) -> NDArray:
+    def alpha(self, state: March) -> NDArray:
         return state.flow.alpha(state.y)
 
-    def finished(self, state: VariationalDQCState) -> bool:
+    def finished(self, state: March) -> bool:
         return state.resting
 
-    def time(self, state: VariationalDQCState) -> float | None:
+    def time(self, state: March) -> float | None:
         return state.t
 
-    def multiplier(self, state: VariationalDQCState) -> float | None:
-        return None if state.flow.e is None else state.flow.multiplier(state.y)
+    def multiplier(self, state: March) -> float | None:
+        flow = state.flow
+        return flow.multiplier(state.y) if isinstance(flow, LogitLotkaVolterra) and flow.e is not None else None
 
-    def cost(self, state: VariationalDQCState) -> dict[str, float | int | None]:
+    def cost(self, state: March) -> dict[str, float | int | None]:
         resources = state.device.resources(state.window.circuit)
         return {
             "circuits": state.circuits,
@@ -266,17 +181,16 @@ class VariationalDQC(Solver):
             "two_qubit_gates": resources.two_qubit_gates,
         }
 
-    def extras(self, state: VariationalDQCState) -> dict[str, NDArray]:
-        """The trajectory that passed, LSODA's at the same times, and the residuals of the windows."""
+    def extras(self, state: March) -> dict[str, NDArray]:
+        """The trajectory that passed, LSODA's at the same times, and of each window (h, residual, allowed)."""
         found = {"path_t": state.path_t, "path_alpha": state.path_alpha, "window_residuals": state.residuals}
         return found | ({"path_reference": state.path_reference} if self.reference else {})
 
-    def provenance(self, state: VariationalDQCState) -> dict[str, Any]:
-        windows = len(state.residuals)
-        check = f"passed on all {windows} windows up to t = {state.t:.6g}"
+    def provenance(self, state: March) -> dict[str, Any]:
+        windows, error = len(state.residuals), np.abs(state.path_alpha - state.path_reference)
+        check = f"passed in all {windows} windows up to t = {state.t:.6g}"
         if state.failed:
             check = f"FAILED in the window after t = {state.t:.6g}, down to length {state.h:.3g}; {check}"
-        error = np.abs(state.path_alpha - state.path_reference)
         return {
             "device": state.device.name,
             "circuit": state.window.circuit.name,
@@ -286,65 +200,27 @@ class VariationalDQC(Solver):
             "largest_error_against_lsoda": float(error.max()) if self.reference and error.size else None,
         }
 
-    # --- windows -------------------------------------------------------------------------------
+    # --- the flow ------------------------------------------------------------------------------
 
-    def _judge(self, problem: DualProblem, state: VariationalDQCState, run: Executor) -> VariationalDQCState:
-        """The dense grid decides: on to the next window, or the same one at half its length."""
-        y, residual, size = state.window.check(run, state.flow, state.y, state.h, state.fit)
-        allowed = self._allowed(size)
-        if not residual <= allowed:
-            failed = state.halvings + 1 >= MOST_HALVINGS
-            if failed:
-                warnings.warn(
-                    f"{self.name!r}: the residual on the dense grid is {residual:.2g} ({allowed:.2g} is allowed) in the "
-                    f"window after t = {state.t:.4g} and its {state.halvings} predecessors, {state.rms:.2g} at the "
-                    f"{self.points} collocation points; it rests at t = {state.t:.4g}; more qubits, layers or points may help",
-                    stacklevel=2,
-                )
-            h = state.h if failed else 0.5 * state.h
-            halvings, rejected = state.halvings + 1, state.rejected + 1
-            return replace(
-                state, h=h, iteration=0, halvings=halvings, rejected=rejected, failed=failed, resting=failed
-            )
-        at = np.linspace(0, len(y) - 1, KEPT + 1).round().astype(int)[1:]
-        times, alpha = state.t + state.h * at / (len(y) - 1), state.flow.alpha(y[at])
-        references = self._references(problem, state, times)
-        t, moved = state.t + state.h, np.abs(alpha[-1] - self.alpha(state)).max()
-        ended = self.t_end is not None and t >= self.t_end * (1 - 1e-12)
-        return replace(
-            state,
-            y=y[-1],
-            t=t,
-            h=self._within(t, GROWTH * state.h),
-            theta_before=state.theta,
-            iteration=0,
-            halvings=0,
-            resting=ended or bool(moved <= 1e-12 * np.abs(alpha[-1]).max()),
-            reference=references[-1],
-            path_t=np.append(state.path_t, times),
-            path_alpha=np.vstack([state.path_alpha, alpha]),
-            path_reference=np.vstack([state.path_reference, references[:, :-1]]),
-            residuals=np.vstack([state.residuals, [state.h, residual, allowed]]),
-        )
-
-    def _allowed(self, size: float) -> float:
-        return self.residual_tol * min(1.0, LEAST_SIZE + size)
-
-    def _within(self, t: float, h: float) -> float:
-        return h if self.t_end is None else max(min(h, self.t_end - t), 0.0)
+    @property
+    def _rules(self) -> Rules:
+        return Rules(self.residual_tol, self.t_end)
 
     def _damping(self, problem: DualProblem) -> float:
         return float(problem.diag().max()) if self.damping is None else self.damping
 
-    def _references(self, problem: DualProblem, state: VariationalDQCState, times: NDArray) -> NDArray:
-        """(α, λ) at the times, shape (k, n + 1), by LSODA from where it was at the window's start."""
-        flow, y, t, rows = LotkaVolterraField(problem, self.tau, self._damping(problem)), state.reference, state.t, []
-        for time in times:
+    def _field(self, problem: DualProblem) -> LotkaVolterraField:
+        return LotkaVolterraField(problem, self.tau, self._damping(problem))
+
+    def _references(self, problem: DualProblem, state: March, times: NDArray) -> NDArray:
+        """(α, λ) at the times, shape (k, n + 1), by LSODA from where it was at the window's start; NaN once it fails."""
+        rate, y, t, rows = self._field(problem).rate, state.reference, state.t, []
+        for time in times.tolist():
             if np.isfinite(y).all():
                 try:
-                    y = ivp_step(flow.rate, t, y, time - t, method="LSODA")
+                    y = ivp_step(rate, t, y, time - t, method="LSODA")
                 except DualflowError:
                     y = np.full_like(y, np.nan)
-            t = float(time)
+            t = time
             rows.append(y)
         return np.array(rows)
