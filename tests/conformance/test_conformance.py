@@ -1,5 +1,6 @@
 """Every solver the registry knows passes the public test kit, with no list of solvers kept here."""
 
+import dataclasses
 import importlib
 import sys
 import textwrap
@@ -19,7 +20,14 @@ def _reason_to_skip(name):
     return f"{name!r} needs {', '.join(missing)}, which is not installed" if missing else None
 
 
-@pytest.mark.parametrize("name", solver_names())
+def _every_solver():
+    """All names; a study answers to the same checks, but may take minutes for them."""
+    for name in solver_names():
+        study = _reason_to_skip(name) is None and solver_class(name).maturity == "study"
+        yield pytest.param(name, marks=(pytest.mark.long, pytest.mark.timeout(1500)) if study else ())
+
+
+@pytest.mark.parametrize("name", _every_solver())
 def test_solver_conforms(name):
     if reason := _reason_to_skip(name):
         pytest.skip(reason)
@@ -29,7 +37,13 @@ def test_solver_conforms(name):
 
 
 def _sampled_solver_names():
-    return [name for name in solver_names() if _reason_to_skip(name) is None and solver_class(name).quantum]
+    """Quantum solvers with shots; a study may be of exact distributions only, and then has no such option."""
+    installed = [solver_class(name) for name in solver_names() if _reason_to_skip(name) is None]
+    return [
+        cls.name
+        for cls in installed
+        if cls.quantum and (cls.maturity == "solver" or "shots" in {f.name for f in dataclasses.fields(cls)})
+    ]
 
 
 @pytest.mark.parametrize("name", _sampled_solver_names())

@@ -139,9 +139,7 @@ def advance(state: March, rules: Rules) -> March:
     after = replace(state, iteration=iteration, **vars(fit))
     if trained:
         after = _judge(after, rules, run)
-    return replace(
-        after, circuits=state.circuits + run.circuits, device_time_s=state.device_time_s + run.device_time_s
-    )
+    return replace(after, circuits=state.circuits + run.circuits, device_time_s=state.device_time_s + run.device_time_s)
 
 
 def speed(flow: Flow, y: NDArray) -> float:
