@@ -20,17 +20,22 @@ def _reason_to_skip(name):
     return f"{name!r} needs {', '.join(missing)}, which is not installed" if missing else None
 
 
-def _every_solver():
-    """All names; a study answers to the same checks, but may take minutes for them."""
-    for name in solver_names():
-        study = _reason_to_skip(name) is None and solver_class(name).maturity == "study"
-        yield pytest.param(name, marks=(pytest.mark.long, pytest.mark.timeout(1500)) if study else ())
+def _is_study(name):
+    return _reason_to_skip(name) is None and solver_class(name).maturity == "study"
 
 
-@pytest.mark.parametrize("name", _every_solver())
-def test_solver_conforms(name):
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=(pytest.mark.long, pytest.mark.timeout(1500)) if _is_study(n) else ())
+        for n in solver_names()
+    ],
+)
+def test_solver_conforms(name, request):
     if reason := _reason_to_skip(name):
         pytest.skip(reason)
+    if _is_study(name) and "long" not in request.config.getoption("markexpr"):
+        pytest.skip(f"{name!r} is a study: the same checks on the same zoo take minutes; pytest -m long runs them")
     report = check_solver(name)
     assert report.problems
     assert set(report.gaps) <= set(report.problems)

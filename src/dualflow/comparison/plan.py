@@ -81,8 +81,8 @@ def _variants(
             Entry(name, _on(solver, device), role, {}, _device_name(device), count) for role, device, count in wanted
         ]
     if "shots" not in options:  # exact distributions only: its own device unless some are named
-        own: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
-        named = [*(devices or (own,)), *(d for d in CONTROLS if controls and d not in (devices or ()))]
+        default: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
+        named = [*(devices or (default,)), *(d for d in CONTROLS if controls and d not in (devices or ()))]
         roles = ["control" if d in CONTROLS else "quantum" for d in named]
         return [Entry(name, name, r, {"device": d}, _device_name(d)) for r, d in zip(roles, named, strict=True)]
     wanted = [("control" if d in CONTROLS else "quantum", d, shots) for d in devices or DEFAULT_DEVICES]

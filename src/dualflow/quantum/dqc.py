@@ -15,7 +15,7 @@ Derivatives are exact, by shift rules, from circuits that any device runs:
   anywhere (the shift rule for equidistant frequencies with its points shared: Wierichs, Izaac, Wang, Lin, Quantum 6,
   677 (2022), eq. 20). The check on the dense grid does not lean on that: it shifts each feature gate by itself.
 
-The first makes training a least-squares problem with a Jacobian (Levenberg-Marquardt) in a single batch of circuits; the
+The first makes training a least-squares problem with a Jacobian (Levenberg-Marquardt) from one batch of circuits; the
 second says openly that such a model is a classical trigonometric polynomial, fitted through a circuit. No advantage is
 claimed. JAX is not used: it saves milliseconds an iteration and compiles for seconds, longer than most runs last.
 """
