@@ -129,14 +129,17 @@ def test_the_jacobian_of_the_residual_is_that_of_finite_differences(name):
 
 def test_the_dense_check_is_right_about_a_residual_known_otherwise():
     """Its slopes come from shifts of single gates; here from differences of what it reads."""
-    flow, window, run, fit = fitted(three_points())
+    flow, window, run, fit = fitted(three_points(), points=30)
+    # Large weights: the slopes must be most of the residual.
+    fit = dataclasses.replace(fit, weights=np.random.default_rng(3).normal(size=fit.weights.shape))
     y, residual, size = window.check(run, flow, flow.y0, 0.5, fit)
     np.testing.assert_allclose(y[0], flow.y0)
     slopes = np.gradient(y, window.dense, axis=0, edge_order=2)
     rate = 0.25 * flow.rate(y)
     assert residual == pytest.approx(np.sqrt(np.mean((slopes - rate) ** 2)), rel=1e-2)
     assert size == pytest.approx(np.sqrt(np.mean(rate**2)))
-    assert len(window.dense) == DENSITY * 9
+    assert len(window.dense) == DENSITY * 30
+    assert residual > 2 * size
 
 
 # --- the flow in logit coordinates --------------------------------------------------------------
