@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
+    from .solvers.variational_dqc import VariationalDQC
     from .solvers.variational_flow import VariationalFlow
     from .solvers.working_set import WorkingSet
 
@@ -84,6 +85,7 @@ __all__ = [
     "SolverUnavailable",
     "Status",
     "Trajectory",
+    "VariationalDQC",
     "VariationalFlow",
     "WorkingSet",
     "__version__",
@@ -120,6 +122,7 @@ _LAZY = {
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
+    "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
     "WorkingSet": "dualflow.solvers.working_set",
 }

@@ -2,7 +2,8 @@
 
 from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
+from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .tree import TreeCircuit
 
-__all__ = ["AncillaCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]
+__all__ = ["AncillaCircuit", "ChebyshevCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]
