@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
     from .solvers.variational_flow import VariationalFlow
+    from .solvers.variational_lotka_volterra import VariationalLotkaVolterra
     from .solvers.working_set import WorkingSet
 
 __version__ = importlib.metadata.version("dualflow")
@@ -85,6 +86,7 @@ __all__ = [
     "Status",
     "Trajectory",
     "VariationalFlow",
+    "VariationalLotkaVolterra",
     "WorkingSet",
     "__version__",
     "certify",
@@ -121,6 +123,7 @@ _LAZY = {
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
     "VariationalFlow": "dualflow.solvers.variational_flow",
+    "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",
     "WorkingSet": "dualflow.solvers.working_set",
 }
 
