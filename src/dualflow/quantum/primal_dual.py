@@ -19,7 +19,15 @@ from ..core.problem import DualProblem
 from ..flows.gradient import balance
 from .box import LEAST_ANGLE, BoxEncoding
 
-__all__ = ["drive", "exact_multiplier", "faithful_rate", "primal_dual_step", "sampling_variance"]
+__all__ = [
+    "acceptable",
+    "drive",
+    "exact_multiplier",
+    "faithful_rate",
+    "first_step",
+    "primal_dual_step",
+    "sampling_variance",
+]
 
 #: Ridge: always, in units of each diagonal entry; with 1000 shots an index, in units of their mean.
 RIDGE_EXACT, RIDGE_SAMPLED = 1e-13, 1e-2
@@ -109,6 +117,43 @@ def faithful_rate(problem: DualProblem, box: BoxEncoding, y: NDArray, alpha: NDA
         return 0.5 * np.sin(y) * drive(problem, alpha, exact_multiplier(problem, box, alpha))
     rate = 0.5 * np.sin(y[:-1]) * drive(problem, alpha, float(y[-1]))
     return np.append(rate, -box.excess(alpha) / tau)
+
+
+def first_step(problem: DualProblem, box: BoxEncoding) -> float:
+    """The flow's own time scale: 1 over its largest drive."""
+    largest = max(float((problem.diag() * box.upper).max()), float(np.ptp(problem.p)))
+    return 1.0 / largest if largest > 0 else 1.0
+
+
+#: Angles, the α measured there (arrays of shape (n,)), and λ.
+Point = tuple[NDArray, NDArray, float]
+
+
+def acceptable(problem: DualProblem, box: BoxEncoding, here: Point, there: Point, h: float, tau: float) -> bool:
+    """Whether to take a step of length h, from exact distributions.
+
+    f must fall, each α shifted along e in log-odds to where eᵀα = d. With a dynamic multiplier (``tau`` > 0), which
+    comes late, it may rise on the flow's own path: then a step is taken too that halves the distance to the implicit
+    Euler step which it linearises, as every short one does.
+    """
+    if _balanced_objective(problem, box, there[1]) < _balanced_objective(problem, box, here[1]):
+        return True
+    return tau > 0 and 4.0 * _residual(problem, box, here, there, h, tau) <= _residual(problem, box, here, here, h, tau)
+
+
+def _balanced_objective(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> float:
+    theta = box.kept(box.angles(alpha), LEAST_ANGLE)
+    return problem.objective(box.alpha(box.balanced(theta, LEAST_ANGLE)))
+
+
+def _residual(problem: DualProblem, box: BoxEncoding, here: Point, there: Point, h: float, tau: float) -> float:
+    """How far ``there`` is from the implicit Euler step of ``here``, squared, in the metric of the flow."""
+    theta, alpha, multiplier = there
+    rho, least = drive(problem, alpha, multiplier), LEAST_ANGLE * (1.0 + AT_THE_END)
+    held = ((theta <= least) & (rho < 0)) | ((np.pi - theta <= least) & (rho > 0)) | ~box.free
+    force = np.where(held, 0.0, (theta - here[0]) / h - 0.5 * np.sin(theta) * rho)
+    slack = tau / h * (multiplier - here[2]) + box.excess(alpha)
+    return h * (float(box.upper @ force**2) + slack**2 / tau)
 
 
 def sampling_variance(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> float:

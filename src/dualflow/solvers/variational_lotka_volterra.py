@@ -16,7 +16,14 @@ from ..integrate.scipy_ivp import ivp_step
 from ..quantum.box import LEAST_ANGLE, BoxEncoding
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.laboratory import Account, Laboratory, open_account
-from ..quantum.primal_dual import exact_multiplier, faithful_rate, primal_dual_step, sampling_variance
+from ..quantum.primal_dual import (
+    acceptable,
+    exact_multiplier,
+    faithful_rate,
+    first_step,
+    primal_dual_step,
+    sampling_variance,
+)
 from ._quantum import QuantumSolver
 
 __all__ = ["VariationalLotkaVolterra"]
@@ -24,8 +31,8 @@ __all__ = ["VariationalLotkaVolterra"]
 INTEGRATORS = ("semi-implicit", "lsoda")
 #: Largest change of an angle in a step, from exact distributions and from counts.
 CLIP_EXACT, CLIP_SAMPLED = 0.8, 0.4
-#: With shots: growth of h a step, and its largest value in units of 1 / max uᵢQᵢᵢ.
-GROWTH_SAMPLED, LARGEST_STEP = 1.3, 200.0
+#: With shots: growth of h a step, and its largest value in units of the first one.
+GROWTH_SAMPLED, LARGEST_STEP = 1.3, 50.0
 #: With shots: step k of the second half is scaled by k^−0.6, so that the shot noise of its circuits averages out
 #: (Robbins and Monro 1951; the exponent must lie in (½, 1]).
 AVERAGING = 0.6
@@ -40,26 +47,20 @@ class VariationalLotkaVolterraState:
 
     Attributes
     ----------
-    theta : array of shape (n,)
-        Angles in [0, π].
-    measured : array of shape (n,)
-        α as measured at ``theta``; an index that no shot fell on keeps what was measured before (u/2 at first).
+    theta, measured : arrays of shape (n,)
+        Angles in [0, π], and α measured there; an index that no shot fell on keeps what was measured before, u/2 first.
     useful : float
         Share of the outcomes that belong to one of the n indices; the others fell on padding.
     lam : float
         λ, in the sign of ρ = Qα − p − λe.
     shots_behind : int
-        Shots behind ``measured``; 0 for an exact distribution.
-    h : float
-        Step size to try next, in units of flow time.
-    flow_time : float
-        Sum of the steps taken.
+        Behind ``measured``; 0 for an exact distribution.
+    h, flow_time : float
+        Step size to try next, and the sum of the steps taken, in units of flow time.
     steps : int
         Steps tried, rejected ones included.
-    resting : bool
-        No step is left that lowers f (exact), or the budget of steps is spent (shots).
-    measured_finally : bool
-        ``measured`` is the read-out with ``final_shots``, or none was asked for.
+    resting, measured_finally : bool
+        No step is left that lowers f (exact), or the budget is spent (shots); the final read-out has been made.
     account : dict
         Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
     lab, box
@@ -91,38 +92,29 @@ class VariationalLotkaVolterra(QuantumSolver):
     (16) has w = a(C − a), the same path C times faster. λ is the exact multiplier (the gradient flow), or the
     dynamic resource λ̇ = −(eᵀα − d)/τ (Howell eq. 7, 16), and 0 without an equality.
 
-    Everything but the read-out of α is classical. A step is a linearised implicit Euler step of θ and λ together,
+    All but the read-out of α is classical: Qα in O(n²), and a linearised implicit Euler step of θ and λ together in
+    O(n³) (`quantum.primal_dual` has its equations). No speed-up over classical solvers is claimed.
 
-        (diag(u/h + c) + JQJ) δ − Je δλ = J(g + λe),   eᵀJ δ + (τ/h) δλ = −(eᵀα − d),   J = diag(½ u sin θ),
-
-    c = ½u max(−cos θ (g + λe), 0) (`quantum.primal_dual`): O(n²) for Qα and O(n³) for the system, with u/h + c the
-    metric of Bernoulli outcomes. No speed-up over classical solvers is claimed.
-
-    From exact distributions a step is taken only if f falls, f taken where eᵀα = d after a shift of all log-odds
-    along e (then h doubles, else h/4); with the exact multiplier the angles are shifted too, so that eᵀα = d on the
-    way. With counts every step is taken, h grows slowly, and the second half of the steps is damped so that shot
-    noise averages out. α is what was measured in the final state; u sin²(θ/2), known from the angles and far less
-    noisy, is the classical by-product ``extras["parameter_alpha"]``.
+    From exact distributions a step is taken only if f falls, each α shifted along e in log-odds to eᵀα = d (then h
+    doubles, else h/4); with the exact multiplier the angles are shifted too, so that eᵀα = d on the way. With counts
+    every step is taken, h grows slowly, and the second half of the steps is damped so that shot noise averages out.
+    α is what was measured in the final state; u sin²(θ/2), known from the angles and far less noisy, is the
+    classical by-product ``extras["parameter_alpha"]``. Each index gets about shots/n of the shots and an error of
+    u√(P(1 − P)n/shots): where α lies far below u (large C) shots show little, and the shot floor says so.
 
     Parameters
     ----------
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance.
     shots : int, "adaptive" or None
-        Of each circuit, about shots/n on each variable; None asks the device for exact distributions. "adaptive"
-        gives a step's circuit as many as keep its noise in f at a quarter of the fall the step promises, within
-        ``shot_budget``.
+        Of each circuit, about shots/n on each variable; None asks the device for exact distributions. "adaptive" as
+        for `VariationalFlow`.
     tau : float > 0, optional
         Time scale of a dynamic λ; Howell's is 1. None: the exact multiplier, the limit τ → 0.
     integrator : {"semi-implicit", "lsoda"}
         "lsoda" follows the flow faithfully from exact distributions, ``time_step`` a step up to ``t_end``.
-    final_shots : int, optional
-        Of the final state's own circuit, when the run ends by its budget; ``shots`` by default, with "adaptive" 10 000.
-    steps : int, optional
-        With shots: steps until the solver rests, 60 by default; with "adaptive" the budget alone decides.
-    shot_budget : int, optional
-        With shots: shots the whole run may take, final ones included; with "adaptive" as many as 40 steps of 10 000
-        by default.
+    final_shots, steps, shot_budget : int, optional
+        As for `VariationalFlow`; 60 steps by default.
     time_step, t_end : float, optional
         Of "lsoda", in units of flow time: 1 and no end by default.
 
@@ -143,6 +135,7 @@ class VariationalLotkaVolterra(QuantumSolver):
     name: ClassVar[str] = "variational-lotka-volterra"
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     max_n: ClassVar[int | None] = 4096
+    encoding: ClassVar[str | None] = "box"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,14 +176,13 @@ class VariationalLotkaVolterra(QuantumSolver):
     ) -> VariationalLotkaVolterraState:
         box = BoxEncoding(problem)
         theta = box.kept(box.angles(GradientField(problem).start(warm)), self._least)
-        largest = max(float((problem.diag() * box.upper).max()), float(np.ptp(problem.p)))
         return VariationalLotkaVolterraState(
             theta=theta,
             measured=0.5 * box.upper,
             useful=1.0,
             lam=0.0,
             shots_behind=0,
-            h=1.0 / largest if largest > 0 else 1.0,
+            h=first_step(problem, box),
             flow_time=0.0,
             steps=0,
             resting=False,
@@ -241,20 +233,21 @@ class VariationalLotkaVolterra(QuantumSolver):
     # --- the steps -----------------------------------------------------------------------------
 
     def _exact_step(self, problem: DualProblem, state: VariationalLotkaVolterraState) -> VariationalLotkaVolterraState:
-        box = state.box
-        step, change, _ = primal_dual_step(
-            problem, box, state.theta, state.measured, state.lam, state.h, self.tau or 0.0, None
-        )
+        box, h, tau = state.box, state.h, self.tau or 0.0
+        step, change, _ = primal_dual_step(problem, box, state.theta, state.measured, state.lam, h, tau, None)
         trial = box.kept(state.theta + np.clip(step, -CLIP_EXACT, CLIP_EXACT), self._least)
         if self.tau is None:
             trial = box.balanced(trial, self._least)
-        moved = self._measured(replace(state, steps=state.steps + 1), trial, None)
-        if self._merit(problem, moved) < self._merit(problem, state):
-            return replace(moved, lam=state.lam + change, h=2.0 * state.h, flow_time=state.flow_time + state.h)
-        # A rejected trial costs its circuit and leaves the state where it was; once the trial is that near,
-        # what is left of f's fall is below round-off.
-        resting = bool(np.abs(trial - state.theta).max() < 1e-9)
-        return replace(state, steps=moved.steps, account=moved.account, h=0.25 * state.h, resting=resting)
+        moved = self._measured(replace(state, steps=state.steps + 1, lam=state.lam + change), trial, None)
+        # Once the trial is that near, what is left of f's fall is below round-off.
+        near = bool(np.abs(trial - state.theta).max() < 1e-9)
+        here, there = ((s.theta, s.measured, s.lam) for s in (state, moved))
+        if acceptable(problem, box, here, there, h, tau):
+            return replace(moved, h=2.0 * h, flow_time=state.flow_time + h, resting=near)
+        # A rejected trial costs its circuit and leaves the state where it was. (A device that breaks eᵀα = d never
+        # lets it come near.)
+        resting = near or h < 1e-9 * first_step(problem, box)
+        return replace(state, steps=moved.steps, account=moved.account, h=0.25 * h, resting=resting)
 
     def _sampled_step(
         self, problem: DualProblem, state: VariationalLotkaVolterraState
@@ -270,11 +263,10 @@ class VariationalLotkaVolterra(QuantumSolver):
         shots = plan.next(fall, sampling_variance(problem, box, state.measured), state.account, 1)
         trial = box.kept(state.theta + np.clip(damping * step, -CLIP_SAMPLED, CLIP_SAMPLED), self._least)
         moved = self._measured(replace(state, steps=state.steps + 1), trial, shots)
-        largest = LARGEST_STEP / max(float((problem.diag() * box.upper).max()), np.finfo(float).tiny)
         return replace(
             moved,
             lam=state.lam + damping * change,
-            h=min(state.h * GROWTH_SAMPLED, max(largest, state.h)),
+            h=min(state.h * GROWTH_SAMPLED, LARGEST_STEP * first_step(problem, box)),
             flow_time=state.flow_time + state.h,
             resting=moved.steps == steps or plan.exhausted(moved.account, 1),
         )
@@ -308,10 +300,3 @@ class VariationalLotkaVolterra(QuantumSolver):
         distribution, account = state.lab.measure(state.account, box.circuit, box.bindings(theta), shots)
         measured, useful = box.read(distribution, state.measured)
         return replace(state, theta=theta, measured=measured, useful=useful, shots_behind=shots or 0, account=account)
-
-    def _merit(self, problem: DualProblem, state: VariationalLotkaVolterraState) -> float:
-        """f of what was measured, where eᵀα = d."""
-        box = state.box
-        return problem.objective(
-            box.alpha(box.balanced(box.kept(box.angles(state.measured), LEAST_ANGLE), LEAST_ANGLE))
-        )
