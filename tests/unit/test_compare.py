@@ -454,8 +454,8 @@ def test_the_html_is_whole_and_leans_on_nothing(comparison, tmp_path):
     assert page.links == []
     assert "http" not in text
     assert page.seen.count("svg") == 3
-    assert page.seen.count("table") == 5
-    assert page.seen.count("tr") == 5 + len(comparison.rows) + sum(
+    assert page.seen.count("table") == 6
+    assert page.seen.count("tr") == 6 + len(comparison.rows) + sum(
         r.device is not None and r.ran for r in comparison.rows
     )
     shown = " ".join(page.text)
@@ -505,8 +505,9 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
             assert RESULTS[-1].cell(row) in text
         else:
             assert " ".join(row.reason.split()) in flat
+    assert text.count("[1]") == 6  # in each section a row points to the reason below its table
     assert text.count("steps") == 3
-    assert text.count("angles") == 2
+    assert text.count("angles") == 3
     assert str(comparison) == text
 
 

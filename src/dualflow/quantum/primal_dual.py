@@ -76,19 +76,19 @@ def primal_dual_step(
         ½ δᵀJρ: what the step promises to take off the Lagrangian, in units of f.
     """
     rho = drive(problem, alpha, multiplier)
-    moving, sine = box.free, np.sin(theta)
-    if shots is None:
-        # At the end of its range a variable that is driven on cannot move; left in, it would pull others along.
-        end = LEAST_ANGLE * (1.0 + AT_THE_END)
-        moving = moving & ~((theta <= end) & (rho < 0)) & ~((np.pi - theta <= end) & (rho > 0))
-    else:
+    # At the end of its range a variable that is driven on cannot move; left in, it would pull others along.
+    moving, end = box.free, LEAST_ANGLE * (1.0 + AT_THE_END) if shots is None else 0.0
+    moving = moving & ~((theta <= end) & (rho < 0)) & ~((np.pi - theta <= end) & (rho > 0))
+    least = 0.0
+    if shots is not None:
         # Half a shot: where none was counted, an angle of 0 need not be, and could not grow again.
-        sine = np.maximum(sine, np.sin(2.0 * np.arcsin(np.sqrt(min(0.5, 0.5 * box.indices / shots)))))
+        least = np.sin(2.0 * np.arcsin(np.sqrt(min(0.5, 0.5 * box.indices / shots))))
     delta = np.zeros(box.n)
     if not moving.any():
         return delta, 0.0, 0.0
     u, rho = box.upper[moving], rho[moving]
-    J = 0.5 * u * sine[moving]
+    sine = np.sin(theta[moving])
+    J = 0.5 * u * np.maximum(sine, least)
     M = J[:, None] * problem.dense()[np.ix_(moving, moving)] * J
     M[np.diag_indices(len(u))] += u / h + 0.5 * u * np.maximum(-np.cos(theta[moving]) * rho, 0.0)
     if shots is not None:
@@ -96,7 +96,7 @@ def primal_dual_step(
     b = J * rho
     constraint = None if box.e is None else J * box.e[moving]
     delta[moving], change = _bordered_solve(M, b, constraint, tau / h, -box.excess(alpha))
-    return delta, change, max(0.0, 0.5 * float(delta[moving] @ b))
+    return delta, change, max(0.0, 0.25 * float(delta[moving] @ (u * sine * rho)))
 
 
 def drive(problem: DualProblem, alpha: NDArray, multiplier: float) -> NDArray:

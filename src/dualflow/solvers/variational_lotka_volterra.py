@@ -108,7 +108,7 @@ class VariationalLotkaVolterra(QuantumSolver):
         A name of `dualflow.list_devices`, or an instance.
     shots : int, "adaptive" or None
         Of each circuit, about shots/n on each variable; None asks the device for exact distributions. "adaptive" as
-        for `VariationalFlow`.
+        for `VariationalFlow`; it rests once what is left does not pay for another circuit as good as the last.
     tau : float > 0, optional
         Time scale of a dynamic λ; Howell's is 1. None: the exact multiplier, the limit τ → 0.
     integrator : {"semi-implicit", "lsoda"}
@@ -175,7 +175,7 @@ class VariationalLotkaVolterra(QuantumSolver):
         self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None
     ) -> VariationalLotkaVolterraState:
         box = BoxEncoding(problem)
-        theta = box.kept(box.angles(GradientField(problem).start(warm)), self._least)
+        theta = box.kept(box.angles(GradientField(problem).start(warm)), LEAST_ANGLE)
         return VariationalLotkaVolterraState(
             theta=theta,
             measured=0.5 * box.upper,
@@ -191,11 +191,6 @@ class VariationalLotkaVolterra(QuantumSolver):
             lab=self._laboratory(),
             box=box,
         )
-
-    @property
-    def _least(self) -> float:
-        """Nearest that an angle comes to 0 and π."""
-        return LEAST_ANGLE if self.shots is None else 0.0
 
     def step(self, problem: DualProblem, state: VariationalLotkaVolterraState) -> VariationalLotkaVolterraState:
         if state.resting:
@@ -235,9 +230,9 @@ class VariationalLotkaVolterra(QuantumSolver):
     def _exact_step(self, problem: DualProblem, state: VariationalLotkaVolterraState) -> VariationalLotkaVolterraState:
         box, h, tau = state.box, state.h, self.tau or 0.0
         step, change, _ = primal_dual_step(problem, box, state.theta, state.measured, state.lam, h, tau, None)
-        trial = box.kept(state.theta + np.clip(step, -CLIP_EXACT, CLIP_EXACT), self._least)
+        trial = box.kept(state.theta + np.clip(step, -CLIP_EXACT, CLIP_EXACT), LEAST_ANGLE)
         if self.tau is None:
-            trial = box.balanced(trial, self._least)
+            trial = box.balanced(trial, LEAST_ANGLE)
         moved = self._measured(replace(state, steps=state.steps + 1, lam=state.lam + change), trial, None)
         # Once the trial is that near, what is left of f's fall is below round-off.
         near = bool(np.abs(trial - state.theta).max() < 1e-9)
@@ -252,23 +247,22 @@ class VariationalLotkaVolterra(QuantumSolver):
     def _sampled_step(
         self, problem: DualProblem, state: VariationalLotkaVolterraState
     ) -> VariationalLotkaVolterraState:
-        box, plan = state.box, self._plan
+        box, plan, tau = state.box, self._plan, self.tau or 0.0
         step, change, fall = primal_dual_step(
-            problem, box, state.theta, state.measured, state.lam, state.h, self.tau or 0.0, state.shots_behind
+            problem, box, state.theta, state.measured, state.lam, state.h, tau, state.shots_behind
         )
-        steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
-        damping = 1.0
-        if not plan.adaptive and steps is not None:
-            damping = max(1, state.steps - steps // 2 + 1) ** -AVERAGING
+        steps = self.steps if plan.adaptive else self.steps or DEFAULT_STEPS
+        damping = 1.0 if plan.adaptive or not steps else max(1, state.steps - steps // 2 + 1) ** -AVERAGING
         shots = plan.next(fall, sampling_variance(problem, box, state.measured), state.account, 1)
-        trial = box.kept(state.theta + np.clip(damping * step, -CLIP_SAMPLED, CLIP_SAMPLED), self._least)
-        moved = self._measured(replace(state, steps=state.steps + 1), trial, shots)
+        trial = box.kept(state.theta + np.clip(damping * step, -CLIP_SAMPLED, CLIP_SAMPLED), 0.0)
+        moved = self._measured(replace(state, steps=state.steps + 1, lam=state.lam + damping * change), trial, shots)
+        # `ShotPlan.next` gives a step half of what is left; after fewer shots than before it would add their noise.
+        poorer = plan.adaptive and plan.left(moved.account, 1) < 2 * moved.shots_behind
         return replace(
             moved,
-            lam=state.lam + damping * change,
             h=min(state.h * GROWTH_SAMPLED, LARGEST_STEP * first_step(problem, box)),
             flow_time=state.flow_time + state.h,
-            resting=moved.steps == steps or plan.exhausted(moved.account, 1),
+            resting=poorer or moved.steps == steps or plan.exhausted(moved.account, 1),
         )
 
     def _follow(self, problem: DualProblem, state: VariationalLotkaVolterraState) -> VariationalLotkaVolterraState:
