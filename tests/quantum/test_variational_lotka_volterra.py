@@ -112,6 +112,16 @@ def test_exact_mode_comes_to_rest_by_itself():
         assert solution.raw_certificate.relative_gap < 1e-8
 
 
+@pytest.mark.parametrize("tau", [1.0, 30.0])
+def test_a_multiplier_that_comes_late_is_waited_for(tau):
+    """f along the constraint is at its minimum long before eᵀα = d, or rises on the way."""
+    for z in zoo():
+        if z.name in ("two points", "separated clouds", "Gram of rank 2"):
+            solution = dualflow.solve(z.problem, NAME, device="emulator", tau=tau)
+            assert solution.status is dualflow.Status.OPTIMAL
+            assert solution.raw_certificate.infeasibility < 1e-2 * z.alpha.max()
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_start_in_a_wrong_corner_is_left(bias):
     problem = box(n=16, C=10.0, bias=bias)

@@ -1,7 +1,7 @@
 """Box ↔ ancilla angles, and what counts say about a point of the box.
 
 Variable i of 0 ≤ α ≤ u < ∞ is the angle θᵢ in [0, π] by which index i turns the ancilla of `AncillaCircuit`:
-αᵢ = uᵢ sin²(θᵢ/2) = uᵢ P(1|i). In the log-odds Lᵢ = log(αᵢ/(uᵢ − αᵢ)) = 2 log tan(θᵢ/2) the flow of section
+αᵢ = uᵢ sin²(θᵢ/2) = uᵢ P(1|i). In the log-odds Lᵢ = log(αᵢ/(uᵢ − αᵢ)) = 2 log tan(θᵢ/2) the flow
 α̇ = w(g + λe), w = α(u − α)/u, is L̇ = g + λe: λ moves every variable along e, whatever its value.
 """
 
