@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .solvers.smo import SMO
     from .solvers.variational_dqc import VariationalDQC
     from .solvers.variational_flow import VariationalFlow
+    from .solvers.variational_lotka_volterra import VariationalLotkaVolterra
     from .solvers.working_set import WorkingSet
 
 __version__ = importlib.metadata.version("dualflow")
@@ -87,6 +88,7 @@ __all__ = [
     "Trajectory",
     "VariationalDQC",
     "VariationalFlow",
+    "VariationalLotkaVolterra",
     "WorkingSet",
     "__version__",
     "certify",
@@ -124,6 +126,7 @@ _LAZY = {
     "CVXOPT": "dualflow.solvers.cvxopt",
     "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
+    "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",
     "WorkingSet": "dualflow.solvers.working_set",
 }
 

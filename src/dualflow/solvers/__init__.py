@@ -15,4 +15,5 @@ CATALOGUE = {
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
     "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
+    "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
 }

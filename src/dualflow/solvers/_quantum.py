@@ -25,6 +25,8 @@ class QuantumSolver(Solver):
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
+    #: How α is read, which decides the shot floor: "simplex", "box", or None for what the problem's kind suggests.
+    encoding: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         self._plan  # noqa: B018 - it refuses shots that are out of range
