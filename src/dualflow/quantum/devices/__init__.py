@@ -10,12 +10,14 @@ from typing import Any
 
 from ...exceptions import DeviceError, SolverUnavailable
 from .base import Capabilities, Device, Job, Readout, check_shots
+from .noise import Noise
 
 __all__ = [
     "Capabilities",
     "Device",
     "DeviceInfo",
     "Job",
+    "Noise",
     "Readout",
     "check_shots",
     "list_devices",
@@ -39,6 +41,7 @@ _LOCAL = "dualflow.quantum.devices"
 CATALOGUE = {
     "emulator": _Entry(f"{_LOCAL}.emulator:EmulatorDevice", ("qiskit",), "qiskit"),
     "aer": _Entry(f"{_LOCAL}.aer:AerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
+    "aer:noisy": _Entry(f"{_LOCAL}.aer:NoisyAerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
     "pennylane:lightning.qubit": _Entry(
         f"{_LOCAL}.pennylane:PennyLaneDevice",
         ("qiskit", "pennylane", "pennylane_lightning"),
