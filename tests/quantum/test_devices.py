@@ -12,7 +12,7 @@ import pytest
 
 from dualflow import DeviceError, ProblemError, SolverUnavailable
 from dualflow.quantum import devices
-from dualflow.quantum.circuits import ParametricCircuit, TreeCircuit
+from dualflow.quantum.circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
 from dualflow.quantum.devices import Capabilities, Device, Readout, list_devices, make_device
 
 NAMES = [info.name for info in list_devices()]
@@ -103,6 +103,17 @@ def test_translation_of_every_gate(name):
     theirs = make_device("aer").submit(EveryGate(3), angles).result().probabilities
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
     assert np.ptp(theirs, axis=0).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["aer", "pennylane:default.qubit", "pennylane:lightning.qubit"])
+def test_a_step_of_the_parameter_shift_rule_equals_the_emulator(name, monkeypatch):
+    circuit = HardwareEfficientCircuit(4, 3)
+    batch = circuit.shifts(np.random.default_rng(2).uniform(0, 2 * np.pi, circuit.n_parameters))
+    exact = make_device("emulator").submit(circuit, batch).result().probabilities
+    device = make_device(name)
+    np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
+    monkeypatch.setattr("dualflow.quantum.devices.pennylane.BATCH_AMPLITUDES", 7 * 16)
+    np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
 
 
 def test_untranslatable_gates_are_refused():
