@@ -2,7 +2,8 @@
 
 from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
+from .calibration import CalibrationCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .tree import TreeCircuit
 
-__all__ = ["AncillaCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]
+__all__ = ["AncillaCircuit", "CalibrationCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]
