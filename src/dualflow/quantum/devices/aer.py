@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,7 @@ from ..confusion import apply_tensored
 from ..resources import Resources
 from .base import Capabilities
 from .local import LocalDevice
-from .noise import Noise, fingerprint, readout_confusion
-
-if TYPE_CHECKING:
-    from qiskit import QuantumCircuit
+from .noise import ONE_QUBIT, TWO_QUBITS, Noise, fingerprint, readout_confusion
 
 __all__ = ["AerDevice", "NoisyAerDevice"]
 
@@ -66,41 +62,33 @@ class AerDevice(LocalDevice):
             self.name = f"aer:noise-{fingerprint(noise)}"
         self.capabilities = replace(AerDevice.capabilities, noisy=True)
 
-    @functools.cached_property
-    def _model(self) -> Any:
-        return self.noise.model() if isinstance(self.noise, Noise) else self.noise
-
-    @functools.cached_property
-    def _simulators(self) -> dict[str, Any]:
-        return {}
-
-    def _simulator(self, n_qubits: int) -> Any:
-        from qiskit_aer import AerSimulator
-
-        noisy = "density_matrix" if n_qubits <= DENSITY_QUBITS else "automatic"
-        method = "statevector" if self.noise is None else noisy
-        if method not in self._simulators:
-            self._simulators[method] = AerSimulator(method=method, noise_model=self._model)
-        return self._simulators[method]
-
     def _compile(self, circuit: ParametricCircuit) -> dict[str, Any]:
         from qiskit import transpile
+        from qiskit_aer import AerSimulator
 
-        # Level 0: the gates are Aer's own already, and their counts stay those of the family. To the gates of a
-        # given noise model they are translated, with the clean-up that is done for a machine as well.
-        level = 0 if self.noise is None or isinstance(self.noise, Noise) else 1
-        gates: QuantumCircuit = transpile(
-            circuit.build(), self._simulator(circuit.n_qubits), optimization_level=level, seed_transpiler=0
-        )
+        noise, wide = self.noise, self.noise is not None and circuit.n_qubits > DENSITY_QUBITS
+        method = "statevector" if noise is None else "automatic" if wide else "density_matrix"
+        if isinstance(noise, Noise):
+            # Gates without noise are taken apart into gates with it. The simulator gets the errors of this circuit's
+            # own gates only: it works through its whole noise model in every run.
+            gates = transpile(circuit.build(), basis_gates=[*ONE_QUBIT, *TWO_QUBITS], optimization_level=0)
+            noise = noise.model(gates.count_ops())
+            simulator = AerSimulator(method=method, noise_model=noise)
+        else:
+            # Level 0: the gates are Aer's own already, and their counts stay those of the family. To the gates of a
+            # given noise model they are translated, with the clean-up that is done for a machine as well.
+            simulator = AerSimulator(method=method, noise_model=noise)
+            level = 0 if noise is None else 1
+            gates = transpile(circuit.build(), simulator, optimization_level=level, seed_transpiler=0)
         exact = gates.copy()
         exact.save_probabilities()
-        wide = self.noise is not None and circuit.n_qubits > DENSITY_QUBITS
-        readable = self.noise is not None and not wide
+        readable = noise is not None and not wide
         return {
+            "simulator": simulator,
             "gates": gates,
             "exact": exact,
             "measured": gates.measure_all(inplace=False),
-            "confusion": readout_confusion(self._model, circuit.n_qubits) if readable else None,
+            "confusion": readout_confusion(noise, circuit.n_qubits) if readable else None,
             "wide": wide,
         }
 
@@ -137,16 +125,13 @@ class AerDevice(LocalDevice):
         # The compiled circuit's own parameters: an equal circuit built again has others of the same names.
         parameters = zip(compiled["gates"].parameters, circuit.gate_parameters(values).T, strict=True)
         binds = [{parameter: column.tolist() for parameter, column in parameters}]
-        result = self._simulator(circuit.n_qubits).run(compiled[which], parameter_binds=binds, **options).result()
+        result = compiled["simulator"].run(compiled[which], parameter_binds=binds, **options).result()
         if not result.success:
             raise DeviceError(f"device {self.name!r} failed on circuit {circuit.name!r}: {result.status}")
         return result
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
         return resources.count(self.compiled(circuit)["gates"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_simulators", "_model")}
 
 
 class NoisyAerDevice(AerDevice):

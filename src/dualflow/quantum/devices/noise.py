@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,14 +53,14 @@ class Noise:
         up, down = self.readout if isinstance(self.readout, (tuple, list)) else (self.readout, self.readout)
         return np.array([[1 - up, down], [up, 1 - down]])
 
-    def model(self) -> Any:
-        """The same as a ``qiskit_aer.noise.NoiseModel``."""
+    def model(self, gates: Iterable[str] = (*ONE_QUBIT, *TWO_QUBITS)) -> Any:
+        """The same as a ``qiskit_aer.noise.NoiseModel``, for some gates only if Aer is to be spared the others."""
         from qiskit_aer.noise import NoiseModel, ReadoutError, depolarizing_error
 
-        # Named although it may be 0: a noise model's gates are the ones circuits are compiled to.
         model = NoiseModel(basis_gates=[*ONE_QUBIT, *TWO_QUBITS])
-        model.add_all_qubit_quantum_error(depolarizing_error(self.depolarizing, 1), list(ONE_QUBIT))
-        model.add_all_qubit_quantum_error(depolarizing_error(self.depolarizing, 2), list(TWO_QUBITS))
+        for qubits, names in ((1, ONE_QUBIT), (2, TWO_QUBITS)):
+            if noisy := [name for name in names if name in gates]:
+                model.add_all_qubit_quantum_error(depolarizing_error(self.depolarizing, qubits), noisy)
         model.add_all_qubit_readout_error(ReadoutError(self.confusion.T))
         return model
 
