@@ -22,6 +22,7 @@ from .mitigation import (
     mitigate,
     overhead,
 )
+from .uniformity import is_told_from_uniform, is_uniform
 
 __all__ = ["Account", "Laboratory", "open_account"]
 
@@ -99,6 +100,13 @@ class Laboratory:
         account = self._calibrated(account, circuit, shots)
         readout, account = self._run(account, circuit, theta, shots)
         return mitigate(self.mitigation, readout, account["calibrations"][repr(circuit)]), account
+
+    def drowned(
+        self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
+    ) -> bool:
+        """Whether a measured distribution is uniform although the circuit's own, at these angles, is not."""
+        fair = None if shots is None else self.effective_shots(account, circuit, shots)
+        return is_uniform(found, fair) and is_told_from_uniform(circuit.distribution(theta), fair)
 
     def effective_shots(self, account: Account, circuit: ParametricCircuit, shots: int) -> float:
         """Shots without mitigation that would leave as much noise at most."""

@@ -216,6 +216,10 @@ class VariationalFlow(QuantumSolver):
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""
         return {"parameter_alpha": state.total * state.ansatz.measured(state.ansatz.circuit.distribution(state.theta))}
 
+    def drowned(self, state: VariationalFlowState) -> bool:
+        found, circuit = np.atleast_2d(state.distributions)[0], state.ansatz.circuit
+        return state.lab.drowned(state.account, circuit, state.theta, found, state.shots_behind or None)
+
     def provenance(self, state: VariationalFlowState) -> dict[str, Any]:
         ansatz = state.ansatz
         about = {"ansatz": self.ansatz, "circuits_a_step": ansatz.circuits_a_step, "padding": ansatz.padding}
