@@ -55,14 +55,15 @@ def test_counts_follow_the_noisy_distribution(name):
         assert ((row - ideal) ** 2 / ideal).sum() > 2 * (7 + 5 * np.sqrt(14))
 
 
+@pytest.mark.filterwarnings("ignore:Qiskit backend:UserWarning")  # that it has no errors is what we want
 def test_more_than_eight_qubits():
     from qiskit.providers.fake_provider import GenericBackendV2
 
     device = BackendDevice(GenericBackendV2(9, noise_info=False, seed=0))
     theta = np.zeros(9)
-    theta[[0, 8]] = np.pi
+    theta[[1, 8]] = np.pi
     counts = device.submit(HardwareEfficientCircuit(9, 0), [theta, np.zeros(9)], 30, seed=1).result().counts
-    assert counts[0, 1 + 2**8] == counts[1, 0] == 30
+    assert counts[0, 2 + 2**8] == counts[1, 0] == 30
 
 
 def test_resources_are_those_of_the_compiled_circuit():
@@ -93,6 +94,27 @@ def test_a_solver_runs_on_it():
     assert solution.cost.shots == 6 * 2_000
     with pytest.raises(DeviceError, match="counts only; set shots"):
         dualflow.solve(problem, "variational-flow", device="backend:generic")
+
+
+def test_a_stopped_run_resumes_to_the_same_bits(tmp_path):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    problem = dualflow.problems.svdd(dualflow.Gram(X, gamma=0.5))
+    options = {"device": "backend:generic", "shots": 500, "steps": 5, "mitigation": "confusion"}
+    files = {"checkpoint": tmp_path / "run.npz", "journal": tmp_path / "jobs.jsonl"}
+    whole = dualflow.solve(problem, "variational-flow", **options)
+    dualflow.solve(problem, "variational-flow", max_steps=3, **options, **files)
+    rest = dualflow.solve(problem, "variational-flow", **options, **files)
+    np.testing.assert_array_equal(rest.raw_alpha, whole.raw_alpha)
+    assert (rest.cost.circuits, rest.cost.shots) == (whole.cost.circuits, whole.cost.shots) == (8, 20_000 + 6 * 500)
+
+
+def test_what_cannot_be_compiled():
+    from qiskit.providers.fake_provider import GenericBackendV2
+
+    pairs = [[0, 1], [1, 0], [2, 3], [3, 2]]  # no three qubits hang together
+    device = BackendDevice(GenericBackendV2(4, coupling_map=pairs, seed=0))
+    with pytest.raises(DeviceError, match="could not be compiled for it"):
+        device.submit(TreeCircuit(3), np.ones(7), 10)
 
 
 def generic():

@@ -31,11 +31,12 @@ class RemoteJob(Job):
         self.job_id, self.tag = inner.job_id, inner.tag
 
     def done(self):
-        return self.trouble != "times out"
+        return self.trouble not in ("times out", "times out again and again")
 
     def result(self):
-        if self.trouble == "times out":
-            self.trouble = None  # by the next time it has come
+        if not self.done():
+            # By the next time it has come.
+            self.trouble = None if self.trouble == "times out" else self.trouble
             raise DeviceError(f"job {self.job_id} was not done after 60 s")
         if self.trouble == "kills us":
             self.trouble = None
@@ -153,6 +154,16 @@ def test_jobs_the_device_has_forgotten_are_submitted_again(tmp_path):
     whole, forgetful = run(Remote()), Remote()
     same_run(run(forgetful, tmp_path), whole)
     assert forgetful.ran == 7 - 2  # of seven jobs two are in the checkpoint
+
+
+def test_a_job_that_takes_for_ever_is_not_paid_twice(tmp_path):
+    device = Remote("times out again and again")
+    for _ in range(3):
+        assert run(device, tmp_path).status is Status.DEVICE_FAILED
+        assert device.sent == 3
+    device.kept[read_journal(tmp_path / "jobs.jsonl")[-1].id].trouble = None
+    same_run(run(device, tmp_path), run(Remote()))
+    assert device.sent == 7
 
 
 def test_a_job_that_fails_again_ends_the_run_again(tmp_path):

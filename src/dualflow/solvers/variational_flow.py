@@ -118,6 +118,8 @@ class VariationalFlow(QuantumSolver):
     shot_budget : int, optional
         With shots: shots the whole run may take, final ones included; with "adaptive" as many as 40 steps of 10 000 a
         circuit by default.
+    mitigation, journal
+        See `QuantumSolver`.
     time_step, t_end : float, optional
         Of "lsoda", in units of flow time: 1 and no end by default.
 

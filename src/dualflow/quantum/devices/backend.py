@@ -120,6 +120,7 @@ class BackendDevice(Device):
     def compiled(self, circuit: ParametricCircuit) -> QuantumCircuit:
         """The circuit in the backend's gates on its qubits, read-out included; made once."""
         if circuit not in self._compiled:
+            from qiskit.exceptions import QiskitError
             from qiskit.transpiler import generate_preset_pass_manager
 
             like = circuit.of if isinstance(circuit, CalibrationCircuit) else None
@@ -129,7 +130,12 @@ class BackendDevice(Device):
                 seed_transpiler=self.seed_transpiler,
                 initial_layout=None if like is None else measured_on(self.compiled(like)),
             )
-            self._compiled[circuit] = manager.run(circuit.build().measure_all(inplace=False))
+            try:
+                self._compiled[circuit] = manager.run(circuit.build().measure_all(inplace=False))
+            except QiskitError as error:
+                raise DeviceError(
+                    f"device {self.name!r}: circuit {circuit.name!r} could not be compiled for it ({error})"
+                ) from error
         return self._compiled[circuit]
 
     def _submit(
