@@ -1,4 +1,4 @@
-"""The command line: `dualflow compare`, `dualflow solvers`, `dualflow devices`, `dualflow jobs`.
+"""The command line: `dualflow compare`, `dualflow solvers`, `dualflow devices`, `dualflow jobs`, `dualflow circuits`.
 
 Heavy imports happen inside the commands, so that help and errors are quick.
 """
@@ -37,6 +37,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+circuits = typer.Typer(help="List the circuits and write them to files.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(circuits, name="circuits")
 
 
 def main() -> None:
@@ -209,6 +211,31 @@ def jobs(file: Annotated[Path, typer.Argument(help="The journal of a run: its so
             for record in read_journal(file)
         ]
         _print_table(("job", "submitted", "device", "tag", "circuit", "shots", "seed", "outcome"), rows)
+
+
+@circuits.command("list")
+def list_circuits() -> None:
+    """List the circuits that `export` writes: each family's small examples."""
+    with _clear_errors():
+        from .quantum import resources
+        from .quantum.export import elementary, examples
+
+        rows = [
+            (circuit.name, circuit.family, cost.qubits, cost.parameters, cost.depth, cost.two_qubit_gates)
+            for circuit, cost in ((circuit, resources.count(elementary(circuit.build()))) for circuit in examples())
+        ]
+        _print_table(("circuit", "family", "qubits", "parameters", "depth", "two-qubit gates"), rows)
+
+
+@circuits.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Folder, made if need be; other files in it stay.")] = Path("circuits"),
+) -> None:
+    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes every time."""
+    with _clear_errors():
+        from .quantum.export import export_circuits
+
+        typer.echo(f"{len(export_circuits(out))} files: {out}")
 
 
 # --- what the commands share -----------------------------------------------------------------------------

@@ -45,16 +45,16 @@ def excess(problem, alpha, best):
 
 
 def test_the_calibration_circuit_prepares_all_zeros_and_all_ones():
-    theta = [[0.0], [np.pi], [0.4]]
+    theta = [*CalibrationCircuit(3).all_zeros_and_ones(), [0.4, 0.9, 2.0]]
     for name in ("emulator", "aer", "pennylane:default.qubit"):
         found = make_device(name).submit(CalibrationCircuit(3), theta).result().probabilities
         np.testing.assert_allclose(found[:2], np.eye(8)[[0, 7]], atol=1e-15)
-        s, c = np.sin(0.2) ** 2, np.cos(0.2) ** 2
-        np.testing.assert_allclose(found[2], np.kron(np.kron([c, s], [c, s]), [c, s]), atol=1e-15)
+        low, mid, high = ([np.cos(half) ** 2, np.sin(half) ** 2] for half in (0.2, 0.45, 1.0))
+        np.testing.assert_allclose(found[2], np.kron(np.kron(high, mid), low), atol=1e-15)
 
 
 def test_confusion_is_found_and_undone():
-    prepared = CalibrationCircuit(3).distribution(mitigation.CALIBRATION_ANGLES)
+    prepared = CalibrationCircuit(3).distribution(CalibrationCircuit(3).all_zeros_and_ones())
     found = mitigation.confusion_matrices(apply_tensored(CONFUSION, prepared), 1000)
     np.testing.assert_allclose(found, CONFUSION, atol=1e-15)
     ideal = np.random.default_rng(0).dirichlet(np.ones(8), 5)

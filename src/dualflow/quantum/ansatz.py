@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: ∂μ/∂θ: an array, or a sparse one.
-Tangents = Any
+Tangents: TypeAlias = Any
 
 #: In exact mode no angle of the tree comes nearer to 0 or π: a leaf of mass sin²(θ/2) = 0 could never grow again.
 LEAST_ANGLE = 1e-5
@@ -42,15 +42,12 @@ class Ansatz:
     n : int
         Variables.
     circuit : ParametricCircuit
-    circuits_a_step : int
-        Distributions a step needs: the batch that `bindings` gives.
     padding : str
         What became of the outcomes beyond n.
     """
 
     n: int
     circuit: ParametricCircuit
-    circuits_a_step: int
     padding: str
     #: Smallest probability a tangent is divided by: below it a tangent from differences of distributions is round-off.
     least_mass: float
@@ -59,9 +56,13 @@ class Ansatz:
         """First angles, shape (P,): of a given μ, or of the ansatz' own choice."""
         raise NotImplementedError
 
-    def bindings(self, theta: NDArray) -> NDArray:
+    def bindings(self, theta: NDArray, exact: bool) -> NDArray:
         """Angles of the circuits a step needs at θ: shape (P,) or (k, P), θ itself first."""
         raise NotImplementedError
+
+    def circuits_a_step(self, exact: bool) -> int:
+        """Circuits of one batch of `bindings`."""
+        return len(np.atleast_2d(self.bindings(np.zeros(self.circuit.n_parameters), exact)))
 
     def measured(self, distributions: NDArray) -> NDArray:
         """μ as it was measured, shape (n,), from the distributions of `bindings` or of θ alone.
@@ -69,6 +70,10 @@ class Ansatz:
         Sums to less than 1 where a noisy device put outcomes on padding.
         """
         raise NotImplementedError
+
+    def known(self, distributions: NDArray) -> NDArray:
+        """μ of shape (n,), Σμ = 1, from all circuits of a step that were run at θ itself."""
+        return normalised(self.measured(distributions))
 
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, Tangents]:
         """μ of shape (n,), Σμ = 1, and ∂μ/∂θ of shape (n, F) for the F angles that may move."""
@@ -87,7 +92,6 @@ class TreeAnsatz(Ansatz):
     """n − 1 angles for n variables, every μ reached once; one circuit a step, since π alone gives ∂π/∂θ."""
 
     circuit: TreeCircuit
-    circuits_a_step = 1
     least_mass = float(np.finfo(float).tiny)
 
     def __init__(self, n: int, layers: int | None = None) -> None:
@@ -103,7 +107,7 @@ class TreeAnsatz(Ansatz):
         mu = np.full(self.n, 1.0 / self.n) if mu is None else mu
         return simplex_to_angles(pad(mu, self.circuit.n_qubits), self.n)
 
-    def bindings(self, theta: NDArray) -> NDArray:
+    def bindings(self, theta: NDArray, exact: bool) -> NDArray:
         return theta
 
     def measured(self, distributions: NDArray) -> NDArray:
@@ -127,7 +131,10 @@ class TreeAnsatz(Ansatz):
 
 
 class HardwareEfficientAnsatz(Ansatz):
-    """Layers of RY and CX; 2P + 1 circuits a step (parameter shift). Outcome i counts for variable i mod n."""
+    """Layers of RY and CX; 2P + 1 circuits a step (parameter shift), with shots 3P + 1.
+
+    Outcome i counts for variable i mod n.
+    """
 
     circuit: HardwareEfficientCircuit
     least_mass = 1e-20
@@ -135,9 +142,12 @@ class HardwareEfficientAnsatz(Ansatz):
     def __init__(self, n: int, layers: int | None = None) -> None:
         qubits = qubits_for(n)
         if layers is None:
-            layers = max(0, -(-int(np.ceil(ANGLES_A_VARIABLE * n)) // qubits) - 1)
+            angles = max(int(np.ceil(ANGLES_A_VARIABLE * n)), n + 2 * qubits)
+            layers = -(-angles // qubits) - 1
         self.n, self.circuit = n, HardwareEfficientCircuit(qubits, layers)
-        self.circuits_a_step = 2 * self.circuit.n_parameters + 1
+        # With shots θ itself is run again as often as it has angles: the gradient is made of that distribution
+        # alone, and for half as many circuits more its noise falls by √P.
+        self.repeats = self.circuit.n_parameters
         self.variable = np.arange(2**qubits) % n
         shared = f"{2**qubits - n} of {2**qubits} outcomes shared: outcome i counts for variable i mod {n}"
         self.padding = shared if 2**qubits > n else "none"
@@ -150,15 +160,20 @@ class HardwareEfficientAnsatz(Ansatz):
             )
         return rng.uniform(0.0, 2.0 * np.pi, self.circuit.n_parameters)
 
-    def bindings(self, theta: NDArray) -> NDArray:
-        return self.circuit.shifts(theta)
+    def bindings(self, theta: NDArray, exact: bool) -> NDArray:
+        again = np.tile(theta, (0 if exact else self.repeats, 1))
+        return np.concatenate([again, self.circuit.shifts(theta)])
 
     def measured(self, distributions: NDArray) -> NDArray:
         return self._fold(np.atleast_2d(distributions)[:1])[0]
 
+    def known(self, distributions: NDArray) -> NDArray:
+        folded = self._fold(np.atleast_2d(distributions))
+        return normalised(folded[: max(1, len(folded) - 2 * self.circuit.n_parameters)].mean(axis=0))
+
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, NDArray]:
-        folded, angles = self._fold(distributions), self.circuit.n_parameters
-        return normalised(folded[0]), 0.5 * (folded[1 : angles + 1] - folded[angles + 1 :]).T
+        angles, shifted = self.circuit.n_parameters, self._fold(distributions[-2 * self.circuit.n_parameters :])
+        return self.known(distributions), 0.5 * (shifted[:angles] - shifted[angles:]).T
 
     def _fold(self, distributions: NDArray) -> NDArray:
         if len(self.variable) == self.n:

@@ -13,8 +13,10 @@ __all__ = ["ADAPTIVE", "ShotPlan"]
 ADAPTIVE = "adaptive"
 #: A budget that nobody gave is one of 40 steps with 10 000 shots a circuit.
 USUAL_STEPS, USUAL_SHOTS = 40, 10_000
-#: Adaptive: fewest shots of a circuit, and the noise in f that a step may have, as a share of the fall it promises.
-FEWEST, NOISE_SHARE = 100, 0.25
+#: Adaptive: fewest shots of a circuit; the noise in f that a state may have, as a share of the fall its step promises
+#: (a promise made of noise alone is about as large as the noise, so the share is well below 1); and the growth of the
+#: shots from step to step where it has more. Shots never fall again: a step with fewer would undo the last ones.
+FEWEST, NOISE_SHARE, GROWTH = 100, 0.25, 1.5
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,15 @@ class ShotPlan:
         """Shots of the final state's own circuit, or None if it has none."""
         return USUAL_SHOTS if self.adaptive and self.final_shots is None else self.final_shots
 
-    def next(self, fall: float, variance: float, account: Account, circuits: int) -> int | None:
+    def next(self, shots: int, fall: float, variance: float, account: Account, circuits: int) -> int | None:
         """Shots of the circuits of the next step.
 
         Parameters
         ----------
+        shots : int
+            Behind the present state.
         fall : float
-            What the step promises to take off f.
+            What the step from it promises to take off f.
         variance : float
             V, where V/S is the noise in f of a state measured with S shots.
         account : Account
@@ -86,9 +90,8 @@ class ShotPlan:
         """
         if not self.adaptive:
             return self.first
-        most = max(FEWEST, int(self.left(account, circuits)) // (2 * circuits))
-        wanted = variance / (NOISE_SHARE * fall) if fall > 0 else most
-        return int(min(max(wanted, FEWEST), most))
+        wanted = shots * GROWTH if variance > NOISE_SHARE * fall * shots else shots
+        return int(max(FEWEST, min(wanted, self.left(account, circuits) / circuits)))
 
     def left(self, account: Account, circuits: int) -> float:
         """Shots left for steps of so many circuits."""
@@ -97,6 +100,6 @@ class ShotPlan:
             budget = USUAL_STEPS * USUAL_SHOTS * circuits
         return budget - account["shots"] - (self.final or 0)
 
-    def exhausted(self, account: Account, circuits: int) -> bool:
-        """Whether another step's circuits do not fit into the budget."""
-        return self.first is not None and self.left(account, circuits) < self.first * circuits
+    def exhausted(self, shots: int, account: Account, circuits: int) -> bool:
+        """Whether another step with so many shots a circuit does not fit into the budget."""
+        return self.left(account, circuits) < shots * circuits

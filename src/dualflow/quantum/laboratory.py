@@ -15,7 +15,6 @@ from .circuits import CalibrationCircuit, ParametricCircuit
 from .devices import Device, Readout
 from .jobs import DONE, JobRecord, Journal, bindings_digest
 from .mitigation import (
-    CALIBRATION_ANGLES,
     CALIBRATION_SHOTS,
     check_installed,
     confusion_matrices,
@@ -119,7 +118,7 @@ class Laboratory:
             return account
         shots = max(shots, CALIBRATION_SHOTS)
         calibration = CalibrationCircuit(circuit.n_qubits, circuit)
-        readout, account = self._run(account, calibration, CALIBRATION_ANGLES, shots)
+        readout, account = self._run(account, calibration, calibration.all_zeros_and_ones(), shots)
         factors = confusion_matrices(readout.probabilities, shots).tolist()
         return account | {"calibrations": account["calibrations"] | {repr(circuit): factors}}
 

@@ -13,7 +13,6 @@ from .confusion import apply_tensored, nearest_distribution
 from .devices import Readout
 
 __all__ = [
-    "CALIBRATION_ANGLES",
     "CALIBRATION_SHOTS",
     "METHODS",
     "check_installed",
@@ -24,8 +23,8 @@ __all__ = [
 ]
 
 METHODS = ("confusion", "mthree")
-#: Bindings of `CalibrationCircuit`, every qubit in 0 and in 1, and fewest shots of each.
-CALIBRATION_ANGLES, CALIBRATION_SHOTS = ((0.0,), (np.pi,)), 10_000
+#: Fewest shots of each of the two calibration circuits.
+CALIBRATION_SHOTS = 10_000
 #: A determinant 1 − P(1|0) − P(0|1) within so many of its standard deviations of 0 is singular.
 SINGULAR_SIGMAS = 5.0
 
@@ -53,7 +52,7 @@ def check_installed(mitigation: str | None) -> None:
 
 
 def confusion_matrices(distributions: NDArray, shots: int) -> NDArray:
-    """P(measured | prepared) of each qubit from the read-outs of `CALIBRATION_ANGLES`.
+    """P(measured | prepared) of each qubit from the read-outs of a `CalibrationCircuit`.
 
     Parameters
     ----------

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
-from .ansatz import Ansatz, Tangents, normalised
+from .ansatz import Ansatz, Tangents
 
-__all__ = ["faithful_rate", "sampling_variance", "semi_implicit_step"]
+__all__ = ["faithful_rate", "sampling_variance", "semi_implicit_step", "slope"]
 
 #: Ridge: always, in units of each diagonal entry; with 1000 shots, in units of their mean (it falls as shots^−½).
-RIDGE_EXACT, RIDGE_SAMPLED = 1e-11, 1e-2
+RIDGE_EXACT, RIDGE_SAMPLED = 1e-11, 1e-3
 #: Tangents that carry less than this share of the strongest one's speed are round-off.
 LEAST_SINGULAR = 1e-9
 
@@ -49,11 +50,11 @@ def semi_implicit_step(
     E = _centred(problem, ansatz, distributions)
     mu, dP = ansatz.tangents(distributions, shots)
     weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
-    M = problem.d * (dP.T @ (problem.dense() @ dP)) + _gram(dP, weights)
     b = -(dP.T @ E)
-    if shots:
-        M[np.diag_indices(len(b))] += RIDGE_SAMPLED * np.sqrt(1000.0 / shots) * np.trace(M) / max(len(b), 1)
-    step = _solve(M, b)
+    ridge = RIDGE_SAMPLED * np.sqrt(1000.0 / shots) if shots else RIDGE_EXACT
+    # With as many angles as variables or more the tangents depend on one another; fewer are independent, in general.
+    solve = _shortest_step if dP.shape[1] >= dP.shape[0] else _direct_step
+    step = solve(problem, dP, weights, E, ridge)
     return ansatz.spread(step), max(0.0, 0.5 * problem.d * float(step @ b))
 
 
@@ -67,26 +68,60 @@ def faithful_rate(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) 
     return ansatz.spread(rate)
 
 
+def slope(problem: DualProblem) -> float:
+    """Mean |Fᵢ − ⟨F⟩| at the uniform distribution: the inverse of the flow's time scale, > 0."""
+    F = problem.gradient(np.full(problem.n, problem.d / problem.n))
+    return float(np.abs(F - F.mean()).mean()) or 1.0
+
+
 def sampling_variance(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> float:
     """V, where V/S is the mean excess of f that S shots of the state add: ½ d² (Σ Qᵢᵢμᵢ − μᵀQμ)."""
-    pi = normalised(ansatz.measured(distributions))
+    pi = ansatz.known(distributions)
     return max(0.0, 0.5 * problem.d**2 * float(problem.diag() @ pi - pi @ problem.matvec(pi)))
 
 
 def _centred(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> NDArray:
     """E = F − πᵀF of the measured state π."""
-    pi = normalised(ansatz.measured(distributions))
+    pi = ansatz.known(distributions)
     F = problem.gradient(problem.d * pi)
     centred: NDArray = F - pi @ F
     return centred
 
 
-def _gram(dP: Tangents, weights: NDArray) -> NDArray:
-    """dPᵀ diag(weights) dP, dense."""
-    if isinstance(dP, np.ndarray):
-        product: NDArray = dP.T @ (dP * weights[:, None])
-        return product
-    return (dP.T @ (dP * weights[:, None])).toarray()
+def _direct_step(problem: DualProblem, dP: Tangents, weights: NDArray, E: NDArray, ridge: float) -> NDArray:
+    """δ for independent tangents, from the F × F system."""
+    metric = dP.T @ (dP * weights[:, None])
+    M = problem.d * (dP.T @ (problem.dense() @ dP)) + (metric.toarray() if scipy.sparse.issparse(metric) else metric)
+    if ridge > RIDGE_EXACT:
+        M[np.diag_indices_from(M)] += ridge * np.trace(M) / max(len(M), 1)
+    return _solve(M, -(dP.T @ E))
+
+
+def _shortest_step(problem: DualProblem, dP: NDArray, weights: NDArray, E: NDArray, ridge: float) -> NDArray:
+    """δ = dPᵀz for dependent tangents: (dP dPᵀ + ε B⁻¹) z = −B⁻¹E, B = diag(weights) + d·Q.
+
+    The same δ as from the P × P system, without its null directions, along which that one would add up round-off.
+    """
+    B = problem.d * problem.dense()
+    B[np.diag_indices_from(B)] += weights
+    S = dP @ dP.T
+    if not S.any():  # exactly uniform outcomes at all angles: there is nothing to follow
+        return np.zeros(dP.shape[1])
+    inverse = _inverse(B)
+    epsilon = ridge * float(np.sum(B * S)) / dP.shape[1]
+    # 1ᵀdP = 0, so a constant in E changes no step; this one leaves z nothing along 1, where S is singular.
+    force = inverse @ E
+    balance = inverse.sum(axis=1)
+    force -= balance * (force.sum() / balance.sum())
+    return dP.T @ _solve(S + epsilon * inverse, -force)
+
+
+def _inverse(B: NDArray) -> NDArray:
+    """B⁻¹ of a positive definite B, by its Cholesky factor after scaling to a unit diagonal."""
+    scale = 1.0 / np.sqrt(B.diagonal())
+    factor = scipy.linalg.cho_factor(B * scale * scale[:, None], check_finite=False)
+    inverse: NDArray = scipy.linalg.cho_solve(factor, np.eye(len(B)), check_finite=False)
+    return inverse * scale * scale[:, None]
 
 
 def _solve(M: NDArray, b: NDArray) -> NDArray:

@@ -15,7 +15,7 @@ from ..integrate.scipy_ivp import ivp_step
 from ..quantum.ansatz import ANSAETZE, Ansatz, make_ansatz, normalised, too_many_angles
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.laboratory import Account, Laboratory, open_account
-from ..quantum.natural_gradient import faithful_rate, sampling_variance, semi_implicit_step
+from ..quantum.natural_gradient import faithful_rate, sampling_variance, semi_implicit_step, slope
 from ._quantum import QuantumSolver
 
 __all__ = ["VariationalFlow"]
@@ -23,11 +23,11 @@ __all__ = ["VariationalFlow"]
 INTEGRATORS = ("semi-implicit", "lsoda")
 #: Largest change of an angle in a step, from exact distributions and from counts.
 CLIP_EXACT, CLIP_SAMPLED = 0.8, 0.4
-#: With shots: growth of h a step, and its largest value in units of 1 / max Qᵢᵢ.
-GROWTH_SAMPLED, LARGEST_STEP = 1.3, 200.0
-#: With shots: step k of the second half is scaled by k^−0.6, so that the shot noise of its circuits averages out
+#: With shots: growth of h a step, and its largest value in units of the flow's time scale.
+GROWTH_SAMPLED, LARGEST_STEP = 1.3, 100.0
+#: With shots: step k of the second half is scaled by k^−0.8, so that the shot noise of its circuits averages out
 #: (Robbins and Monro 1951; the exponent must lie in (½, 1]).
-AVERAGING = 0.6
+AVERAGING = 0.8
 DEFAULT_STEPS = 40
 #: Tolerances of LSODA, absolute and relative, on angles.
 LSODA_TOLERANCE = 1e-9
@@ -91,8 +91,8 @@ class VariationalFlow(QuantumSolver):
 
     ansatz="tree": n − 1 angles for n unknowns, one circuit a step (the tangents follow from the distribution itself);
     a classical parametrisation of the simplex, run on qubits. ansatz="hardware-efficient": layers of RY and CX, the
-    tangents by the parameter-shift rule, 2P + 1 circuits a step in one batch. With fewer angles than points it is a
-    model of the optimum: it ends above it, and the certificate says by how much.
+    tangents by the parameter-shift rule, 2P + 1 circuits a step in one batch (P more with shots, for the gradient).
+    With fewer angles than points it is a model of the optimum: it ends above it, and the certificate says how far.
 
     From exact distributions a step is taken only if f falls (then h doubles, else h/4); with counts every step is
     taken, h grows slowly, and the second half of the steps is damped so that shot noise averages out.
@@ -104,8 +104,9 @@ class VariationalFlow(QuantumSolver):
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance.
     shots : int, "adaptive" or None
-        Of each circuit; None asks the device for exact distributions. "adaptive" gives a step's circuits as many as
-        keep their noise in f at a quarter of the fall the step promises, within ``shot_budget``.
+        Of each circuit; None asks the device for exact distributions. "adaptive" begins with 100
+        and takes half as many again whenever their noise in f is above a quarter of the fall the step promises,
+        until ``shot_budget`` is spent.
     ansatz : {"tree", "hardware-efficient"}
     layers : int ≥ 0, optional
         Of the hardware-efficient ansatz: (layers + 1)·q angles. By default about 1.25 n angles.
@@ -224,7 +225,11 @@ class VariationalFlow(QuantumSolver):
 
     def provenance(self, state: VariationalFlowState) -> dict[str, Any]:
         ansatz = state.ansatz
-        about = {"ansatz": self.ansatz, "circuits_a_step": ansatz.circuits_a_step, "padding": ansatz.padding}
+        about = {
+            "ansatz": self.ansatz,
+            "circuits_a_step": ansatz.circuits_a_step(self.shots is None),
+            "padding": ansatz.padding,
+        }
         return super().provenance(state) | about
 
     # --- the steps -----------------------------------------------------------------------------
@@ -241,20 +246,20 @@ class VariationalFlow(QuantumSolver):
         return replace(state, steps=moved.steps, account=moved.account, h=0.25 * state.h, resting=resting)
 
     def _sampled_step(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
-        ansatz, plan, circuits = state.ansatz, self._plan, state.ansatz.circuits_a_step
+        ansatz, plan, circuits = state.ansatz, self._plan, state.ansatz.circuits_a_step(False)
         step, fall = semi_implicit_step(problem, ansatz, state.distributions, state.h, state.shots_behind)
         steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
         if not plan.adaptive and steps is not None:
             step = step * max(1, state.steps - steps // 2 + 1) ** -AVERAGING
-        shots = plan.next(fall, sampling_variance(problem, ansatz, state.distributions), state.account, circuits)
+        noise = sampling_variance(problem, ansatz, state.distributions)
+        shots = plan.next(state.shots_behind, fall, noise, state.account, circuits)
         trial = ansatz.move(state.theta, np.clip(step, -CLIP_SAMPLED, CLIP_SAMPLED), False)
         moved = self._measured(replace(state, steps=state.steps + 1), trial, shots)
-        largest = LARGEST_STEP / max(float(problem.diag().max()) * problem.d, np.finfo(float).tiny)
         return replace(
             moved,
-            h=min(state.h * GROWTH_SAMPLED, max(largest, state.h)),
+            h=min(state.h * GROWTH_SAMPLED, max(LARGEST_STEP / slope(problem), state.h)),
             flow_time=state.flow_time + state.h,
-            resting=moved.steps == steps or plan.exhausted(moved.account, circuits),
+            resting=moved.steps == steps or plan.exhausted(moved.shots_behind, moved.account, circuits),
         )
 
     def _follow(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
@@ -263,7 +268,7 @@ class VariationalFlow(QuantumSolver):
 
         def rate(t: float, theta: NDArray) -> NDArray:
             nonlocal account
-            distributions, account = state.lab.measure(account, ansatz.circuit, ansatz.bindings(theta), None)
+            distributions, account = state.lab.measure(account, ansatz.circuit, ansatz.bindings(theta, True), None)
             return faithful_rate(problem, ansatz, distributions)
 
         h = self.time_step or 1.0
@@ -278,7 +283,9 @@ class VariationalFlow(QuantumSolver):
     def _measured(self, state: VariationalFlowState, theta: NDArray, shots: int | None) -> VariationalFlowState:
         """The state at other angles, with the circuits of a step run there."""
         ansatz = state.ansatz
-        distributions, account = state.lab.measure(state.account, ansatz.circuit, ansatz.bindings(theta), shots)
+        distributions, account = state.lab.measure(
+            state.account, ansatz.circuit, ansatz.bindings(theta, shots is None), shots
+        )
         normalised(ansatz.measured(distributions))  # nothing but padding measured is an error, and at once
         return replace(state, theta=theta, distributions=distributions, shots_behind=shots or 0, account=account)
 

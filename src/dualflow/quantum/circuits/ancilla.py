@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,14 +42,17 @@ class AncillaCircuit(ParametricCircuit):
     def n_parameters(self) -> int:
         return 2 ** (self.n_qubits - 1)
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(2), cls(3), cls(4), cls(8))
+
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit
-        from qiskit.circuit import ParameterVector
 
-        phi, index = ParameterVector("phi", self.n_parameters), range(self.n_qubits - 1)
+        phi, index = self.parameters("phi"), range(self.n_qubits - 1)
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         circuit.h(index)
-        multiplexed_ry(circuit, list(phi), self.n_qubits - 1, index)
+        multiplexed_ry(circuit, phi, self.n_qubits - 1, index)
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:

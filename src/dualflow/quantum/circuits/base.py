@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,12 @@ from ...exceptions import ProblemError
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
+    from qiskit.circuit import Parameter
 
 __all__ = ["ParametricCircuit"]
+
+#: Of the ids of parameters.
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class ParametricCircuit:
     """A circuit with free parameters, transpiled once and bound many times.
 
     Two of the same family and size are equal, and so share a device's transpiled copy; everything that shapes the
-    circuit must therefore be a field. Subclasses give `family`, `n_parameters`, `_build` and `distribution`.
+    circuit must therefore be a field. Subclasses give `family`, `n_parameters`, `_build` and `distribution`, and
+    `examples` if their name is in ``circuits.__all__``.
 
     Parameters
     ----------
@@ -45,6 +51,24 @@ class ParametricCircuit:
     def n_parameters(self) -> int:
         """Length P of a parameter vector."""
         raise NotImplementedError
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """The small circuits of this family that are kept as files (`quantum.export`), each with a name of its own."""
+        raise NotImplementedError(f"{cls.__name__} must say which of its circuits are exported: define examples()")
+
+    def parameters(self, stem: str) -> list[Parameter]:
+        """The P parameters ``stem``_0, ``stem``_1, … that `_build` puts into its gates.
+
+        Their ids come from `name` and their index, where Qiskit draws random ones: a circuit built again equals the
+        first, in another process and in a file too. The numbers have equally many digits, since Qiskit sorts
+        parameters by name; and no brackets, which OpenQASM 3 would replace.
+        """
+        from qiskit.circuit import Parameter
+
+        digits = len(str(self.n_parameters - 1))
+        names = [f"{stem}_{k:0{digits}d}" for k in range(self.n_parameters)]
+        return [Parameter(name, uuid=uuid.uuid5(_NAMESPACE, f"{self.name}/{name}")) for name in names]
 
     def build(self) -> QuantumCircuit:
         """The unbound circuit, without measurements; its ``parameters`` are one vector in order. Do not change it."""
@@ -82,7 +106,7 @@ class ParametricCircuit:
     def check_parameters(self, theta: ArrayLike) -> NDArray:
         """``theta`` as a float array of shape (P,) or (k, P), or `ProblemError`."""
         array = np.asarray(theta, dtype=float)
-        if array.ndim not in (1, 2) or array.shape[-1] != self.n_parameters or 0 in array.shape:
+        if array.ndim not in (1, 2) or array.shape[-1] != self.n_parameters or 0 in array.shape[:-1]:
             raise ProblemError(
                 f"parameter_values has shape {array.shape}; circuit {self.name!r} takes ({self.n_parameters},) or "
                 f"(k, {self.n_parameters})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ __all__ = ["CalibrationCircuit"]
 
 @dataclass(frozen=True)
 class CalibrationCircuit(ParametricCircuit):
-    """RY(θ) on every qubit: θ = 0 prepares every qubit in 0, θ = π in 1. One angle, no entangling gate.
+    """RY(θ_k) on every qubit k, no entangling gate: an angle of 0 prepares it in 0, of π in 1.
 
     Parameters
     ----------
@@ -33,20 +33,29 @@ class CalibrationCircuit(ParametricCircuit):
 
     @property
     def n_parameters(self) -> int:
-        return 1
+        return self.n_qubits
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return tuple(cls(n_qubits) for n_qubits in (1, 2, 4))
 
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit
-        from qiskit.circuit import ParameterVector
 
-        (theta,) = ParameterVector("theta", 1)
+        theta = self.parameters("theta")
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         for k in range(self.n_qubits):
-            circuit.ry(theta, k)
+            circuit.ry(theta[k], k)
         return circuit
+
+    def all_zeros_and_ones(self) -> NDArray:
+        """The two bindings of a calibration, shape (2, q): every qubit in 0, and every qubit in 1."""
+        return np.outer([0.0, np.pi], np.ones(self.n_qubits))
 
     def distribution(self, theta: ArrayLike) -> NDArray:
         half = 0.5 * self.check_parameters(theta)
-        ones = np.bitwise_count(np.arange(2**self.n_qubits))
-        distribution: NDArray = np.sin(half) ** (2 * ones) * np.cos(half) ** (2 * (self.n_qubits - ones))
-        return distribution
+        out = np.ones((*half.shape[:-1], 1))
+        for k in range(self.n_qubits):
+            angle = half[..., k, None]
+            out = np.concatenate([out * np.cos(angle) ** 2, out * np.sin(angle) ** 2], axis=-1)
+        return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,11 +49,14 @@ class HardwareEfficientCircuit(ParametricCircuit):
     def n_parameters(self) -> int:
         return (self.layers + 1) * self.n_qubits
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(1, 0), cls(2, 1), cls(3, 2), cls(4, 3), cls(8, 2))
+
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit
-        from qiskit.circuit import ParameterVector
 
-        theta = ParameterVector("theta", self.n_parameters)
+        theta = self.parameters("theta")
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         for layer in range(self.layers + 1):
             if layer:
@@ -83,9 +86,8 @@ class HardwareEfficientCircuit(ParametricCircuit):
         rows = np.zeros((1 + angles.size, outcomes))
         rows[0, 0], made = 1.0, 1
         for layer, turned in enumerate(angles):
-            if layer:
-                rows[:made] = rows[:made, self._before_chain]
-            rows[:made] = self._turn(rows[:made], turned)
+            entangled = np.take(rows[:made], self._before_chain, axis=1) if layer else rows[:made]
+            rows[:made] = self._turn(entangled, turned)
             for k in range(self.n_qubits):
                 # RY′ = −½ iY RY, and −iY sends (ψ₀, ψ₁) to (−ψ₁, ψ₀).
                 rows[made] = np.where((index >> k) & 1, 0.5, -0.5) * rows[0, index ^ (1 << k)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -35,11 +35,14 @@ class TreeCircuit(ParametricCircuit):
     def n_parameters(self) -> int:
         return 2**self.n_qubits - 1
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(1), cls(2), cls(3), cls(4), cls(8))
+
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit
-        from qiskit.circuit import ParameterVector
 
-        phi = ParameterVector("phi", self.n_parameters)
+        phi = self.parameters("phi")
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         for level in range(self.n_qubits):
             target, nodes = self.n_qubits - 1 - level, range(2**level - 1, 2 ** (level + 1) - 1)

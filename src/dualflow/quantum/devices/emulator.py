@@ -24,8 +24,13 @@ class EmulatorDevice(LocalDevice):
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
         """Distributions of shape (k, 2^q) for values of shape (k, P)."""
-        if len(values) == 2 * circuit.n_parameters + 1 and np.array_equal(values, circuit.shifts(values[0])):
-            return circuit.shift_distributions(values[0])
+        # A batch of the parameter-shift rule, θ perhaps several times before it.
+        batch = values[-(2 * circuit.n_parameters + 1) :]
+        if len(batch) > 2 * circuit.n_parameters and np.array_equal(batch, circuit.shifts(batch[0])):
+            again = len(values) - len(batch)
+            if (values[:again] == batch[0]).all():
+                shifted = circuit.shift_distributions(batch[0])
+                return np.concatenate([np.tile(shifted[0], (again, 1)), shifted])
         return circuit.distribution(values)
 
     def _run(

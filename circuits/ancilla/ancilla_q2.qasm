@@ -1,0 +1,10 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] phi_0;
+input float[64] phi_1;
+qubit[2] q;
+h q[0];
+ry(phi_0) q[1];
+cx q[0], q[1];
+ry(phi_1) q[1];
+cx q[0], q[1];

@@ -1,0 +1,17 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] phi_0;
+input float[64] phi_1;
+input float[64] phi_2;
+input float[64] phi_3;
+qubit[3] q;
+h q[0];
+h q[1];
+ry(phi_0) q[2];
+cx q[0], q[2];
+ry(phi_1) q[2];
+cx q[1], q[2];
+ry(phi_2) q[2];
+cx q[0], q[2];
+ry(phi_3) q[2];
+cx q[1], q[2];

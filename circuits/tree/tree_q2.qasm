@@ -1,0 +1,11 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] phi_0;
+input float[64] phi_1;
+input float[64] phi_2;
+qubit[2] q;
+ry(phi_0) q[1];
+ry(phi_1) q[0];
+cx q[1], q[0];
+ry(phi_2) q[0];
+cx q[1], q[0];
