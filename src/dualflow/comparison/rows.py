@@ -159,7 +159,7 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
     extra = solution.extras.get("parameter_alpha")
     if extra is not None and np.isfinite(extra).all():
         parameter_gap = certify(problem, extra).relative_gap
-    note = None
+    note = solution.provenance.get("device_error")
     if raw.relative_gap is None:
         note = f"no gap is certified, so it is not ranked: Q is {raw.psd}"
     return replace(
