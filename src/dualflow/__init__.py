@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import DeviceInfo, list_devices
+    from .quantum.final_circuit import final_circuit
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
@@ -93,6 +94,7 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "final_circuit",
     "generalization_report",
     "list_devices",
     "list_solvers",
@@ -115,6 +117,7 @@ _LAZY = {
     "IncrementalSVR": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
+    "final_circuit": "dualflow.quantum.final_circuit",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",

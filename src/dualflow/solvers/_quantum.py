@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from numpy.typing import NDArray
+
 from ..exceptions import ProblemError
 from ..quantum.budget import ShotPlan
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
+from ..quantum.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.laboratory import Laboratory
 from ..quantum.mitigation import CALIBRATION_SHOTS, check_method
 from .base import Solver
@@ -68,6 +71,14 @@ class QuantumSolver(Solver):
     def circuit(self, state: Any) -> ParametricCircuit:
         """The largest circuit of a run."""
         raise NotImplementedError
+
+    def final_angles(self, state: Any) -> NDArray | None:
+        """Angles of `circuit` that prepare the final state, or None where no one circuit does."""
+        return None
+
+    def extras(self, state: Any) -> dict[str, NDArray]:
+        angles = self.final_angles(state)
+        return {} if angles is None else {FINAL_CIRCUIT: pack_circuit(self.circuit(state), angles)}
 
     def cost(self, state: Any) -> dict[str, float | int | None]:
         lab: Laboratory = state.lab

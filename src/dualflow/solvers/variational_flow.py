@@ -217,7 +217,11 @@ class VariationalFlow(QuantumSolver):
 
     def extras(self, state: VariationalFlowState) -> dict[str, NDArray]:
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""
-        return {"parameter_alpha": state.total * state.ansatz.measured(state.ansatz.circuit.distribution(state.theta))}
+        mu = state.ansatz.measured(state.ansatz.circuit.distribution(state.theta))
+        return super().extras(state) | {"parameter_alpha": state.total * mu}
+
+    def final_angles(self, state: VariationalFlowState) -> NDArray:
+        return state.theta
 
     def drowned(self, state: VariationalFlowState) -> bool:
         found, circuit = np.atleast_2d(state.distributions)[0], state.ansatz.circuit

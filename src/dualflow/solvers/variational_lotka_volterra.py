@@ -219,7 +219,10 @@ class VariationalLotkaVolterra(QuantumSolver):
 
     def extras(self, state: VariationalLotkaVolterraState) -> dict[str, NDArray]:
         """``parameter_alpha``: u sin²(θ/2), computed from the angles and not measured."""
-        return {"parameter_alpha": state.box.alpha(state.theta)}
+        return super().extras(state) | {"parameter_alpha": state.box.alpha(state.theta)}
+
+    def final_angles(self, state: VariationalLotkaVolterraState) -> NDArray:
+        return state.box.bindings(state.theta)
 
     def provenance(self, state: VariationalLotkaVolterraState) -> dict[str, Any]:
         about = {"circuits_a_step": 1, "padding": state.box.padding, "wasted_share": 1.0 - state.useful}
