@@ -42,7 +42,7 @@ from dualflow.solvers.gradient_flow import GradientFlow
 #: n: (tolerance, seconds, seeds).
 LIMITS = {64: (1e-6, 0.5, 5), 256: (1e-6, 6.0, 3), 1024: (1e-3, 60.0, 1)}
 #: Longest run on the emulator, in units of the seconds asked for.
-PATIENCE = 3.0
+PATIENCE = 10.0
 #: Batches that are timed where a whole run on Aer would take hours.
 TIMED_BATCHES = 3
 SAME, FAITHFUL, T_END = 1e-9, 1e-6, 10.0
