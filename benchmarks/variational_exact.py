@@ -48,6 +48,8 @@ TIMED_BATCHES = 3
 SAME, FAITHFUL, T_END = 1e-9, 1e-6, 10.0
 SMALL = (8, 12, 16)
 RATIOS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+#: n: starts of the study of fewer angles.
+STARTS = {64: 5, 256: 2}
 
 
 def timed(problem: DualProblem, **given: Any) -> tuple[dualflow.Solution, float, float]:
@@ -204,10 +206,10 @@ def gradient_flow(problem: DualProblem, start: np.ndarray) -> np.ndarray:
     return np.array(path)
 
 
-def few_angles(table: Table, sizes: tuple[int, ...], only: str, seeds: int) -> list[Verdict]:
+def few_angles(table: Table, starts: dict[int, int], only: str) -> list[Verdict]:
     """Where a hardware-efficient ansatz with P angles for n points ends; medians over the starts."""
     verdicts = []
-    for n in sizes:
+    for n, seeds in starts.items():
         for name in DATA:
             for model in MODELS:
                 best, line = optimum(make_problem(name, n, model)), []
@@ -253,7 +255,7 @@ def main() -> int:
     verdicts = same(table, (8,) if quick else SMALL, only)
     verdicts += faithful(table, (8,) if quick else SMALL, only)
     verdicts += fast(table, (64,) if quick else tuple(LIMITS), only)
-    verdicts += few_angles(table, (16,) if quick else (64, 256), only, 2 if quick else 5)
+    verdicts += few_angles(table, {16: 2} if quick else STARTS, only)
     return judge(verdicts, bool(quick or only))
 
 

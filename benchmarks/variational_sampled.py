@@ -55,6 +55,11 @@ SHOWN = (
     "angles", "runs", "gap", "gap_floors", "excess", "excess_floors", "parameter_gap", "parameter_excess",
     "support_errors", "circuits", "shots", "shots_to_gap", "shots_to_excess", "cx", "wall_s", "classical_share",
 )  # fmt: skip
+MEDIANS = (
+    "gap", "gap_floor", "excess", "excess_floor", "support_errors", "circuits", "shots", "shots_to_excess", "cx",
+    "wall_s", "classical_share",
+)  # fmt: skip
+MEASURES = {"gap": "certified relative gap", "excess": "excess (f − f*)/|f*|"}
 
 
 @dataclass(frozen=True)
@@ -188,9 +193,6 @@ def within(rows: list[dict[str, Any]], name: str, factor: float, what: str, kind
     return verdicts
 
 
-MEASURES = {"gap": "certified relative gap", "excess": "excess (f − f*)/|f*|"}
-
-
 def parameters(rows: list[dict[str, Any]]) -> list[Verdict]:
     """`parameter_alpha` of the emulator's runs, for each n and model in the measure that says something."""
     verdicts = []
@@ -229,6 +231,27 @@ def nothing_learned(rows: list[dict[str, Any]]) -> list[Verdict]:
     return verdicts
 
 
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The rows as a table in Markdown, the data sets of a model put together by their medians."""
+    head = "n | ansatz | run | angles | model | gap (floor) | excess (floor) | support errors | circuits | shots"
+    lines = [f"| {head} | to 3 floors | CX | wall, s | classical |", "|---" * 14 + "|"]
+    names = ("n", "ansatz", "entrant", "angles", "model")
+    for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
+        part = [row for row in rows if tuple(row[name] for name in names) == key]
+        m = {name: float(np.median([row[name] for row in part])) for name in MEDIANS}
+        cells = [str(key[0]), *key[1:3], f"{key[3]:.0f}", key[4]]
+        cells += [f"{m['gap']:.2g} ({m['gap_floor']:.2g})", f"{m['excess']:.1e} ({m['excess_floor']:.1e})"]
+        cells += [
+            f"{m['support_errors']:g}",
+            f"{m['circuits']:.0f}",
+            f"{m['shots']:.2g}",
+            f"{m['shots_to_excess']:.2g}",
+        ]
+        cells += [f"{m['cx']:.0f}", f"{m['wall_s']:.2g}", f"{100 * m['classical_share']:.0f} %"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     given = options(__doc__)
     one_thread()
@@ -244,6 +267,8 @@ def main() -> int:
                     for entrant in entrants(n, ansatz, given.quick):
                         measure(table, cell, ansatz, entrant, given.only)
     rows = table.rows
+    print("medians over moons and digits; support errors by `support_set`; shots until the excess was within 3 floors")
+    print(summary(rows))
     verdicts = within(rows, "emulator", FACTOR, "measured state") + parameters(rows) + nothing_learned(rows)
     noisy = f"depolarising 1e-3, read-out 1 %, mitigated, n = {AER_N}"
     verdicts += within(rows, "noise, mitigated", NOISY_FACTOR, noisy)
