@@ -83,10 +83,15 @@ def options(claim: str) -> argparse.Namespace:
     """The options these benchmarks share with the others."""
     parser = argparse.ArgumentParser(description=claim.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="a small part, about a minute")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only the cases whose name contains TEXT")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains all words of TEXT")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write all rows to FILE, after every case")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="write all rows to FOLDER, as CSV")
     return parser.parse_args()
+
+
+def chosen(case: str, only: str) -> bool:
+    """Whether a case's name contains all words of ``only``."""
+    return all(word in case for word in only.split())
 
 
 class Table:

@@ -27,6 +27,7 @@ from variational import (
     DATA,
     MODELS,
     Table,
+    chosen,
     excess,
     floor,
     gap,
@@ -141,7 +142,7 @@ def wrong_support(problem: Any, alpha: NDArray, best: dualflow.Solution) -> tupl
 def measure(table: Table, cell: Cell, ansatz: str, entrant: Entrant, only: str) -> dict[str, Any] | None:
     """A row: medians over the seeds, except of `shots_to_…`, which is inf if less than half of the runs got there."""
     case = f"n={cell.n} {cell.data} {cell.model} {ansatz} {entrant.name}"
-    if only not in case:
+    if not chosen(case, only):
         return None
     given = {"ansatz": ansatz, "shots": SHOTS, **entrant.given}
     if given["shots"] == SHOTS:
