@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
+    from .solvers.variational_dqc import VariationalDQC
     from .solvers.variational_flow import VariationalFlow
+    from .solvers.variational_lotka_volterra import VariationalLotkaVolterra
     from .solvers.working_set import WorkingSet
 
 __version__ = importlib.metadata.version("dualflow")
@@ -84,7 +86,9 @@ __all__ = [
     "SolverUnavailable",
     "Status",
     "Trajectory",
+    "VariationalDQC",
     "VariationalFlow",
+    "VariationalLotkaVolterra",
     "WorkingSet",
     "__version__",
     "certify",
@@ -120,7 +124,9 @@ _LAZY = {
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
+    "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
+    "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",
     "WorkingSet": "dualflow.solvers.working_set",
 }
 

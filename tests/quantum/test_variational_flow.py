@@ -4,13 +4,17 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from sklearn.datasets import make_moons
 
 import dualflow
 from dualflow import DeviceError, DualProblem, Gram, ProblemError, SolverMismatch, SolverUnavailable, VariationalFlow
+from dualflow.flows.gradient import GradientField
 from dualflow.quantum import encoding
+from dualflow.quantum.ansatz import make_ansatz
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import Capabilities, make_device
+from dualflow.quantum.natural_gradient import sampling_variance
 
 SHOTS = 10_000
 
@@ -67,7 +71,9 @@ def test_exact_mode_reaches_the_optimum(n, C):
     assert ("padded with" in solution.provenance["padding"]) == (n != 2**qubits)
 
 
-@pytest.mark.parametrize("device", ["pennylane:lightning.qubit", "pennylane:default.qubit", "classical-sampler"])
+@pytest.mark.parametrize(
+    "device", ["emulator", "pennylane:lightning.qubit", "pennylane:default.qubit", "classical-sampler"]
+)
 def test_every_exact_device_takes_the_same_path(device):
     problem = moons(12, 1.0)
     ours = dualflow.solve(problem, "variational-flow", device=device)
@@ -332,6 +338,110 @@ def test_averaging_beats_the_noise_of_one_circuit():
     runs = [dualflow.solve(problem, solver, random_state=seed).extras["parameter_alpha"] for seed in range(9)]
     floor = shot_floor(excess, problem, best)
     assert np.median([excess(problem, alpha, best) for alpha in runs]) < 0.3 * floor
+
+
+# --- the faithful mode, budgets ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+@pytest.mark.parametrize("n", [5, 8])
+@pytest.mark.parametrize("C", [10.0, None], ids=["C=10", "svdd"])
+def test_the_faithful_mode_is_the_gradient_flow(ansatz, n, C):
+    problem = moons(n, C)
+    solution = dualflow.solve(
+        problem,
+        VariationalFlow("emulator", ansatz=ansatz, integrator="lsoda", time_step=0.7, t_end=6.0),
+        trajectory=True,
+        tol=1e-300,
+    )
+    path = solution.trajectory
+    flow = GradientField(problem)
+    reference = solve_ivp(
+        flow.rate, (0, 6), path.alpha[0], method="DOP853", rtol=1e-12, atol=1e-14, t_eval=np.minimum(path.t, 6)
+    )
+    np.testing.assert_allclose(path.alpha, reference.y.T, atol=1e-6)
+    np.testing.assert_allclose(path.t, [*np.arange(0, 5.7, 0.7), 6.0], atol=1e-12)
+    assert np.abs(path.alpha[-1] - path.alpha[0]).max() > 0.05
+    assert solution.raw_status is dualflow.Status.FINISHED
+    assert solution.cost.circuits > 10 * solution.cost.steps  # LSODA's own evaluations are circuits, and counted
+
+
+def test_the_faithful_mode_is_gradient_flow_the_solver_too():
+    problem = moons(8, 10.0)
+    quantum = dualflow.solve(
+        problem, "variational-flow", device="emulator", integrator="lsoda", t_end=3.0, trajectory=True, tol=1e-300
+    )
+    classical = dualflow.solve(
+        problem, "gradient-flow", integrator="LSODA", time_step=1.0, t_end=3.0, trajectory=True, tol=1e-300
+    )
+    np.testing.assert_allclose(quantum.trajectory.t, classical.trajectory.t)
+    np.testing.assert_allclose(quantum.trajectory.alpha, classical.trajectory.alpha, atol=1e-6)
+
+
+@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+def test_a_budget_of_shots_is_kept(ansatz):
+    problem = moons(8, None)
+    for options in ({"shots": 500, "final_shots": 2000}, {"shots": "adaptive"}, {"shots": "adaptive", "steps": 6}):
+        budget = 60_000 if ansatz == "tree" else 600_000
+        solution = dualflow.solve(
+            problem, "variational-flow", device="emulator", ansatz=ansatz, shot_budget=budget, **options
+        )
+        assert solution.cost.shots <= budget
+        final = options.get("final_shots", 10_000)
+        np.testing.assert_allclose(solution.raw_alpha * final, np.round(solution.raw_alpha * final), atol=1e-8)
+        assert solution.raw_status is dualflow.Status.FINISHED
+        if options == {"shots": 500, "final_shots": 2000}:
+            assert solution.cost.steps <= 41
+        elif "steps" in options:
+            assert solution.cost.steps == 7
+        else:
+            assert solution.cost.shots > 0.6 * budget
+
+
+def test_adaptive_shots_grow_and_never_fall():
+    problem, solver = moons(16, None), VariationalFlow("emulator", "adaptive", shot_budget=100_000)
+    state, behind = solver.start(problem, np.random.default_rng(0)), []
+    while not state.resting:
+        behind.append(state.shots_behind)
+        state = solver.step(problem, state)
+    assert behind[0] == 100
+    assert (np.diff(behind) >= 0).all()
+    assert behind[-1] > 5000
+    assert solver.step(problem, state).shots_behind == 10_000
+
+
+def test_adaptive_shots_reach_the_floor_with_half_of_them():
+    problem = moons(16, None)
+    best = optimum(problem)
+    floor = shot_floor(excess, problem, best)
+    solver = VariationalFlow("emulator", "adaptive", shot_budget=200_000)
+    runs = [dualflow.solve(problem, solver, random_state=seed) for seed in range(11)]
+    assert max(run.cost.shots for run in runs) <= 200_000  # fixed shots take 410 000
+    assert np.median([excess(problem, run.raw_alpha, best) for run in runs]) <= 3 * floor
+
+
+def test_sampling_variance_is_the_mean_excess_of_a_sample():
+    problem, rng = custom(8), np.random.default_rng(4)
+    ansatz, mu, shots, draws = make_ansatz("tree", 8), rng.dirichlet(np.ones(8)), 50, 40_000
+    f = np.array([problem.objective(problem.d * c / shots) for c in rng.multinomial(shots, mu, size=draws)])
+    expected = sampling_variance(problem, ansatz, mu) / shots
+    assert abs(f.mean() - problem.objective(problem.d * mu) - expected) < 4 * f.std() / np.sqrt(draws)
+    assert expected > 10 * f.std() / np.sqrt(draws)
+
+
+def test_resuming_measures_nothing_twice(tmp_path):
+    class Counting(type(make_device("emulator"))):
+        ran = 0
+
+        def _run(self, circuit, values, shots, seed):
+            type(self).ran += len(values)
+            return super()._run(circuit, values, shots, seed)
+
+    problem, path = moons(8, None), tmp_path / "run.npz"
+    solver = VariationalFlow(Counting(), shots=100, steps=9)
+    dualflow.solve(problem, solver, checkpoint=path, max_steps=4)
+    whole = dualflow.solve(problem, solver, checkpoint=path)
+    assert Counting.ran == whole.cost.circuits == 10
 
 
 # --- options -----------------------------------------------------------------------------------

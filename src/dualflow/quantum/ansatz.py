@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: ∂μ/∂θ: an array, or a sparse one.
-Tangents = Any
+Tangents: TypeAlias = Any
 
 #: In exact mode no angle of the tree comes nearer to 0 or π: a leaf of mass sin²(θ/2) = 0 could never grow again.
 LEAST_ANGLE = 1e-5

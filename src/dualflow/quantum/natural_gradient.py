@@ -13,7 +13,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
-from .ansatz import Ansatz
+from .ansatz import Ansatz, Tangents
 
 __all__ = ["faithful_rate", "sampling_variance", "semi_implicit_step", "slope"]
 
@@ -52,7 +52,8 @@ def semi_implicit_step(
     weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
     b = -(dP.T @ E)
     ridge = RIDGE_SAMPLED * np.sqrt(1000.0 / shots) if shots else RIDGE_EXACT
-    solve = _shortest_step if isinstance(dP, np.ndarray) else _tree_step
+    # With as many angles as variables or more the tangents depend on one another; fewer are independent, in general.
+    solve = _shortest_step if dP.shape[1] >= dP.shape[0] else _direct_step
     step = solve(problem, dP, weights, E, ridge)
     return ansatz.spread(step), max(0.0, 0.5 * problem.d * float(step @ b))
 
@@ -87,9 +88,10 @@ def _centred(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> ND
     return centred
 
 
-def _tree_step(problem: DualProblem, dP: scipy.sparse.csr_array, weights: NDArray, E: NDArray, ridge: float) -> NDArray:
-    """δ for independent tangents, from the F × F system; dPᵀ diag(weights) dP is sparse."""
-    M = problem.d * (dP.T @ (problem.dense() @ dP)) + (dP.T @ (dP * weights[:, None])).toarray()
+def _direct_step(problem: DualProblem, dP: Tangents, weights: NDArray, E: NDArray, ridge: float) -> NDArray:
+    """δ for independent tangents, from the F × F system."""
+    metric = dP.T @ (dP * weights[:, None])
+    M = problem.d * (dP.T @ (problem.dense() @ dP)) + (metric.toarray() if scipy.sparse.issparse(metric) else metric)
     if ridge > RIDGE_EXACT:
         M[np.diag_indices_from(M)] += ridge * np.trace(M) / max(len(M), 1)
     return _solve(M, -(dP.T @ E))
@@ -103,6 +105,8 @@ def _shortest_step(problem: DualProblem, dP: NDArray, weights: NDArray, E: NDArr
     B = problem.d * problem.dense()
     B[np.diag_indices_from(B)] += weights
     S = dP @ dP.T
+    if not S.any():  # exactly uniform outcomes at all angles: there is nothing to follow
+        return np.zeros(dP.shape[1])
     inverse = _inverse(B)
     epsilon = ridge * float(np.sum(B * S)) / dP.shape[1]
     # 1ᵀdP = 0, so a constant in E changes no step; this one leaves z nothing along 1, where S is singular.

@@ -14,4 +14,6 @@ CATALOGUE = {
     "invasion": "dualflow.solvers.invasion:Invasion",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
+    "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
+    "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
 }
