@@ -277,6 +277,8 @@ def main() -> int:
     verdicts += within(rows, "aer", FACTOR, "measured state on Aer", kind="shown")
     verdicts += within(rows, "adaptive", FACTOR, 'shots="adaptive"', kind="shown")
     verdicts += within(rows, "half the angles", FACTOR, "half as many angles as points", kind="shown")
+    if given.only:  # of what was not asked for nothing is said; without it, what could not run fails
+        verdicts = [verdict for verdict in verdicts if "in 0 of 0 cells" not in verdict.text]
     return judge(verdicts, bool(given.quick or given.only))
 
 
