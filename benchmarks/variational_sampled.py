@@ -205,7 +205,7 @@ def parameters(rows: list[dict[str, Any]]) -> list[Verdict]:
             text = (
                 f"parameter_alpha, n = {n}, {model}, {MEASURES[measure_]}: ≤ {PARAMETER[n]:g} in {good} of {len(found)}"
             )
-            verdicts.append(Verdict("must", bool(found) and good == len(found), f"{text} cells, worst {worst:.2g}"))
+            verdicts.append(Verdict("must", bool(found) and good == len(found), f"{text} cells, worst {worst:.3g}"))
     return verdicts
 
 
