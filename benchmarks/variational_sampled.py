@@ -4,7 +4,7 @@ moons and digits, L2-SVM (squared hinge, C = 10, RBF) and hard SVDD, n = 16, 32,
 hardware-efficient; medians over the seeds 0 to 9. Judged is the measured final state: its certified relative gap and
 its excess (f − f*)/|f*|, both over the shot floor, which is the same figure of the optimum itself, sampled with 10 000
 shots (median of 101 draws). On the L2-SVM the certified gap saturates: no state has more than about 2, and the floor
-is already 0.2 to 1.4, so that this measure hardly tells a good state from uniform noise; the excess does. On the SVDD
+is already 0.5 to 1.4, so that this measure hardly tells a good state from uniform noise; the excess does. On the SVDD
 both do. `parameter_alpha` (the angles' own distribution, classical knowledge) is to be within 3e-3, 6e-3, 1e-2 at
 n = 16, 32, 64: in the certified gap for the SVDD, in the excess for the L2-SVM. The null device, which returns uniform
 outcomes, must miss what is asked by 10 ×. With depolarising noise of 1e-3 a gate and 1 % of the bits read wrongly
@@ -205,7 +205,7 @@ def parameters(rows: list[dict[str, Any]]) -> list[Verdict]:
             text = (
                 f"parameter_alpha, n = {n}, {model}, {MEASURES[measure_]}: ≤ {PARAMETER[n]:g} in {good} of {len(found)}"
             )
-            verdicts.append(Verdict("must", bool(found) and good == len(found), f"{text} cells, worst {worst:.2g}"))
+            verdicts.append(Verdict("must", bool(found) and good == len(found), f"{text} cells, worst {worst:.3g}"))
     return verdicts
 
 
@@ -277,6 +277,8 @@ def main() -> int:
     verdicts += within(rows, "aer", FACTOR, "measured state on Aer", kind="shown")
     verdicts += within(rows, "adaptive", FACTOR, 'shots="adaptive"', kind="shown")
     verdicts += within(rows, "half the angles", FACTOR, "half as many angles as points", kind="shown")
+    if given.only:  # of what was not asked for nothing is said; without it, what could not run fails
+        verdicts = [verdict for verdict in verdicts if "in 0 of 0 cells" not in verdict.text]
     return judge(verdicts, bool(given.quick or given.only))
 
 
