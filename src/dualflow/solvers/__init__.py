@@ -13,5 +13,6 @@ CATALOGUE = {
     "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
     "invasion": "dualflow.solvers.invasion:Invasion",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
+    "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
 }
