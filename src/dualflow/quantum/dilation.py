@@ -2,15 +2,16 @@
 
 A potential V of shape (n,) stands for a feasible α, and a circuit (`circuits.AncillaCircuit`) prepares it:
 
-- simplex: αᵢ = d e^{Vᵢ}/Σe^V, S = −V. H on the index, then exp(−iΘ⊗Y), Θ = diag(θᵢ), cos θᵢ = e^{−(Sᵢ−S_min)/2}: the
-  dilation of e^{−(S−S_min)/2}, diagonal and not unitary, to a unitary with one qubit more. Ancilla 0 is kept.
+- simplex: αᵢ = d e^{Vᵢ}/Σe^V, S = −V. H on the index, then exp(−iΘ⊗Y), Θ = diag(θᵢ), cos θᵢ = e^{−(Sᵢ−S_min)/2}:
+  the dilation of e^{−(S−S_min)/2}, diagonal and not unitary, to a unitary with one qubit more. Ancilla 0 is kept.
 - box: αᵢ = uᵢ sigmoid(Vᵢ) = uᵢ P(1|i), sin² θᵢ = sigmoid(Vᵢ). Both outcomes are used.
 
 These are the mirror maps of the entropy Σαᵢ log αᵢ and of the weighted Fermi-Dirac entropy
-Σ (uᵢ/mᵢ)[x log x + (1−x) log(1−x)], x = αᵢ/uᵢ, in which a step of length a is V ← V + a·m∘(g + νe), g = p − Qα: ν, of the
-equality eᵀα = d, is the root of a monotone function of one variable, and norms the simplex. The mobilities m make L·D(α′, α)
-an upper bound of ½(α′−α)ᵀQ(α′−α), D the Bregman distance of the entropy: L = d·max|Q| for the simplex (Pinsker), and L = 1
-with mᵢ = 4/(|Q|u)ᵢ for the box (diagonal dominance, and D ≥ 2(x′−x)² a variable), each index with a step of its own.
+Σ (uᵢ/mᵢ)[x log x + (1−x) log(1−x)], x = αᵢ/uᵢ, in which a step of length a is V ← V + a·m∘(g + νe), g = p − Qα: ν, of
+the equality eᵀα = d, is the root of a monotone function of one variable; on the simplex it norms α. The mobilities m
+make L·D(α′, α) an upper bound of ½(α′−α)ᵀQ(α′−α), D the Bregman distance of the entropy: L = d·max|Q| on the simplex
+(Pinsker), and L = 1 with mᵢ = 4/(|Q|u)ᵢ in the box (diagonal dominance, and D ≥ 2(x′−x)² a variable), where each index
+has a step of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from ..core.problem import DualProblem, Kind
@@ -141,7 +141,7 @@ class SimplexDilation(Dilation):
                     "the device measured ancilla 0 in none of the shots, not even for equal potentials: ask for more"
                 )
             return None
-        alpha = self.d * kept / success
+        alpha = self.d * (kept / success)
         return Reading(alpha, alpha, success)
 
     def model(self, V: NDArray) -> NDArray:
@@ -174,20 +174,23 @@ class BoxDilation(Dilation):
         if self.e is None:
             return V
         live = self.upper > 0
-        v, u, e, m = V[live], self.upper[live], self.e[live], self.mobility[live]
+        v, weights, m = V[live], (self.upper * self.e)[live], (self.mobility * self.e)[live]
         if not len(v):
             return V
-
-        def missing(t: float) -> float:
-            return float(e @ (u * expit(v + t * m * e))) - self.d
-
-        reach = (float(np.abs(v).max()) + SATURATED) / float(m.min())
-        if missing(-reach) >= 0:
-            t = -reach
-        elif missing(reach) <= 0:
-            t = reach
-        else:
-            t = brentq(missing, -reach, reach, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=1000)
+        # Newton's method, by halves where it leaves the bracket: Σ eᵢuᵢ sigmoid(vᵢ + t mᵢeᵢ) rises with t.
+        reach = (float(np.abs(v).max()) + SATURATED) / float(np.abs(m).min())
+        low, high, t, fastest = -reach, reach, 0.0, float(np.abs(m).max())
+        for _ in range(200):
+            share = expit(v + t * m)
+            excess = float(weights @ share) - self.d
+            low, high = (low, t) if excess > 0 else (t, high)
+            slope = float((weights * m) @ (share * (1 - share)))
+            trial = t - excess / slope if slope > 0 else np.inf
+            trial = trial if low < trial < high else 0.5 * (low + high)
+            close = abs(trial - t) * fastest <= 1e-15 * (1.0 + abs(t) * fastest)
+            t = trial
+            if close:
+                break
         return np.asarray(V + t * self.mobility * self.e)
 
     def angles(self, V: NDArray) -> NDArray:

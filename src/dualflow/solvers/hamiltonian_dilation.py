@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
-from ..exceptions import DeviceError, ProblemError
+from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.dilation import Dilation, Reading, implicit_direction, make_dilation
 from ..quantum.laboratory import Account, Laboratory, open_account
@@ -30,7 +30,7 @@ EASED, RAISED = 0.8, 2.0
 
 
 @dataclass(frozen=True)
-class HamiltonianDilationState:
+class DilationState:
     """Potential, what was measured for it, and the averages.
 
     Attributes
@@ -77,40 +77,38 @@ class HamiltonianDilation(QuantumSolver):
     """Mirror descent whose mirror map is a circuit: a potential, a diagonal Hamiltonian, one ancilla. Hybrid.
 
     A potential S of shape (n,) is kept classically. On ⌈log₂ n⌉ + 1 qubits the circuit puts the index register into
-    the even superposition, then lets exp(−iΘ⊗Y) act on index and ancilla, Θ = diag(θᵢ). All terms of Θ⊗Y commute, so there
-    is no Trotter error; the evolution is one multiplexed RY(2θᵢ), 2^q RY and 2^q CX for 2^q ≥ n (Möttönen et al., PRL 93,
-    130502 (2004)).
+    the even superposition and lets exp(−iΘ⊗Y), Θ = diag(θᵢ), act on index and ancilla. All terms of Θ⊗Y commute: no
+    Trotter error, one multiplexed RY(2θᵢ), 2^q RY and 2^q CX for 2^q ≥ n (Möttönen et al., PRL 93, 130502 (2004)).
 
-    Simplex: cos θᵢ = e^{−(Sᵢ−S_min)/2}, and outcomes with the ancilla in 0 are kept. The state kept is the ground-state
-    projection e^{−S/2}|+…+⟩ that imaginary time under diag(S) would give, made unitary by one ancilla (compare Kosugi,
-    Nishiya, Nishi, Matsushita, Phys. Rev. Research 4, 033121 (2022)); μᵢ ∝ e^{−Sᵢ}. It succeeds with probability
-    1/(2^q max μ), which does not compound over steps since every step prepares the state anew: at worst 2^−q, when one
-    variable holds all mass. Amplitudes are ≥ 0, so counts determine the state and nothing else is measured.
-    Box: sin² θᵢ = sigmoid(Uᵢ), αᵢ = uᵢ P(1|i); both outcomes are used, nothing is post-selected. An index gets about
-    shots/2^q of the shots. The capped simplex is a box with an equality.
+    Simplex: cos θᵢ = e^{−(Sᵢ−S_min)/2}, and outcomes with the ancilla in 0 are kept: e^{−S/2}|+…+⟩ normalised, what
+    imaginary time under diag(S) would give (one ancilla for that: Kosugi, Nishiya, Nishi, Matsushita, Phys. Rev.
+    Research 4, 033121 (2022)), so that μᵢ ∝ e^{−Sᵢ}. It succeeds with probability 1/(2^q max μ), at worst 2^−q, and
+    this does not compound: every step prepares the state anew. Amplitudes are ≥ 0, so that counts are all there is to
+    measure.
+    Box: sin² θᵢ = sigmoid(Uᵢ), αᵢ = uᵢ P(1|i); both outcomes are used, nothing is post-selected, and an index gets
+    about shots/2^q of the shots. The capped simplex is a box with an equality.
 
-    What stays classical: F = ∇f = Qα − p from the measured α, O(n²) a step; the potential; ν of the equality; and n
-    angles for n unknowns, whose Walsh transform the circuit needs. The circuit samples a distribution that a classical
-    computer writes down in O(n): no quantum advantage is claimed, and the control device "classical-sampler" does as well.
-    A step is one circuit of depth O(n); the number of steps below does not depend on n but for logarithms.
+    What stays classical: ∇f = Qα − p from the measured α, O(n²) a step; the potential; ν of the equality; and n angles
+    for n unknowns with their Walsh transform. The circuit, of depth O(n), samples a distribution that a classical
+    computer writes down in O(n): no quantum advantage is claimed, and the control "classical-sampler" does as well.
 
-    method="plain" is S ← S + F/L, L as in `quantum.dilation`: entropic mirror descent (Beck and Teboulle, Oper. Res. Lett.
-    31, 167 (2003)), and U ← U + m∘(g + νe) in the box, Howell's and Bauckhage's flows by explicit steps.
+    method="plain": S ← S + F/L, entropic mirror descent (Beck and Teboulle, Oper. Res. Lett. 31, 167 (2003)); in the
+    box U ← U + m∘(g + νe). L and m as in `quantum.dilation`.
     method="accelerated": with x₀ = z₀, A = 0, and a from La² = A + a, τ = a/(A + a),
 
         v = (1−τ)x + τz,  S ← S + a∇f(v),  z ← the circuit's α for S,  x ← (1−τ)x + τz,  A ← A + a
 
-    (Nesterov, Math. Program. 103, 127 (2005); Tseng 2008). x, an average of measured distributions, is the answer;
-    f(x) − f* ≤ D(α*, z₀)/A, on the simplex ≤ 4 d L log n/(k(k+1)) after k steps. From exact distributions L is tried
-    below its bound and raised where ½a²/A·ΔzᵀQΔz > D(z′, z), at the price of the rejected circuit; the bound stays.
-    method="implicit" (exact distributions only): one linearised implicit step of length h, a Newton step to the entropic
-    proximal point; taken only if f falls (then 3h, else h/4). It solves an n × n system classically, O(n³), and needs
-    10 to 30 circuits for a relative gap of 1e-6 where "accelerated" needs thousands; α is the last circuit's.
+    (Nesterov, Math. Program. 103, 127 (2005)). x, an average of measured distributions, is the answer; f(x) − f* ≤
+    D(α*, z₀)/A, on the simplex ≤ 4dL log n/(k(k+1)) after k steps taken. From exact distributions L is tried below its
+    bound and raised where ½aτ ΔzᵀQΔz > D(z′, z), at the price of the rejected circuit.
+    method="implicit", from exact distributions: one linearised implicit step of length h, a Newton step to the
+    entropic proximal point, taken only if f falls (then 3h, else h/4). It solves an n × n system classically, O(n³),
+    and takes 10 to 30 circuits to a relative gap of 1e-6; "accelerated" takes thousands. α is the last circuit's that
+    was taken.
 
-    With shots L is its bound, and half-way the averages begin again from the present potential: what the first half has
-    left of the start is forgotten, and the answer is the average over the second half, its shot noise that of about
-    3/4 as many circuits. Its total shots are ``cost.shots``. A measured α is never prepared again, so that an index
-    without counts is not lost.
+    With shots, L is its bound, and half-way the averages begin again from the present potential: the answer is the
+    average over the second half, which forgets the start and has the shot noise of about 3/8 of all circuits;
+    ``cost.shots`` counts all. A measured α is never prepared again, so an index without counts is not lost.
 
     Parameters
     ----------
@@ -155,9 +153,8 @@ class HamiltonianDilation(QuantumSolver):
             raise ProblemError("shots='adaptive' is not for this solver: its answer is an average; give a number")
         if self.final_shots is not None:
             raise ProblemError("final_shots is not for this solver: its answer is an average over half the steps")
-        if self.steps is not None and (
-            type(self.steps) is bool or not isinstance(self.steps, Integral) or self.steps < 1
-        ):
+        integer = isinstance(self.steps, Integral) and type(self.steps) is not bool
+        if self.steps is not None and not (integer and self.steps >= 1):
             raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
 
     @property
@@ -179,31 +176,21 @@ class HamiltonianDilation(QuantumSolver):
             return f"{self.name!r} needs every upper bound of a box to be finite; try 'working-set'"
         return reason
 
-    def start(
-        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None
-    ) -> HamiltonianDilationState:
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> DilationState:
         problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
         state = self._unmeasured(problem, rng, warm)
-        found, account = self._measure(state, state.V, None)
-        if found is None:
-            raise DeviceError("the device's first distribution was empty")
-        return replace(
-            self._noted(state, found, account),
-            z=found.alpha,
-            response=found.response,
-            x=found.alpha,
-            resting=self._last_step < 1,
-        )
+        found, state = self._measure(state, state.V, None)
+        assert found is not None  # for the type checker: an empty first distribution raises
+        state = replace(self._taken(state, state.V, found), taken=0)
+        return replace(state, x=found.alpha, resting=self._last_step < 1)
 
-    def blank(self, problem: DualProblem) -> HamiltonianDilationState:
+    def blank(self, problem: DualProblem) -> DilationState:
         problem.dense()
         return self._unmeasured(problem, np.random.default_rng(0), None)
 
-    def _unmeasured(
-        self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None
-    ) -> HamiltonianDilationState:
+    def _unmeasured(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None) -> DilationState:
         dilation, nothing = make_dilation(problem), np.zeros(problem.n)
-        return HamiltonianDilationState(
+        return DilationState(
             V=dilation.start(warm),
             z=nothing,
             response=nothing,
@@ -220,7 +207,7 @@ class HamiltonianDilation(QuantumSolver):
             dilation=dilation,
         )
 
-    def step(self, problem: DualProblem, state: HamiltonianDilationState) -> HamiltonianDilationState:
+    def step(self, problem: DualProblem, state: DilationState) -> DilationState:
         if self.shots is not None and state.steps == self._last_step // 2:
             state = replace(state, x=state.z, weight=0.0, taken=0)
         state = replace(state, steps=state.steps + 1, resting=state.steps + 1 >= self._last_step)
@@ -228,41 +215,40 @@ class HamiltonianDilation(QuantumSolver):
             return self._implicit(problem, state)
         return self._plain(problem, state) if self._method == "plain" else self._accelerated(problem, state)
 
-    def alpha(self, state: HamiltonianDilationState) -> NDArray:
+    def alpha(self, state: DilationState) -> NDArray:
         return state.x
 
-    def finished(self, state: HamiltonianDilationState) -> bool:
+    def finished(self, state: DilationState) -> bool:
         return state.resting
 
-    def circuit(self, state: HamiltonianDilationState) -> ParametricCircuit:
+    def circuit(self, state: DilationState) -> ParametricCircuit:
         return state.dilation.circuit
 
-    def cost(self, state: HamiltonianDilationState) -> dict[str, float | int | None]:
+    def cost(self, state: DilationState) -> dict[str, float | int | None]:
         """``success_probability`` is the last circuit's, on the simplex."""
         return super().cost(state) | {"success_probability": state.success if state.dilation.post_selected else None}
 
-    def extras(self, state: HamiltonianDilationState) -> dict[str, NDArray]:
+    def extras(self, state: DilationState) -> dict[str, NDArray]:
         """``parameter_alpha``: α of the last potential, computed and not measured."""
         return {"parameter_alpha": state.dilation.model(state.V)}
 
-    def provenance(self, state: HamiltonianDilationState) -> dict[str, Any]:
+    def provenance(self, state: DilationState) -> dict[str, Any]:
         averaged = self._method == "accelerated" or self.shots is not None
         return super().provenance(state) | {
             "method": self._method,
-            "answer": f"average of {state.taken + 1} measured states" if averaged else "the last measured state",
+            "answer": f"average of {max(1, state.taken)} measured states" if averaged else "the last measured state",
             "least_success_probability": state.least_success if state.dilation.post_selected else None,
         }
 
     # --- the steps -----------------------------------------------------------------------------
 
-    def _implicit(self, problem: DualProblem, state: HamiltonianDilationState) -> HamiltonianDilationState:
+    def _implicit(self, problem: DualProblem, state: DilationState) -> DilationState:
         dilation, reading = state.dilation, Reading(state.z, state.response, state.success)
         step = np.clip(implicit_direction(problem, dilation, reading, state.h), -CLIP, CLIP)
         V = dilation.settled(state.V + step)
-        found, account = self._measure(state, V, state.z)
+        found, state = self._measure(state, V, state.z)
         if found is None:
-            return replace(state, account=account, h=SHORTER * state.h)
-        state = self._noted(state, found, account)
+            return replace(state, h=SHORTER * state.h)
         if problem.objective(found.alpha) < problem.objective(state.z):
             h = min(LONGER * state.h, LONGEST / dilation.lipschitz)
             return replace(self._taken(state, V, found), x=found.alpha, h=h)
@@ -270,45 +256,44 @@ class HamiltonianDilation(QuantumSolver):
         near = float(np.abs(found.alpha - state.z).max()) <= 1e-10 * float(np.abs(state.z).max())
         return replace(state, h=SHORTER * state.h, resting=state.resting or near)
 
-    def _plain(self, problem: DualProblem, state: HamiltonianDilationState) -> HamiltonianDilationState:
+    def _plain(self, problem: DualProblem, state: DilationState) -> DilationState:
         V = state.dilation.settled(state.V - state.h * state.dilation.mobility * problem.gradient(state.z))
-        found, account = self._measure(state, V, state.z)
+        found, state = self._measure(state, V, state.z)
         if found is None:
-            return replace(state, account=account)
-        state = self._taken(self._noted(state, found, account), V, found)
+            return state
+        state = self._taken(state, V, found)
         if self.shots is None:
             return replace(state, x=found.alpha)
         return replace(state, x=state.x + (found.alpha - state.x) / (state.weight + 1), weight=state.weight + 1)
 
-    def _accelerated(self, problem: DualProblem, state: HamiltonianDilationState) -> HamiltonianDilationState:
+    def _accelerated(self, problem: DualProblem, state: DilationState) -> DilationState:
         dilation, A, L = state.dilation, state.weight, 1.0 / state.h
         a = (1.0 + math.sqrt(1.0 + 4.0 * L * A)) / (2.0 * L)
         tau = a / (A + a)
         v = (1 - tau) * state.x + tau * state.z
         V = dilation.settled(state.V - a * dilation.mobility * problem.gradient(v))
-        found, account = self._measure(state, V, state.z)
+        found, trial = self._measure(state, V, state.z)
         if found is None:
-            return replace(state, account=account)
-        state = self._noted(state, found, account)
+            return trial
         if self.shots is None:
             move = found.alpha - state.z
             curvature = 0.5 * a * tau * float(move @ problem.matvec(move))
-            if curvature > dilation.distance(V, state.V) and L < dilation.lipschitz:
-                return replace(state, h=1.0 / min(RAISED * L, dilation.lipschitz))
+            if curvature > dilation.distance(V, state.V) and dilation.lipschitz > L:
+                return replace(trial, h=1.0 / min(RAISED * L, dilation.lipschitz))
             L *= EASED
-        state = self._taken(state, V, found)
-        return replace(state, x=(1 - tau) * state.x + tau * found.alpha, weight=A + a, h=1.0 / L)
+        taken = self._taken(trial, V, found)
+        return replace(taken, x=(1 - tau) * state.x + tau * found.alpha, weight=A + a, h=1.0 / L)
 
     def _measure(
-        self, state: HamiltonianDilationState, V: NDArray, previous: NDArray | None
-    ) -> tuple[Reading | None, Account]:
+        self, state: DilationState, V: NDArray, previous: NDArray | None
+    ) -> tuple[Reading | None, DilationState]:
+        """What the circuit for V says, None if all was discarded, and the state with the circuit booked."""
         angles, shots = state.dilation.angles(V), self._plan.first
         distribution, account = state.lab.measure(state.account, state.dilation.circuit, angles, shots)
-        return state.dilation.read(distribution, previous), account
+        found, state = state.dilation.read(distribution, previous), replace(state, account=account)
+        if found is None:
+            return None, state
+        return found, replace(state, success=found.success, least_success=min(found.success, state.least_success))
 
-    def _noted(self, state: HamiltonianDilationState, found: Reading, account: Account) -> HamiltonianDilationState:
-        least = min(found.success, state.least_success)
-        return replace(state, account=account, success=found.success, least_success=least)
-
-    def _taken(self, state: HamiltonianDilationState, V: NDArray, found: Reading) -> HamiltonianDilationState:
+    def _taken(self, state: DilationState, V: NDArray, found: Reading) -> DilationState:
         return replace(state, V=V, z=found.alpha, response=found.response, taken=state.taken + 1)
