@@ -15,4 +15,6 @@ CATALOGUE = {
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
+    "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
+    "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
 }

@@ -2,7 +2,16 @@
 
 from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
+from .calibration import CalibrationCircuit
+from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .tree import TreeCircuit
 
-__all__ = ["AncillaCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]
+__all__ = [
+    "AncillaCircuit",
+    "CalibrationCircuit",
+    "ChebyshevCircuit",
+    "HardwareEfficientCircuit",
+    "ParametricCircuit",
+    "TreeCircuit",
+]
