@@ -264,9 +264,23 @@ def test_the_null_device_fails(kind, shots):
     problem = build(kind, 16)
     best = optimum(problem)
     solution = dualflow.solve(problem, "hamiltonian-dilation", device="null", shots=shots)
-    assert solution.raw_status is not dualflow.Status.OPTIMAL
+    assert solution.raw_status is dualflow.Status.DROWNED
     assert solution.raw_certificate.relative_gap >= 0.05
     assert excess(problem, solution.raw_alpha, best) >= 10 * 3 * floor(excess, problem, best)
+
+
+@pytest.mark.parametrize("kind", ["l2", "box"])
+def test_the_final_circuit_prepares_the_answer(kind):
+    from qiskit.quantum_info import Statevector
+
+    problem = build(kind, 12)
+    solution = dualflow.solve(problem, "hamiltonian-dilation")
+    found = np.abs(Statevector(dualflow.final_circuit(solution)).data) ** 2
+    alpha = make_dilation(problem).read(found, None).alpha
+    np.testing.assert_allclose(alpha, solution.raw_alpha, atol=1e-9 * solution.raw_alpha.max())
+    averaged = dualflow.solve(problem, "hamiltonian-dilation", method="accelerated", max_steps=3)
+    with pytest.raises(ProblemError):
+        dualflow.final_circuit(averaged)
 
 
 @pytest.mark.parametrize("kind", [*SIMPLEX, *BOX])
@@ -375,11 +389,20 @@ def test_a_budget_of_shots_is_kept():
     assert (one.cost.shots, one.cost.steps) == (100, 0)
 
 
-@pytest.mark.parametrize("shots", [400, None])
-@pytest.mark.parametrize("method", ["accelerated", "plain", "implicit"])
+def test_a_budget_holds_the_calibration_of_the_mitigation():
+    problem = build("svdd", 4)
+    solution = dualflow.solve(
+        problem, HamiltonianDilation("emulator", 1000, mitigation="confusion", shot_budget=25_500)
+    )
+    assert solution.cost.shots == 25_000
+    assert solution.cost.circuits == 2 + 5
+
+
+@pytest.mark.parametrize(
+    ("shots", "method"),
+    [(400, "accelerated"), (400, "plain"), (None, "accelerated"), (None, "plain"), (None, "implicit")],
+)
 def test_a_stopped_run_resumes_to_the_same_answer(tmp_path, shots, method):
-    if shots and method == "implicit":
-        pytest.skip("refused")
     problem, solver = build("l2", 12), HamiltonianDilation("emulator", shots, method=method, steps=14)
     whole = dualflow.solve(problem, solver, random_state=1)
     path = tmp_path / "run.npz"

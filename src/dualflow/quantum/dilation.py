@@ -16,7 +16,7 @@ has a step of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
@@ -27,8 +27,17 @@ from ..core.problem import DualProblem, Kind
 from ..exceptions import DeviceError
 from .circuits import AncillaCircuit
 from .encoding import qubits_for
+from .laboratory import Account, Laboratory
 
-__all__ = ["BoxDilation", "Dilation", "Reading", "SimplexDilation", "implicit_direction", "make_dilation"]
+__all__ = [
+    "BoxDilation",
+    "Dilation",
+    "DilationState",
+    "Reading",
+    "SimplexDilation",
+    "implicit_direction",
+    "make_dilation",
+]
 
 #: A warm start gives no variable less than this share of the even one: the potential of 0 would be infinite.
 LEAST_SHARE = 1e-3
@@ -211,6 +220,55 @@ class BoxDilation(Dilation):
     def distance(self, V: NDArray, V0: NDArray) -> float:
         each = expit(V) * (V - V0) - (np.logaddexp(0, V) - np.logaddexp(0, V0))
         return float((self.upper / self.mobility) @ each)
+
+
+@dataclass(frozen=True)
+class DilationState:
+    """Potential, what was measured for it, and the averages.
+
+    Attributes
+    ----------
+    V : array of shape (n,)
+        Potential −S (simplex) or U (box) of the last circuit that was taken.
+    z, response : array of shape (n,)
+        α measured for V, and `Reading.response`.
+    x : array of shape (n,)
+        The answer: z itself (implicit; plain from exact distributions), or an average of z's.
+    weight : float
+        A of the average: accelerated Σa, plain the number of z's in it.
+    h : float
+        Implicit: step length to try next. Accelerated: 1/L of the next trial. Plain: the step length.
+    success, least_success : float
+        Share of outcomes kept in the last circuit, and the least so far.
+    steps, taken : int
+        Circuits after the first, and those of them whose result was taken, since the averages began.
+    resting : bool
+    tried : array of shape (n,)
+        Potential of the last circuit, taken or not.
+    distribution : array of shape (2^q,)
+        What it gave.
+    account : dict
+        Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
+    lab, dilation
+        Made again by the solver's `start`.
+    """
+
+    V: NDArray
+    z: NDArray
+    response: NDArray
+    x: NDArray
+    weight: float
+    h: float
+    success: float
+    least_success: float
+    steps: int
+    taken: int
+    resting: bool
+    tried: NDArray
+    distribution: NDArray
+    account: Account
+    lab: Laboratory = field(repr=False, metadata={"saved": False})
+    dilation: Dilation = field(repr=False, metadata={"saved": False})
 
 
 def make_dilation(problem: DualProblem) -> Dilation:

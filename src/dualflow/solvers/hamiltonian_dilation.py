@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
-from ..quantum.dilation import Dilation, Reading, implicit_direction, make_dilation
-from ..quantum.laboratory import Account, Laboratory, open_account
+from ..quantum.dilation import DilationState, Reading, implicit_direction, make_dilation
+from ..quantum.laboratory import open_account
+from ..quantum.mitigation import CALIBRATION_SHOTS
 from ._quantum import QuantumSolver
 
 __all__ = ["HamiltonianDilation"]
@@ -27,49 +28,6 @@ DEFAULT_STEPS = 200
 CLIP, LONGER, SHORTER, LONGEST = 5.0, 3.0, 0.25, 1e10
 #: Accelerated, exact: factors of the trial L after success and failure.
 EASED, RAISED = 0.8, 2.0
-
-
-@dataclass(frozen=True)
-class DilationState:
-    """Potential, what was measured for it, and the averages.
-
-    Attributes
-    ----------
-    V : array of shape (n,)
-        Potential −S (simplex) or U (box) of the last circuit that was taken.
-    z, response : array of shape (n,)
-        α measured for V, and `quantum.dilation.Reading.response`.
-    x : array of shape (n,)
-        The answer: z itself (implicit; plain from exact distributions), or an average of z's.
-    weight : float
-        A of the average: accelerated Σa, plain the number of z's in it.
-    h : float
-        Implicit: step length to try next. Accelerated: 1/L of the next trial. Plain: the step length.
-    success, least_success : float
-        Share of outcomes kept in the last circuit, and the least so far.
-    steps, taken : int
-        Circuits after the first, and those of them whose result was taken, since the averages began.
-    resting : bool
-    account : dict
-        Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
-    lab, dilation
-        Made again by `HamiltonianDilation.start`.
-    """
-
-    V: NDArray
-    z: NDArray
-    response: NDArray
-    x: NDArray
-    weight: float
-    h: float
-    success: float
-    least_success: float
-    steps: int
-    taken: int
-    resting: bool
-    account: Account
-    lab: Laboratory = field(repr=False, metadata={"saved": False})
-    dilation: Dilation = field(repr=False, metadata={"saved": False})
 
 
 @dataclass(frozen=True)
@@ -120,6 +78,8 @@ class HamiltonianDilation(QuantumSolver):
         Not used: the answer with shots is an average over the second half.
     shot_budget : int, optional
         With shots: shots the whole run may take.
+    mitigation, journal
+        As for every solver that runs circuits (`QuantumSolver`).
     method : {"implicit", "accelerated", "plain"}, optional
         By default "implicit" from exact distributions, "accelerated" with shots.
     steps : int, optional
@@ -162,13 +122,20 @@ class HamiltonianDilation(QuantumSolver):
         return self.method or ("implicit" if self.shots is None else "accelerated")
 
     @property
+    def _averages(self) -> bool:
+        """Whether the answer is an average."""
+        return self._method == "accelerated" or self.shots is not None
+
+    @property
     def _last_step(self) -> float:
         """Steps until the solver rests."""
         if self.shots is None:
             return math.inf if self.steps is None else self.steps
         if self.shot_budget is None:
             return self.steps or DEFAULT_STEPS
-        return min(self.steps or math.inf, self.shot_budget // int(self.shots) - 1)
+        shots = int(self.shots)
+        calibration = 2 * max(CALIBRATION_SHOTS, shots) if self.mitigation else 0
+        return min(self.steps or math.inf, (self.shot_budget - calibration) // shots - 1)
 
     def mismatch(self, problem: DualProblem) -> str | None:
         reason = super().mismatch(problem)
@@ -202,6 +169,8 @@ class HamiltonianDilation(QuantumSolver):
             steps=0,
             taken=0,
             resting=False,
+            tried=nothing,
+            distribution=np.empty(0),
             account=open_account(rng),
             lab=self._laboratory(),
             dilation=dilation,
@@ -230,13 +199,23 @@ class HamiltonianDilation(QuantumSolver):
 
     def extras(self, state: DilationState) -> dict[str, NDArray]:
         """``parameter_alpha``: α of the last potential, computed and not measured."""
-        return {"parameter_alpha": state.dilation.model(state.V)}
+        return super().extras(state) | {"parameter_alpha": state.dilation.model(state.V)}
+
+    def final_angles(self, state: DilationState) -> NDArray | None:
+        """Of the circuit whose α is the answer; an average has none."""
+        return None if self._averages else state.dilation.angles(state.V)
+
+    def drowned(self, state: DilationState) -> bool:
+        dilation = state.dilation
+        angles, shots = dilation.angles(state.tried), self._plan.first
+        return state.lab.drowned(state.account, dilation.circuit, angles, state.distribution, shots)
 
     def provenance(self, state: DilationState) -> dict[str, Any]:
-        averaged = self._method == "accelerated" or self.shots is not None
         return super().provenance(state) | {
             "method": self._method,
-            "answer": f"average of {max(1, state.taken)} measured states" if averaged else "the last measured state",
+            "answer": f"average of {max(1, state.taken)} measured states"
+            if self._averages
+            else "the last measured state",
             "least_success_probability": state.least_success if state.dilation.post_selected else None,
         }
 
@@ -290,7 +269,8 @@ class HamiltonianDilation(QuantumSolver):
         """What the circuit for V says, None if all was discarded, and the state with the circuit booked."""
         angles, shots = state.dilation.angles(V), self._plan.first
         distribution, account = state.lab.measure(state.account, state.dilation.circuit, angles, shots)
-        found, state = state.dilation.read(distribution, previous), replace(state, account=account)
+        found = state.dilation.read(distribution, previous)
+        state = replace(state, account=account, tried=V, distribution=distribution)
         if found is None:
             return None, state
         return found, replace(state, success=found.success, least_success=min(found.success, state.least_success))
