@@ -27,7 +27,7 @@ DEFAULT_STEPS = 200
 #: largest value in units of 1/L, beyond which the system of a singular Q could lose its Cholesky factor.
 CLIP, LONGER, SHORTER, LONGEST = 5.0, 3.0, 0.25, 1e10
 #: Accelerated, exact: factors of the trial L after success and failure.
-EASED, RAISED = 0.8, 2.0
+EASED, RAISED = 0.9, 2.0
 
 
 @dataclass(frozen=True)
