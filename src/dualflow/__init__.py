@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.hamiltonian_dilation import HamiltonianDilation
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -71,6 +72,7 @@ __all__ = [
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "HamiltonianDilation",
     "Incremental",
     "IncrementalSVC",
     "IncrementalSVDD",
@@ -122,6 +124,7 @@ _LAZY = {
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "HamiltonianDilation": "dualflow.solvers.hamiltonian_dilation",
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",

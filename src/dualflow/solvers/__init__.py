@@ -13,6 +13,7 @@ CATALOGUE = {
     "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
     "invasion": "dualflow.solvers.invasion:Invasion",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
+    "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
     "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
     "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
