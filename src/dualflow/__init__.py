@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.hamiltonian_lchs import HamiltonianLCHS
+    from .solvers.hamiltonian_schrodingerisation import HamiltonianSchrodingerisation
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -68,6 +70,8 @@ __all__ = [
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "HamiltonianLCHS",
+    "HamiltonianSchrodingerisation",
     "Incremental",
     "IncrementalSVC",
     "IncrementalSVDD",
@@ -120,6 +124,8 @@ _LAZY = {
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
+    "HamiltonianLCHS": "dualflow.solvers.hamiltonian_lchs",
+    "HamiltonianSchrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation",
     "VariationalFlow": "dualflow.solvers.variational_flow",
     "WorkingSet": "dualflow.solvers.working_set",
 }

@@ -13,5 +13,7 @@ CATALOGUE = {
     "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
     "invasion": "dualflow.solvers.invasion:Invasion",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
+    "hamiltonian-schrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation:HamiltonianSchrodingerisation",
+    "hamiltonian-lchs": "dualflow.solvers.hamiltonian_lchs:HamiltonianLCHS",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
 }

@@ -3,6 +3,15 @@
 from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
 from .hardware_efficient import HardwareEfficientCircuit
+from .lchs import LCHSCircuit
+from .schrodingerised import SchrodingerisedCircuit
 from .tree import TreeCircuit
 
-__all__ = ["AncillaCircuit", "HardwareEfficientCircuit", "ParametricCircuit", "TreeCircuit"]
+__all__ = [
+    "AncillaCircuit",
+    "HardwareEfficientCircuit",
+    "LCHSCircuit",
+    "ParametricCircuit",
+    "SchrodingerisedCircuit",
+    "TreeCircuit",
+]

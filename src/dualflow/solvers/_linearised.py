@@ -1,0 +1,265 @@
+"""What `hamiltonian-schrodingerisation` and `hamiltonian-lchs` share: windows of a linearised flow, one circuit each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem, Kind
+from ..exceptions import ProblemError
+from ..quantum.circuits.select import SelectCircuit
+from ..quantum.laboratory import Account, Laboratory, open_account
+from ..quantum.linearised import (
+    FORMS,
+    LinearModel,
+    linearise,
+    measured,
+    quadratic_form,
+    sampling_noise,
+    system_qubits,
+    window_angles,
+)
+from ._quantum import QuantumSolver
+
+__all__ = ["LinearisedSolver", "LinearisedState"]
+
+#: Steps of a splitting in a window, where there is something to split.
+SPLITS = 8
+#: With shots: windows until the solver rests, standard deviations of f that a window may rise, and λt at most.
+DEFAULT_STEPS, TOLERATED = 24, 3.0
+#: Weight mixed in before a window from exact distributions: what is 0 would stay 0.
+FLOOR = 1e-13
+#: Weight mixed into a warm start.
+WARM_FLOOR = 1e-3
+#: A window shorter than this, in units of 1/‖L‖, is the end.
+SHORTEST = 1e-3
+
+
+@dataclass(frozen=True)
+class LinearisedState:
+    """What was measured, and the window to try next.
+
+    Attributes
+    ----------
+    mu : array of shape (n,)
+        From the outcomes kept, summing to 1.
+    theta : array of shape (P,)
+        Angles of the circuit that showed it.
+    scale : array
+        How its outcomes are read (`LinearModel`).
+    shots_kept : float
+        Shots behind it; 0 for exact ones.
+    window : float
+        Length of the window to try next, in flow time; 0 before the first.
+    flow_time : float
+    objective : float
+        f(d·mu).
+    fall : float
+        By how much f fell in the last window that was taken.
+    steps, rejected : int
+    resting, measured_finally : bool
+    kept : float
+        Sum over all circuits of the share of outcomes kept; ``account["circuits"]`` of them.
+    longest : float
+        Largest λt of any window, λ the largest eigenvalue of L.
+    account : dict
+    total : float
+        d.
+    """
+
+    mu: NDArray
+    theta: NDArray
+    scale: NDArray
+    shots_kept: float
+    window: float
+    flow_time: float
+    objective: float
+    fall: float
+    steps: int
+    rejected: int
+    resting: bool
+    measured_finally: bool
+    kept: float
+    longest: float
+    account: Account
+    total: float
+    lab: Laboratory = field(repr=False, metadata={"saved": False})
+    circuit: SelectCircuit = field(repr=False, metadata={"saved": False})
+    H: NDArray = field(repr=False, metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class LinearisedSolver(QuantumSolver):
+    """Base of the two solvers."""
+
+    ancillas: int = 8
+    form: str = "replicator"
+    evolution: str = "exact"
+    splits: int | None = None
+    order: int = 2
+    steps: int | None = None
+
+    kinds = frozenset({Kind.SIMPLEX})
+    max_n: ClassVar[int | None] = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.form not in FORMS:
+            raise ProblemError(f"form={self.form!r} is not one of {', '.join(map(repr, FORMS))}")
+        if self.steps is not None and (
+            isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1
+        ):
+            raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
+        self._circuit(2)  # refuses what the family refuses
+
+    def _family(self, n_qubits: int, splits: int) -> SelectCircuit:
+        """The circuit with this solver's ancillas."""
+        raise NotImplementedError
+
+    def _circuit(self, n: int) -> SelectCircuit:
+        needless = self.form == "replicator" and self.evolution == "exact"
+        splits = (1 if needless else SPLITS) if self.splits is None else self.splits
+        return self._family(system_qubits(self.form, n) + self.ancillas, splits)
+
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> LinearisedState:
+        state = self._unmeasured(problem, rng)
+        mu = np.full(problem.n, 1.0 / problem.n)
+        if warm is not None and warm.sum() > 0:
+            mu = (1.0 - WARM_FLOOR) * np.maximum(warm, 0.0) / np.maximum(warm, 0.0).sum() + WARM_FLOOR * mu
+        return self._measured(problem, state, linearise(self.form, state.H, mu), 0.0, self._plan.first)
+
+    def blank(self, problem: DualProblem) -> LinearisedState:
+        return self._unmeasured(problem, np.random.default_rng(0))
+
+    def _unmeasured(self, problem: DualProblem, rng: np.random.Generator) -> LinearisedState:
+        H = quadratic_form(problem)
+        return LinearisedState(
+            mu=np.full(problem.n, 1.0 / problem.n),
+            theta=np.empty(0),
+            scale=np.empty(0),
+            shots_kept=0.0,
+            window=0.0,
+            flow_time=0.0,
+            objective=np.inf,
+            fall=np.inf,
+            steps=0,
+            rejected=0,
+            resting=problem.n == 1,
+            measured_finally=self._plan.final is None,
+            kept=0.0,
+            longest=0.0,
+            account=open_account(rng),
+            total=problem.d,
+            lab=self._laboratory(),
+            circuit=self._circuit(problem.n),
+            H=H,
+        )
+
+    def step(self, problem: DualProblem, state: LinearisedState) -> LinearisedState:
+        if state.resting:
+            return replace(self._read(problem, state, self._plan.final), measured_finally=True)
+        model = linearise(self.form, state.H, self._interior(state))
+        if not model.spread > 0:
+            return replace(state, steps=state.steps + 1, resting=True)
+        t = min(state.window or 1.0 / model.spread, model.longest * state.circuit.splits)
+        if self.shots is None:
+            return self._exact_step(problem, state, model, t)
+        return self._sampled_step(problem, state, model, min(t, self._longest / model.spread))
+
+    def alpha(self, state: LinearisedState) -> NDArray:
+        return state.total * state.mu
+
+    def finished(self, state: LinearisedState) -> bool:
+        return state.resting and state.measured_finally
+
+    def time(self, state: LinearisedState) -> float | None:
+        return state.flow_time
+
+    def circuit(self, state: LinearisedState) -> SelectCircuit:
+        return state.circuit
+
+    def cost(self, state: LinearisedState) -> dict[str, float | int | None]:
+        circuits = state.account["circuits"]
+        return super().cost(state) | {"success_probability": state.kept / circuits if circuits else None}
+
+    def provenance(self, state: LinearisedState) -> dict[str, Any]:
+        about = {"ancillas": self.ancillas, "splits": state.circuit.splits, "rejected_windows": state.rejected}
+        return super().provenance(state) | about | {"longest_window": state.longest}
+
+    # --- windows -------------------------------------------------------------------------------
+
+    @property
+    def _longest(self) -> float:
+        """With shots: largest λt of a window, within what the ancillas resolve."""
+        raise NotImplementedError
+
+    def _interior(self, state: LinearisedState) -> NDArray:
+        """μ > 0 to linearise at and to prepare: what was never measured may still grow."""
+        n = len(state.mu)
+        if state.shots_kept > 0:
+            return (state.mu * state.shots_kept + 0.5) / (state.shots_kept + 0.5 * n)
+        return (1.0 - FLOOR) * state.mu + FLOOR / n
+
+    def _exact_step(
+        self, problem: DualProblem, state: LinearisedState, model: LinearModel, t: float
+    ) -> LinearisedState:
+        moved = self._measured(problem, state, model, t, None)
+        fall = state.objective - moved.objective
+        if fall > 0:
+            return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=fall)
+        # A rejected window costs its circuit and leaves the state where it was. The end is where f changes by
+        # round-off only, or nothing is left of the window.
+        resting = abs(fall) <= 1e-15 * abs(state.objective) or t * model.spread < SHORTEST
+        return replace(self._rejected(state, moved), window=0.25 * t, resting=resting)
+
+    def _sampled_step(
+        self, problem: DualProblem, state: LinearisedState, model: LinearModel, t: float
+    ) -> LinearisedState:
+        plan = self._plan
+        excess, deviation = sampling_noise(state.H, state.mu, max(state.shots_kept, 1.0))
+        shots = plan.next(int(state.shots_kept) or 1, state.fall, excess * state.shots_kept, state.account, 1)
+        moved = self._measured(problem, state, model, t, shots)
+        fall = state.objective - moved.objective
+        steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
+        ended = moved.steps == steps or plan.exhausted(shots or 0, moved.account, 1)
+        if fall > -(excess + TOLERATED * deviation):
+            return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=max(fall, 0.0), resting=ended)
+        return replace(self._rejected(state, moved), window=0.25 * t, resting=ended)
+
+    def _rejected(self, state: LinearisedState, moved: LinearisedState) -> LinearisedState:
+        return replace(
+            state,
+            steps=moved.steps,
+            rejected=state.rejected + 1,
+            account=moved.account,
+            kept=moved.kept,
+            longest=moved.longest,
+        )
+
+    def _measured(
+        self, problem: DualProblem, state: LinearisedState, model: LinearModel, t: float, shots: int | None
+    ) -> LinearisedState:
+        """The state after a window, as it was measured."""
+        moved = replace(
+            state,
+            theta=window_angles(state.circuit, model, t),
+            scale=model.scale,
+            steps=state.steps + (len(state.theta) > 0),
+            longest=max(state.longest, t * model.spread),
+        )
+        return self._read(problem, moved, shots)
+
+    def _read(self, problem: DualProblem, state: LinearisedState, shots: int | None) -> LinearisedState:
+        distribution, account = state.lab.measure(state.account, state.circuit, state.theta, shots)
+        mu, success = measured(state.circuit, state.scale, distribution, problem.n)
+        return replace(
+            state,
+            mu=mu,
+            shots_kept=success * (shots or 0),
+            objective=problem.objective(problem.d * mu),
+            kept=state.kept + success,
+            account=account,
+        )
