@@ -28,8 +28,10 @@ __all__ = ["LinearisedSolver", "LinearisedState"]
 
 #: Steps of a splitting in a window, where there is something to split.
 SPLITS = 8
-#: With shots: windows until the solver rests, standard deviations of f that a window may rise, and λt at most.
-DEFAULT_STEPS, TOLERATED = 24, 3.0
+#: With shots: windows until the solver rests, and standard deviations that f may rise in a window.
+DEFAULT_STEPS, TOLERATED = 36, 3.0
+#: With shots: counts that every variable is given before a window, and what earlier states count in the mean.
+PRIOR, MEMORY = 0.5, 0.5
 #: Weight mixed in before a window from exact distributions: what is 0 would stay 0.
 FLOOR = 1e-13
 #: Weight mixed into a warm start.
@@ -52,6 +54,10 @@ class LinearisedState:
         How its outcomes are read (`LinearModel`).
     shots_kept : float
         Shots behind it; 0 for exact ones.
+    mean : array of shape (n,)
+        What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only.
+    mean_shots : float
+        Shots behind that.
     window : float
         Length of the window to try next, in flow time; 0 before the first.
     flow_time : float
@@ -74,6 +80,8 @@ class LinearisedState:
     theta: NDArray
     scale: NDArray
     shots_kept: float
+    mean: NDArray
+    mean_shots: float
     window: float
     flow_time: float
     objective: float
@@ -101,6 +109,7 @@ class LinearisedSolver(QuantumSolver):
     splits: int | None = None
     order: int = 2
     steps: int | None = None
+    longest: float | None = None
 
     kinds = frozenset({Kind.SIMPLEX})
     max_n: ClassVar[int | None] = 16
@@ -113,6 +122,8 @@ class LinearisedSolver(QuantumSolver):
             isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1
         ):
             raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
+        if self.longest is not None and not 0 < self.longest < np.inf:
+            raise ProblemError(f"longest={self.longest!r} must be a finite number > 0")
         self._circuit(2)  # refuses what the family refuses
 
     def _family(self, n_qubits: int, splits: int) -> SelectCircuit:
@@ -141,6 +152,8 @@ class LinearisedSolver(QuantumSolver):
             theta=np.empty(0),
             scale=np.empty(0),
             shots_kept=0.0,
+            mean=np.full(problem.n, 1.0 / problem.n),
+            mean_shots=0.0,
             window=0.0,
             flow_time=0.0,
             objective=np.inf,
@@ -164,10 +177,9 @@ class LinearisedSolver(QuantumSolver):
         model = linearise(self.form, state.H, self._interior(state))
         if not model.spread > 0:
             return replace(state, steps=state.steps + 1, resting=True)
-        t = min(state.window or 1.0 / model.spread, model.longest * state.circuit.splits)
-        if self.shots is None:
-            return self._exact_step(problem, state, model, t)
-        return self._sampled_step(problem, state, model, min(t, self._longest / model.spread))
+        t = state.window or 1.0 / model.spread
+        t = min(t, model.longest * state.circuit.splits, self._longest / model.spread)
+        return (self._exact_step if self.shots is None else self._sampled_step)(problem, state, model, t)
 
     def alpha(self, state: LinearisedState) -> NDArray:
         return state.total * state.mu
@@ -187,21 +199,28 @@ class LinearisedSolver(QuantumSolver):
 
     def provenance(self, state: LinearisedState) -> dict[str, Any]:
         about = {"ancillas": self.ancillas, "splits": state.circuit.splits, "rejected_windows": state.rejected}
-        return super().provenance(state) | about | {"longest_window": state.longest}
+        return super().provenance(state) | about | {"longest_window": state.longest, "resolved": self._resolved}
 
     # --- windows -------------------------------------------------------------------------------
 
     @property
     def _longest(self) -> float:
-        """With shots: largest λt of a window, within what the ancillas resolve."""
+        """Largest λt of a window, λ the largest eigenvalue of L."""
+        if self.longest is not None:
+            return self.longest
+        return np.inf if self.shots is None and self.evolution == "exact" else self._resolved
+
+    @property
+    def _resolved(self) -> float:
+        """Largest λt that the ancillas damp by e^(−λt); behind it the damping begins anew."""
         raise NotImplementedError
 
     def _interior(self, state: LinearisedState) -> NDArray:
         """μ > 0 to linearise at and to prepare: what was never measured may still grow."""
-        n = len(state.mu)
-        if state.shots_kept > 0:
-            return (state.mu * state.shots_kept + 0.5) / (state.shots_kept + 0.5 * n)
-        return (1.0 - FLOOR) * state.mu + FLOOR / n
+        n, shots = len(state.mean), state.mean_shots
+        if shots > 0:
+            return (state.mean * shots + PRIOR) / (shots + PRIOR * n)
+        return (1.0 - FLOOR) * state.mean + FLOOR / n
 
     def _exact_step(
         self, problem: DualProblem, state: LinearisedState, model: LinearModel, t: float
@@ -225,7 +244,13 @@ class LinearisedSolver(QuantumSolver):
         fall = state.objective - moved.objective
         steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
         ended = moved.steps == steps or plan.exhausted(shots or 0, moved.account, 1)
-        if fall > -(excess + TOLERATED * deviation):
+        noise = excess + TOLERATED * deviation
+        if abs(fall) <= noise:
+            earlier = MEMORY * state.mean_shots
+            together = earlier + moved.shots_kept
+            mean = (earlier * state.mean + moved.shots_kept * moved.mu) / together
+            moved = replace(moved, mean=mean, mean_shots=together)
+        if fall >= -noise:
             return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=max(fall, 0.0), resting=ended)
         return replace(self._rejected(state, moved), window=0.25 * t, resting=ended)
 
@@ -259,6 +284,8 @@ class LinearisedSolver(QuantumSolver):
             state,
             mu=mu,
             shots_kept=success * (shots or 0),
+            mean=mu,
+            mean_shots=success * (shots or 0),
             objective=problem.objective(problem.d * mu),
             kept=state.kept + success,
             account=account,

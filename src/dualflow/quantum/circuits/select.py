@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ __all__ = ["SelectCircuit", "append_phases"]
 EVOLUTIONS = ("exact", "trotter")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SelectCircuit(ParametricCircuit):
     """A state x on q = n_qubits − ancillas qubits, and 2^ancillas Hamiltonian evolutions of it side by side.
 
@@ -74,6 +74,11 @@ class SelectCircuit(ParametricCircuit):
             raise ProblemError(
                 f"evolution={self.evolution!r}, order={self.order!r}: use 'exact' or 'trotter', and order 1 or 2"
             )
+
+    def __repr__(self) -> str:
+        """Without the options that have their default."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     @property
     def name(self) -> str:
