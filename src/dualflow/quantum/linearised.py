@@ -19,7 +19,6 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
-from ..exceptions import DeviceError
 from .circuits.pauli_steps import PauliSteps
 from .circuits.rotation import rotation_angles
 from .circuits.select import SelectCircuit
@@ -132,26 +131,17 @@ def window_angles(circuit: SelectCircuit, model: LinearModel, t: float) -> NDArr
     return np.concatenate([tree, *(rotation_angles(turn).ravel() for turn in rotations), phases.ravel()])
 
 
-def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int) -> tuple[NDArray, float]:
+def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int) -> tuple[NDArray | None, float]:
     """μ of shape (n,) from the outcomes kept, and the share of them among all; ``scale`` is that of the model.
 
-    Magnitudes are enough: all x are ≥ 0 (a window that overshoots below 0 shows as weight, and as a larger f).
-
-    Raises
-    ------
-    DeviceError
-        No outcome was kept.
+    None for μ if nothing was kept. Magnitudes are enough: all x are ≥ 0 (a window that overshoots below 0 shows as
+    weight, and as a larger f).
     """
     kept = circuit.kept(distribution)
     x2 = kept[:n]
     weight = x2 if not len(scale) else scale * np.sqrt(x2)
     total = float(weight.sum())
-    if not total > 0:
-        raise DeviceError(
-            f"the device gave none of the outcomes that circuit {circuit.name!r} keeps; raise shots, or the device's "
-            "noise drowns them"
-        )
-    return weight / total, float(kept.sum())
+    return (weight / total if total > 0 else None), float(kept.sum())
 
 
 def system_qubits(form: str, n: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
-from ..exceptions import ProblemError
+from ..exceptions import DeviceError, ProblemError
 from ..quantum.circuits.select import SelectCircuit
 from ..quantum.laboratory import Account, Laboratory, open_account
 from ..quantum.linearised import (
@@ -52,8 +52,8 @@ class LinearisedState:
         Angles of the circuit that showed it.
     scale : array
         How its outcomes are read (`LinearModel`).
-    shots_kept : float
-        Shots behind it; 0 for exact ones.
+    shots, shots_kept : int, float
+        Shots of its circuit, and those of them behind it; 0 for exact ones.
     mean : array of shape (n,)
         What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only.
     mean_shots : float
@@ -79,6 +79,7 @@ class LinearisedState:
     mu: NDArray
     theta: NDArray
     scale: NDArray
+    shots: int
     shots_kept: float
     mean: NDArray
     mean_shots: float
@@ -140,7 +141,7 @@ class LinearisedSolver(QuantumSolver):
         mu = np.full(problem.n, 1.0 / problem.n)
         if warm is not None and warm.sum() > 0:
             mu = (1.0 - WARM_FLOOR) * np.maximum(warm, 0.0) / np.maximum(warm, 0.0).sum() + WARM_FLOOR * mu
-        return self._measured(problem, state, linearise(self.form, state.H, mu), 0.0, self._plan.first)
+        return _some(self._measured(problem, state, linearise(self.form, state.H, mu), 0.0, self._plan.first))
 
     def blank(self, problem: DualProblem) -> LinearisedState:
         return self._unmeasured(problem, np.random.default_rng(0))
@@ -151,6 +152,7 @@ class LinearisedSolver(QuantumSolver):
             mu=np.full(problem.n, 1.0 / problem.n),
             theta=np.empty(0),
             scale=np.empty(0),
+            shots=0,
             shots_kept=0.0,
             mean=np.full(problem.n, 1.0 / problem.n),
             mean_shots=0.0,
@@ -173,7 +175,7 @@ class LinearisedSolver(QuantumSolver):
 
     def step(self, problem: DualProblem, state: LinearisedState) -> LinearisedState:
         if state.resting:
-            return replace(self._read(problem, state, self._plan.final), measured_finally=True)
+            return replace(_some(self._read(problem, state, self._plan.final)), measured_finally=True)
         model = linearise(self.form, state.H, self._interior(state))
         if not model.spread > 0:
             return replace(state, steps=state.steps + 1, resting=True)
@@ -238,8 +240,8 @@ class LinearisedSolver(QuantumSolver):
         self, problem: DualProblem, state: LinearisedState, model: LinearModel, t: float
     ) -> LinearisedState:
         plan = self._plan
-        excess, deviation = sampling_noise(state.H, state.mu, max(state.shots_kept, 1.0))
-        shots = plan.next(int(state.shots_kept) or 1, state.fall, excess * state.shots_kept, state.account, 1)
+        excess, deviation = sampling_noise(state.H, state.mu, state.shots_kept)
+        shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1)
         moved = self._measured(problem, state, model, t, shots)
         fall = state.objective - moved.objective
         steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
@@ -267,7 +269,7 @@ class LinearisedSolver(QuantumSolver):
     def _measured(
         self, problem: DualProblem, state: LinearisedState, model: LinearModel, t: float, shots: int | None
     ) -> LinearisedState:
-        """The state after a window, as it was measured."""
+        """The state after a window, as it was measured; of infinite ``objective`` if nothing was kept."""
         moved = replace(
             state,
             theta=window_angles(state.circuit, model, t),
@@ -280,9 +282,12 @@ class LinearisedSolver(QuantumSolver):
     def _read(self, problem: DualProblem, state: LinearisedState, shots: int | None) -> LinearisedState:
         distribution, account = state.lab.measure(state.account, state.circuit, state.theta, shots)
         mu, success = measured(state.circuit, state.scale, distribution, problem.n)
+        if mu is None:
+            return replace(state, shots_kept=0.0, objective=np.inf, account=account)
         return replace(
             state,
             mu=mu,
+            shots=shots or 0,
             shots_kept=success * (shots or 0),
             mean=mu,
             mean_shots=success * (shots or 0),
@@ -290,3 +295,12 @@ class LinearisedSolver(QuantumSolver):
             kept=state.kept + success,
             account=account,
         )
+
+
+def _some(state: LinearisedState) -> LinearisedState:
+    if state.objective == np.inf:
+        raise DeviceError(
+            f"the device gave none of the outcomes that circuit {state.circuit.name!r} keeps; raise shots, or its noise "
+            "drowns them"
+        )
+    return state

@@ -60,12 +60,7 @@ class SchrodingerisedCircuit(SelectCircuit):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        return (
-            cls(4, 3, half_width=2.0),
-            cls(5, 3, 2, half_width=2.0),
-            cls(5, 3, 1, "trotter", half_width=2.0),
-            cls(8, 5, half_width=4.0),
-        )
+        return cls(4, 3, half_width=2.0), cls(5, 3, 2, half_width=2.0), cls(8, 5, half_width=4.0)
 
     @property
     def spacing(self) -> float:
