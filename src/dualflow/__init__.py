@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import DeviceInfo, list_devices
+    from .quantum.final_circuit import final_circuit
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
     from .solvers.smo import SMO
+    from .solvers.variational_dqc import VariationalDQC
     from .solvers.variational_flow import VariationalFlow
+    from .solvers.variational_lotka_volterra import VariationalLotkaVolterra
     from .solvers.working_set import WorkingSet
 
 __version__ = importlib.metadata.version("dualflow")
@@ -88,11 +91,14 @@ __all__ = [
     "SolverUnavailable",
     "Status",
     "Trajectory",
+    "VariationalDQC",
     "VariationalFlow",
+    "VariationalLotkaVolterra",
     "WorkingSet",
     "__version__",
     "certify",
     "compare",
+    "final_circuit",
     "generalization_report",
     "list_devices",
     "list_solvers",
@@ -115,6 +121,7 @@ _LAZY = {
     "IncrementalSVR": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
+    "final_circuit": "dualflow.quantum.final_circuit",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
@@ -126,7 +133,9 @@ _LAZY = {
     "CVXOPT": "dualflow.solvers.cvxopt",
     "HamiltonianLCHS": "dualflow.solvers.hamiltonian_lchs",
     "HamiltonianSchrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation",
+    "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
+    "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",
     "WorkingSet": "dualflow.solvers.working_set",
 }
 

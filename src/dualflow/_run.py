@@ -23,6 +23,7 @@ from .core.problem import DualProblem
 from .core.solution import Cost, Solution, Status, Trajectory
 from .core.support import refine as refine_support
 from .core.support import support_set
+from .exceptions import DeviceError
 from .solvers import Solver
 
 __all__ = ["Progress", "Run"]
@@ -68,6 +69,7 @@ class Run:
     decisive: bool = False
     status: Status = Status.STEP_LIMIT
     witness: NDArray | None = None
+    device_error: str | None = None
     earlier_s: float = 0.0  # wall time of the runs this one resumes
     certify_time_s: float = 0.0
     overhead_s: float = 0.0  # callbacks and checkpoints: not the solver's time
@@ -134,6 +136,9 @@ class Run:
                     break
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
+        except DeviceError as error:
+            # What the run has is worth circuits: it is kept, and the half-finished step is made again on resuming.
+            self.status, self.device_error = Status.DEVICE_FAILED, str(error)
         self.save(final=True)
 
     def at_rest(self) -> bool:
@@ -236,11 +241,16 @@ class Run:
         raw = certify(problem, raw_alpha)
         if self.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and self.within_tol(raw):
             self.status = Status.OPTIMAL
+        elif self.status in (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT) and engine.drowned(self.state):
+            self.status = Status.DROWNED
         columns = (problem.gram.entries_computed - self.columns_before) / problem.gram.n
         cost = Cost(wall_time_s=wall_time_s, steps=self.steps, kernel_columns=columns)
         cost.certify_time_s = self.certify_time_s
         for name, value in engine.cost(self.state).items():
             setattr(cost, name, value)
+        provenance = _provenance(engine, self.key) | engine.provenance(self.state)
+        if self.device_error is not None:
+            provenance["device_error"] = self.device_error
         begun = time.monotonic()
         alpha, certificate, status, witness = self.finish(raw, refine)
         cost.refine_time_s = time.monotonic() - begun if refine else 0.0
@@ -257,7 +267,7 @@ class Run:
             cost=cost,
             witness=witness,
             trajectory=self.trajectory(),
-            provenance=_provenance(engine, self.key) | engine.provenance(self.state),
+            provenance=provenance,
             extras=engine.extras(self.state),
         )
 
@@ -266,7 +276,13 @@ class Run:
         problem, status, witness = self.problem, self.status, self.witness
         if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
             witness = inseparability_witness(problem, raw.alpha)
-        spent = status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED)
+        spent = status in (
+            Status.TIME_LIMIT,
+            Status.INTERRUPTED,
+            Status.BROKEN,
+            Status.STOPPED,
+            Status.DEVICE_FAILED,  # resuming is the way to an answer; a refined one would hide that
+        )
         convex = problem.psd.kind != "indefinite"
         # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
         wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)

@@ -1,4 +1,4 @@
-"""The command line: `dualflow compare`, `dualflow solvers`, `dualflow devices`, `dualflow circuits`.
+"""The command line: `dualflow compare`, `dualflow solvers`, `dualflow devices`, `dualflow jobs`, `dualflow circuits`.
 
 Heavy imports happen inside the commands, so that help and errors are quick.
 """
@@ -189,6 +189,28 @@ def devices() -> None:
             for info in dualflow.list_devices()
         ]
         _print_table(("device", "gives", "control", "qubits", "what it is", "installed"), rows)
+
+
+@app.command()
+def jobs(file: Annotated[Path, typer.Argument(help="The journal of a run: its solver's option journal.")]) -> None:
+    """List the jobs in a journal: what was sent where, and what came of it."""
+    with _clear_errors():
+        from .quantum.jobs import read_journal
+
+        rows = [
+            (
+                record.id,
+                record.submitted,
+                record.device,
+                record.tag,
+                record.circuit,
+                "exact" if record.shots is None else str(record.shots),
+                str(record.seed),
+                record.outcome or "not known",
+            )
+            for record in read_journal(file)
+        ]
+        _print_table(("job", "submitted", "device", "tag", "circuit", "shots", "seed", "outcome"), rows)
 
 
 @circuits.command("list")

@@ -495,3 +495,37 @@ def test_classes_of_accuracy():
     assert VariationalFlow().accuracy_class() == "iterative"
     assert VariationalFlow(shots=10).accuracy_class() == "sampled"
     assert VariationalFlow.quantum
+
+
+# --- the circuit that is left ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["variational-flow", "variational-lotka-volterra"])
+def test_the_final_circuit_prepares_the_final_state(solver):
+    from qiskit.quantum_info import Statevector
+
+    X, y = make_moons(6, noise=0.1, random_state=0)
+    loss = "squared_hinge" if solver == "variational-flow" else "hinge"
+    problem = dualflow.problems.svc(Gram(X), 2 * y - 1, 2.0, loss=loss)
+    solution = dualflow.solve(problem, solver, device="emulator")
+    found = Statevector(dualflow.final_circuit(solution)).probabilities()
+    expected = solution.raw_alpha if solver == "variational-flow" else solution.raw_alpha / problem.upper / 8
+    ones = found if solver == "variational-flow" else found[8:]
+    np.testing.assert_allclose(ones[:6], expected, atol=1e-12)
+    with pytest.raises(ProblemError, match="'working-set' holds no final circuit"):
+        dualflow.final_circuit(dualflow.solve(problem, "working-set"))
+
+
+def test_a_saved_model_keeps_its_circuit(tmp_path):
+    X, y = make_moons(8, noise=0.1, random_state=0)
+    options = {"device": "emulator", "ansatz": "hardware-efficient"}
+    fit = [
+        dualflow.SVC(loss="squared_hinge", solver="variational-flow", solver_options=options, random_state=0).fit(X, y)
+        for _ in range(2)
+    ]
+    fit[0].save(tmp_path / "model")
+    loaded = dualflow.load(tmp_path / "model")
+    circuits = [dualflow.final_circuit(model.solution_) for model in (*fit, loaded)]
+    assert circuits[0] == circuits[1] == circuits[2]
+    assert circuits[0].num_parameters == 0
+    assert circuits[0].count_ops()["ry"] == loaded.solution_.provenance["angles"]

@@ -14,11 +14,12 @@ from .._solve import solve
 from ..core.certificate import certify
 from ..core.decision import decision_values
 from ..core.kernels import Gram
-from ..core.problem import DualProblem, Kind
+from ..core.problem import DualProblem
+from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
 from ..core.support import support_set
 from ..exceptions import DualflowError, SolverUnavailable
-from ..registry import make_solver
+from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from .plan import REFERENCE, Entry
 
@@ -57,7 +58,7 @@ class Rows:
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
         problem, reference, note = task.problem, None, None
-        floors: dict[int, float | None] = {}
+        floors: dict[tuple[int, str | None], float | None] = {}
         try:
             if not self.interrupted:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
@@ -89,9 +90,10 @@ class Rows:
             else:
                 row = self.run(row, entry, task, reference)
                 if entry.shots and row.ran and reference is not None:
-                    if entry.shots not in floors:
-                        floors[entry.shots] = shot_floor(problem, reference.alpha, entry.shots, self.random_state)
-                    row = replace(row, shot_floor=floors[entry.shots])
+                    key = entry.shots, _encoding(entry)
+                    if key not in floors:
+                        floors[key] = shot_floor(problem, reference.alpha, key[0], self.random_state, key[1])
+                    row = replace(row, shot_floor=floors[key])
             rows.append(row)
         if self.progress:
             self.progress(self.done, self.total, f"{task.name}: done")
@@ -157,7 +159,7 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
     extra = solution.extras.get("parameter_alpha")
     if extra is not None and np.isfinite(extra).all():
         parameter_gap = certify(problem, extra).relative_gap
-    note = None
+    note = solution.provenance.get("device_error")
     if raw.relative_gap is None:
         note = f"no gap is certified, so it is not ranked: Q is {raw.psd}"
     return replace(
@@ -198,6 +200,13 @@ def _barred(entry: Entry, problem: DualProblem) -> tuple[str, str | None]:
     return "DOES NOT APPLY", reason
 
 
+def _encoding(entry: Entry) -> str | None:
+    """How a solver's answers are read, if it says so."""
+    solver = solver_class(entry.solver) if isinstance(entry.solver, str) else entry.solver
+    encoding: str | None = getattr(solver, "encoding", None)
+    return encoding
+
+
 def _ranked(rows: list[Row]) -> tuple[Row, ...]:
     """Best raw gap first, controls in their place but unranked; then rows without a gap, then without numbers."""
 
@@ -224,15 +233,16 @@ def _sentence(error: BaseException) -> str:
     return text if isinstance(error, DualflowError) else f"{type(error).__name__}: {text}"
 
 
-def shot_floor(problem: DualProblem, optimum: NDArray, shots: int, random_state: int = 0) -> float | None:
+def shot_floor(
+    problem: DualProblem, optimum: NDArray, shots: int, random_state: int = 0, encoding: str | None = None
+) -> float | None:
     """Relative gap of the exact optimum sampled with ``shots``: median over `FLOOR_DRAWS` draws.
 
-    No measured state can be asked for more than a small multiple of it. Defined on the simplex, where α is a
-    distribution; None elsewhere, and where no gap is certified.
+    No measured state can be asked for more than a small multiple of it. ``encoding`` as in `core.shot_floor.sampled`;
+    None for kinds that no circuit reads (an infinite box), and where no gap is certified.
     """
-    if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or not problem.psd.is_psd:
+    if not np.isfinite(problem.effective_upper).all() or not problem.psd.is_psd:
         return None
     rng = np.random.default_rng([random_state, shots])
-    share = np.maximum(optimum, 0.0) / np.maximum(optimum, 0.0).sum()
-    draws = rng.multinomial(shots, share, size=FLOOR_DRAWS) * (problem.d / shots)
+    draws = [sampled(problem, optimum, shots, rng, encoding) for _ in range(FLOOR_DRAWS)]
     return float(np.median([certify(problem, draw).relative_gap for draw in draws]))

@@ -24,6 +24,10 @@ class Status(Enum):
     STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
     TIME_LIMIT = "The time limit was reached before the tolerance; this is the best state so far."
     INTERRUPTED = "Interrupted (Ctrl-C); this is the state that was reached."
+    DEVICE_FAILED = (
+        "The device failed, or lost its job; this is the state before it, and the same checkpoint resumes it."
+    )
+    DROWNED = "Noise drowned the circuits: what was measured cannot be told from uniform outcomes."
     STOPPED = "The callback asked to stop; this is the state that was reached."
     NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
     BROKEN = "The solver returned NaN or infinity; its last finite state is given."

@@ -26,7 +26,7 @@ from .devices.pennylane import TRANSLATION
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["elementary", "example_angles", "examples", "export_circuits", "exported_files", "families"]
+__all__ = ["elementary", "example_angles", "examples", "export_circuits", "exported_files", "families", "qpy_bytes"]
 
 #: Format of the QPY files: the oldest that any Qiskit 2 writes, so that every Qiskit 2 reads them.
 QPY_VERSION = 13
@@ -125,7 +125,7 @@ def exported_files() -> dict[str, bytes]:
     chosen = examples()
     for circuit in chosen:
         gates = elementary(circuit.build())
-        written = {"qasm": _qasm(gates), "qpy": _qpy(gates)}
+        written = {"qasm": _qasm(gates), "qpy": qpy_bytes(gates)}
         paths = {kind: f"{circuit.family}/{circuit.name}.{kind}" for kind in written}
         entries[circuit.name] = _entry(circuit, gates) | {
             "files": {
@@ -156,7 +156,8 @@ def export_circuits(out: Path) -> list[Path]:
     return list(made)
 
 
-def _qpy(circuit: QuantumCircuit) -> bytes:
+def qpy_bytes(circuit: QuantumCircuit) -> bytes:
+    """The circuit as QPY of one fixed version, without the version of the Qiskit that wrote it."""
     from qiskit import qpy
 
     file = io.BytesIO()

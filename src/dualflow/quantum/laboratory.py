@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .circuits import ParametricCircuit
-from .devices import Device
+from ..exceptions import DeviceError
+from .circuits import CalibrationCircuit, ParametricCircuit
+from .devices import Device, Readout
+from .jobs import DONE, JobRecord, Journal, bindings_digest
+from .mitigation import (
+    CALIBRATION_SHOTS,
+    check_installed,
+    confusion_matrices,
+    mitigate,
+    overhead,
+)
+from .uniformity import is_told_from_uniform, is_uniform
 
 __all__ = ["Account", "Laboratory", "open_account"]
 
 #: What a solver's state keeps of its measurements, as plain data that a checkpoint holds: ``circuits``, ``shots``,
-#: ``device_time_s``, ``job_ids`` (the last ones), and ``rng``, the state of the generator that draws the seeds.
+#: ``device_time_s``, ``job_ids`` (the last ones), ``rng``, the state of the generator that draws the seeds, and
+#: ``calibrations``, the confusion matrices of each circuit whose read-out is mitigated.
 Account = dict[str, Any]
 
 #: Job ids kept in an account.
@@ -23,7 +36,8 @@ JOBS_KEPT = 10
 
 def open_account(rng: np.random.Generator) -> Account:
     """An account of nothing yet."""
-    return {"circuits": 0, "shots": 0, "device_time_s": 0.0, "job_ids": [], "rng": dict(rng.bit_generator.state)}
+    rng_state = dict(rng.bit_generator.state)
+    return {"circuits": 0, "shots": 0, "device_time_s": 0.0, "job_ids": [], "rng": rng_state, "calibrations": {}}
 
 
 class Laboratory:
@@ -34,10 +48,26 @@ class Laboratory:
     device : Device
     tag : str
         Label of the jobs, such as the solver's name.
+    mitigation : {"confusion", "mthree"}, optional
+        Of read-out errors, wherever there are shots. Two calibration circuits are run and booked before the first
+        batch of each circuit.
+    journal : str or Path, optional
+        File of the jobs that were submitted. One that is already there is fetched instead of submitted again.
+
+    Raises
+    ------
+    SolverUnavailable
+        The mitigation's package is not installed.
+    ProblemError
+        The journal cannot be used.
     """
 
-    def __init__(self, device: Device, tag: str) -> None:
-        self.device, self.tag = device, tag
+    def __init__(
+        self, device: Device, tag: str, mitigation: str | None = None, journal: str | Path | None = None
+    ) -> None:
+        check_installed(mitigation)
+        self.device, self.tag, self.mitigation = device, tag, mitigation
+        self.journal = None if journal is None else Journal(journal)
 
     def measure(
         self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
@@ -55,22 +85,85 @@ class Laboratory:
         Returns
         -------
         distributions : array of shape (2^q,) or (k, 2^q)
+            As measured, or mitigated.
         account : Account
+
+        Raises
+        ------
+        DeviceError
+            The job was refused, failed, cancelled or lost, or a confusion matrix is singular.
         """
+        if self.mitigation is None or shots is None:
+            readout, account = self._run(account, circuit, theta, shots)
+            return readout.probabilities, account
+        account = self._calibrated(account, circuit, shots)
+        readout, account = self._run(account, circuit, theta, shots)
+        return mitigate(self.mitigation, readout, account["calibrations"][repr(circuit)]), account
+
+    def drowned(
+        self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
+    ) -> bool:
+        """Whether a measured distribution is uniform although the circuit's own, at these angles, is not."""
+        fair = None if shots is None else self.effective_shots(account, circuit, shots)
+        return is_uniform(found, fair) and is_told_from_uniform(circuit.distribution(theta), fair)
+
+    def effective_shots(self, account: Account, circuit: ParametricCircuit, shots: int) -> float:
+        """Shots without mitigation that would leave as much noise at most."""
+        factors = account["calibrations"].get(repr(circuit))
+        return shots if factors is None else shots / overhead(factors)
+
+    def _calibrated(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
+        """The account with the confusion matrices of a circuit's qubits in it."""
+        if repr(circuit) in account["calibrations"]:
+            return account
+        shots = max(shots, CALIBRATION_SHOTS)
+        calibration = CalibrationCircuit(circuit.n_qubits, circuit)
+        readout, account = self._run(account, calibration, calibration.all_zeros_and_ones(), shots)
+        factors = confusion_matrices(readout.probabilities, shots).tolist()
+        return account | {"calibrations": account["calibrations"] | {repr(circuit): factors}}
+
+    def _run(
+        self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
+    ) -> tuple[Readout, Account]:
         rng = _generator(account["rng"])
         seed = int(rng.integers(2**31))
         begun = time.monotonic()
-        job = self.device.submit(circuit, theta, shots, tag=f"{self.tag} {account['circuits']}", seed=seed)
-        readout = job.result().ordered("little")
+        readout = self._read(circuit, theta, shots, f"{self.tag} {account['circuits']}", seed).ordered("little")
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
         booked = {
             "circuits": account["circuits"] + circuits,
             "shots": account["shots"] + circuits * (readout.shots or 0),
             "device_time_s": account["device_time_s"] + time.monotonic() - begun,
-            "job_ids": [*account["job_ids"], job.job_id][-JOBS_KEPT:],
+            "job_ids": [*account["job_ids"], readout.job_id][-JOBS_KEPT:],
             "rng": dict(rng.bit_generator.state),
         }
-        return readout.probabilities, account | booked
+        return readout, account | booked
+
+    def _read(self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, tag: str, seed: int) -> Readout:
+        """The read-out of a job: of the one in the journal, if the device still has it, or of a new one."""
+        if self.journal is None:
+            return self.device.submit(circuit, theta, shots, tag, seed).result()
+        digest = bindings_digest(circuit.check_parameters(theta))
+        record = JobRecord("", tag, self.device.name, repr(circuit), digest, shots, seed)
+        job, earlier = None, self.journal.find(record)
+        if earlier is not None:
+            try:
+                job, record = self.device.fetch(earlier.id), earlier
+                if earlier.outcome not in (None, DONE) and job.done():
+                    job.result()  # what was given up may have come since; what has failed is submitted again
+            except DeviceError:
+                job = None
+        if job is None:
+            job = self.device.submit(circuit, theta, shots, tag, seed)
+            record = self.journal.submitted(replace(record, id=job.job_id))
+        try:
+            readout = job.result()
+        except DeviceError as error:
+            self.journal.concluded(record, str(error))
+            raise
+        if record.outcome != DONE:
+            self.journal.concluded(record, DONE)
+        return readout
 
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
         """The fields of `Cost` an account and its largest circuit fill."""

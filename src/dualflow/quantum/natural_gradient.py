@@ -105,6 +105,8 @@ def _shortest_step(problem: DualProblem, dP: NDArray, weights: NDArray, E: NDArr
     B = problem.d * problem.dense()
     B[np.diag_indices_from(B)] += weights
     S = dP @ dP.T
+    if not S.any():  # exactly uniform outcomes at all angles: there is nothing to follow
+        return np.zeros(dP.shape[1])
     inverse = _inverse(B)
     epsilon = ridge * float(np.sum(B * S)) / dP.shape[1]
     # 1ᵀdP = 0, so a constant in E changes no step; this one leaves z nothing along 1, where S is singular.

@@ -16,7 +16,7 @@ from .model import Comparison, Row, Section
 __all__ = ["render", "renderable"]
 
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
-_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED")
+_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "DROWNED")
 
 
 def render(comparison: Comparison, width: int = 120) -> str:

@@ -67,8 +67,10 @@ class LinearisedState:
         By how much f fell in the last window that was taken.
     steps, rejected : int
     resting, measured_finally : bool
-    kept : float
-        Sum over all circuits of the share of outcomes kept; ``account["circuits"]`` of them.
+    kept, reads : float, int
+        Sum over all circuits of the share of outcomes kept, and their number.
+    distribution : array of shape (2^q,)
+        All outcomes of the circuit that showed ``mu``.
     longest : float
         Largest λt of any window, λ the largest eigenvalue of L.
     account : dict
@@ -92,6 +94,8 @@ class LinearisedState:
     resting: bool
     measured_finally: bool
     kept: float
+    reads: int
+    distribution: NDArray
     longest: float
     account: Account
     total: float
@@ -165,6 +169,8 @@ class LinearisedSolver(QuantumSolver):
             resting=problem.n == 1,
             measured_finally=self._plan.final is None,
             kept=0.0,
+            reads=0,
+            distribution=np.empty(0),
             longest=0.0,
             account=open_account(rng),
             total=problem.d,
@@ -196,8 +202,13 @@ class LinearisedSolver(QuantumSolver):
         return state.circuit
 
     def cost(self, state: LinearisedState) -> dict[str, float | int | None]:
-        circuits = state.account["circuits"]
-        return super().cost(state) | {"success_probability": state.kept / circuits if circuits else None}
+        return super().cost(state) | {"success_probability": state.kept / state.reads if state.reads else None}
+
+    def final_angles(self, state: LinearisedState) -> NDArray:
+        return state.theta
+
+    def drowned(self, state: LinearisedState) -> bool:
+        return state.lab.drowned(state.account, state.circuit, state.theta, state.distribution, state.shots or None)
 
     def provenance(self, state: LinearisedState) -> dict[str, Any]:
         about = {"ancillas": self.ancillas, "splits": state.circuit.splits, "rejected_windows": state.rejected}
@@ -263,6 +274,7 @@ class LinearisedSolver(QuantumSolver):
             rejected=state.rejected + 1,
             account=moved.account,
             kept=moved.kept,
+            reads=moved.reads,
             longest=moved.longest,
         )
 
@@ -283,16 +295,19 @@ class LinearisedSolver(QuantumSolver):
         distribution, account = state.lab.measure(state.account, state.circuit, state.theta, shots)
         mu, success = measured(state.circuit, state.scale, distribution, problem.n)
         if mu is None:
-            return replace(state, shots_kept=0.0, objective=np.inf, account=account)
+            return replace(state, shots_kept=0.0, objective=np.inf, account=account, reads=state.reads + 1)
+        shots_kept = 0.0 if shots is None else success * state.lab.effective_shots(account, state.circuit, shots)
         return replace(
             state,
             mu=mu,
             shots=shots or 0,
-            shots_kept=success * (shots or 0),
+            shots_kept=shots_kept,
             mean=mu,
-            mean_shots=success * (shots or 0),
+            mean_shots=shots_kept,
+            distribution=distribution,
             objective=problem.objective(problem.d * mu),
             kept=state.kept + success,
+            reads=state.reads + 1,
             account=account,
         )
 

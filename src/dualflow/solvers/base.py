@@ -105,6 +105,10 @@ class Solver:
         """What else a reader needs to repeat the run: device, job ids."""
         return {}
 
+    def drowned(self, state: Any) -> bool:
+        """Whether noise has made what was measured in a state as good as uniform."""
+        return False
+
     def aim(self, tol: float) -> Self:
         """This solver with the options that were left open set for a certified relative gap of ``tol``."""
         return self

@@ -38,7 +38,7 @@ class HamiltonianLCHS(LinearisedSolver):
 
     Parameters
     ----------
-    device, shots, final_shots, shot_budget
+    device, shots, final_shots, shot_budget, mitigation, journal
         As in `variational-flow`; of the shots of a circuit those that are kept count.
     ancillas : int ≥ 2, default=8
         Points of the sum over k: 2^ancillas.

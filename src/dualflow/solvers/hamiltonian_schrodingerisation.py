@@ -36,7 +36,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
 
     Parameters
     ----------
-    device, shots, final_shots, shot_budget
+    device, shots, final_shots, shot_budget, mitigation, journal
         As in `variational-flow`; of the shots of a circuit those that are kept count.
     ancillas : int ≥ 3, default=8
         Points of p: 2^ancillas.

@@ -119,6 +119,8 @@ class VariationalFlow(QuantumSolver):
     shot_budget : int, optional
         With shots: shots the whole run may take, final ones included; with "adaptive" as many as 40 steps of 10 000 a
         circuit by default.
+    mitigation, journal
+        See `QuantumSolver`.
     time_step, t_end : float, optional
         Of "lsoda", in units of flow time: 1 and no end by default.
 
@@ -215,7 +217,15 @@ class VariationalFlow(QuantumSolver):
 
     def extras(self, state: VariationalFlowState) -> dict[str, NDArray]:
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""
-        return {"parameter_alpha": state.total * state.ansatz.measured(state.ansatz.circuit.distribution(state.theta))}
+        mu = state.ansatz.measured(state.ansatz.circuit.distribution(state.theta))
+        return super().extras(state) | {"parameter_alpha": state.total * mu}
+
+    def final_angles(self, state: VariationalFlowState) -> NDArray:
+        return state.theta
+
+    def drowned(self, state: VariationalFlowState) -> bool:
+        found, circuit = np.atleast_2d(state.distributions)[0], state.ansatz.circuit
+        return state.lab.drowned(state.account, circuit, state.theta, found, state.shots_behind or None)
 
     def provenance(self, state: VariationalFlowState) -> dict[str, Any]:
         ansatz = state.ansatz

@@ -114,10 +114,11 @@ def raw_feasible(bench: Bench, z: ZooProblem) -> None:
     """The raw answer itself is feasible, relative to its size: projection may polish it, not make it.
 
     f is quadratic: a relative gap g is what a point about √g away from the optimum has, and no point is allowed
-    to be further out of the feasible set than that. Sampled answers are allowed three standard deviations.
+    to be further out of the feasible set than that. Sampled answers are allowed three standard deviations
+    of what sampling does to the exact optimum.
     """
     if bench.accuracy == "sampled":
-        allowed = 3.0 * np.sqrt(z.n / int(getattr(bench.solver, "shots", None) or 1))
+        allowed = bench.allowed_violation(z)
     else:
         allowed = np.sqrt(CLASS_GAP[bench.accuracy])
     violation = feasible(z, bench.run(z).raw_alpha)

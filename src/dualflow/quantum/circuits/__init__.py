@@ -2,6 +2,8 @@
 
 from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
+from .calibration import CalibrationCircuit
+from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .lchs import LCHSCircuit
 from .schrodingerised import SchrodingerisedCircuit
@@ -9,6 +11,8 @@ from .tree import TreeCircuit
 
 __all__ = [
     "AncillaCircuit",
+    "CalibrationCircuit",
+    "ChebyshevCircuit",
     "HardwareEfficientCircuit",
     "LCHSCircuit",
     "ParametricCircuit",

@@ -10,19 +10,21 @@ from typing import Any
 
 from ...exceptions import DeviceError, SolverUnavailable
 from .base import Capabilities, Device, Job, Readout, check_shots
+from .noise import Noise
 
 __all__ = [
     "Capabilities",
     "Device",
     "DeviceInfo",
     "Job",
+    "Noise",
     "Readout",
     "check_shots",
     "list_devices",
     "make_device",
 ]
 
-_PENNYLANE = "pennylane:"
+_PENNYLANE, _BACKEND = "pennylane:", "backend:"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ _LOCAL = "dualflow.quantum.devices"
 CATALOGUE = {
     "emulator": _Entry(f"{_LOCAL}.emulator:EmulatorDevice", ("qiskit",), "qiskit"),
     "aer": _Entry(f"{_LOCAL}.aer:AerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
+    "aer:noisy": _Entry(f"{_LOCAL}.aer:NoisyAerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
     "pennylane:lightning.qubit": _Entry(
         f"{_LOCAL}.pennylane:PennyLaneDevice",
         ("qiskit", "pennylane", "pennylane_lightning"),
@@ -48,6 +51,7 @@ CATALOGUE = {
     "pennylane:default.qubit": _Entry(
         f"{_LOCAL}.pennylane:PennyLaneDevice", ("qiskit", "pennylane"), "qiskit pennylane", "default.qubit"
     ),
+    "backend:generic": _Entry(f"{_LOCAL}.backend:GenericBackendDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
     "classical-sampler": _Entry(f"{_LOCAL}.controls:ClassicalSamplerDevice"),
     "null": _Entry(f"{_LOCAL}.controls:NullDevice"),
 }
@@ -85,7 +89,11 @@ class DeviceInfo:
 
 
 def list_devices() -> list[DeviceInfo]:
-    """All devices: what each gives, installed or not. Any other local PennyLane device is "pennylane:<its name>"."""
+    """All devices: what each gives, installed or not.
+
+    Any other local PennyLane device is "pennylane:<its name>", and any other Qiskit backend
+    "backend:<module>:<factory>", with something importable that makes it.
+    """
     rows = []
     for name, entry in CATALOGUE.items():
         cls = _class(entry)
@@ -115,6 +123,9 @@ def make_device(device: str | Device) -> Device:
     if entry is None and device.startswith(_PENNYLANE) and device != _PENNYLANE:
         plugin = device.removeprefix(_PENNYLANE)
         entry = _Entry(f"{_LOCAL}.pennylane:PennyLaneDevice", ("qiskit", "pennylane"), "qiskit pennylane", plugin)
+    if entry is None and device.startswith(_BACKEND) and device.removeprefix(_BACKEND).partition(":")[2]:
+        path = device.removeprefix(_BACKEND)
+        entry = _Entry(f"{_LOCAL}.backend:imported_backend", ("qiskit",), "qiskit", path)
     if entry is None:
         near = difflib.get_close_matches(device, CATALOGUE, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -132,7 +143,8 @@ def _install(entry: _Entry) -> str | None:
     return f"pip install {entry.pip}" if _missing(entry) else None
 
 
-def _class(entry: _Entry) -> type[Any]:
+def _class(entry: _Entry) -> Any:
+    """The class, or the function that makes a device."""
     module, _, name = entry.target.partition(":")
-    found: type[Any] = getattr(importlib.import_module(module), name)
+    found: Any = getattr(importlib.import_module(module), name)
     return found

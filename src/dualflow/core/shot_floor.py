@@ -1,0 +1,41 @@
+"""What shots alone cost: the exact optimum, sampled as a circuit's read-out would sample it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .problem import DualProblem, Kind
+
+__all__ = ["encoding_of", "sampled"]
+
+_DISTRIBUTIONS = (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
+
+
+def encoding_of(problem: DualProblem) -> str:
+    """How α is read unless a solver says otherwise: as a distribution ("simplex"), or index by index ("box")."""
+    return "simplex" if problem.kind in _DISTRIBUTIONS else "box"
+
+
+def sampled(
+    problem: DualProblem, optimum: NDArray, shots: int, rng: np.random.Generator, encoding: str | None = None
+) -> NDArray:
+    """An optimal α as ``shots`` shots show it, shape (n,).
+
+    Parameters
+    ----------
+    optimum : array of shape (n,)
+    encoding : {"simplex", "box"}, optional
+        "simplex": α/d is the distribution itself. "box": a uniform index register and an ancilla with
+        P(1|i) = αᵢ/uᵢ are measured together, so that each index gets about shots/n of them; an index without any
+        reads 0. By default `encoding_of` the problem.
+    """
+    if (encoding or encoding_of(problem)) == "simplex":
+        share = np.maximum(optimum, 0.0)
+        counts: NDArray = rng.multinomial(shots, share / share.sum()) * (problem.d / shots)
+        return counts
+    unit = np.where(np.isfinite(problem.effective_upper), problem.effective_upper, np.abs(optimum).max())
+    shots_of = rng.multinomial(shots, np.full(problem.n, 1 / problem.n))
+    share = np.clip(np.divide(optimum, unit, where=unit > 0, out=np.zeros(problem.n)), 0.0, 1.0)
+    read: NDArray = unit * rng.binomial(shots_of, share) / np.maximum(shots_of, 1)
+    return read

@@ -1,0 +1,61 @@
+"""Read-out calibration: every qubit in 0, or every qubit in 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .base import ParametricCircuit
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["CalibrationCircuit"]
+
+
+@dataclass(frozen=True)
+class CalibrationCircuit(ParametricCircuit):
+    """RY(θ_k) on every qubit k, no entangling gate: an angle of 0 prepares it in 0, of π in 1.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    of : ParametricCircuit, optional
+        The circuit whose read-out is calibrated: a device with qubits to choose from takes those that ``of`` is
+        measured on, qubit by qubit.
+    """
+
+    of: ParametricCircuit | None = None
+    family: ClassVar[str] = "calibration"
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_qubits
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return tuple(cls(n_qubits) for n_qubits in (1, 2, 4))
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        theta = self.parameters("theta")
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        for k in range(self.n_qubits):
+            circuit.ry(theta[k], k)
+        return circuit
+
+    def all_zeros_and_ones(self) -> NDArray:
+        """The two bindings of a calibration, shape (2, q): every qubit in 0, and every qubit in 1."""
+        return np.outer([0.0, np.pi], np.ones(self.n_qubits))
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        half = 0.5 * self.check_parameters(theta)
+        out = np.ones((*half.shape[:-1], 1))
+        for k in range(self.n_qubits):
+            angle = half[..., k, None]
+            out = np.concatenate([out * np.cos(angle) ** 2, out * np.sin(angle) ** 2], axis=-1)
+        return out

@@ -1,0 +1,104 @@
+"""A Chebyshev feature map under hardware-efficient layers: the circuit of differentiable quantum circuits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+from .base import ParametricCircuit
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["ChebyshevCircuit"]
+
+
+@dataclass(frozen=True)
+class ChebyshevCircuit(ParametricCircuit):
+    """RY(feature angle) on every qubit, then layers of RY on every qubit and a line of CX (0→1, 1→2, …).
+
+    The q feature angles come first in the parameter vector, the q·layers variational ones follow, layer by layer.
+    `angles` sets qubit k's feature angle to (k + 1)φ with φ = arccos x, the tower map of Kyriienko, Paine, Elfving
+    (PRA 103, 052416 (2021), section II B) without their factor 2: with it only even powers of cos φ and sin φ
+    arise, and a straight line x is not in the span. Expectation values are trigonometric polynomials in φ of
+    degree q(q + 1)/2, with the Chebyshev polynomials T_k(x) = cos kφ among their terms.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    layers : int ≥ 1
+    """
+
+    layers: int = 1
+    family: ClassVar[str] = "chebyshev"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.layers, bool) or not isinstance(self.layers, (int, np.integer)) or self.layers < 1:
+            raise ProblemError(f"layers={self.layers!r} must be an integer ≥ 1")
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}_q{self.n_qubits}_l{self.layers}"
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_qubits * (1 + self.layers)
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return cls(2, 1), cls(3, 2), cls(4, 3)
+
+    @property
+    def n_angles(self) -> int:
+        """Number P of variational angles."""
+        return self.n_qubits * self.layers
+
+    @property
+    def frequencies(self) -> NDArray:
+        """Feature angle over φ, qubit by qubit: 1, 2, …, q."""
+        return np.arange(1, self.n_qubits + 1)
+
+    @property
+    def degree(self) -> int:
+        """Degree in φ of every expectation value: q(q + 1)/2."""
+        return int(self.frequencies.sum())
+
+    def angles(self, phi: ArrayLike, theta: ArrayLike) -> NDArray:
+        """Parameter vectors, shape (b·k, q + P): ``theta`` of shape (b, P), and under each all φ of shape (k,)."""
+        phi, theta = np.asarray(phi, dtype=float), np.atleast_2d(np.asarray(theta, dtype=float))
+        features = np.tile(phi[:, None] * self.frequencies, (len(theta), 1))
+        return np.hstack([features, np.repeat(theta, len(phi), axis=0)])
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        angle = self.parameters("theta")
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        for layer in range(self.layers + 1):
+            for qubit in range(self.n_qubits):
+                circuit.ry(angle[layer * self.n_qubits + qubit], qubit)
+            if layer:
+                for qubit in range(self.n_qubits - 1):
+                    circuit.cx(qubit, qubit + 1)
+        return circuit
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        q, half = self.n_qubits, 0.5 * theta[..., None]
+        cos, sin, index = np.cos(half), np.sin(half), np.arange(2**q)
+        psi = np.zeros((*theta.shape[:-1], 2**q))
+        psi[..., 0] = 1.0
+        for layer in range(self.layers + 1):
+            for qubit in range(q):
+                k, flipped = layer * q + qubit, psi[..., index ^ (1 << qubit)]
+                sign = np.where(index >> qubit & 1, 1.0, -1.0)
+                psi = cos[..., k, :] * psi + sin[..., k, :] * sign * flipped
+            if layer:
+                for qubit in range(q - 1):
+                    psi = psi[..., index ^ ((index >> qubit & 1) << (qubit + 1))]
+        return psi**2

@@ -1,0 +1,109 @@
+"""Noise for simulators: two numbers, or any noise model of Qiskit Aer, and the read-out errors in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import ProblemError
+
+__all__ = ["Noise", "fingerprint", "readout_confusion"]
+
+#: Gates that get the error, by Qiskit's names: all that Aer runs on one or two qubits.
+ONE_QUBIT = ("id", "x", "y", "z", "h", "s", "sdg", "sx", "sxdg", "t", "tdg", "r", "rx", "ry", "rz", "p", "u")
+TWO_QUBITS = ("cx", "cy", "cz", "ecr", "swap", "rxx", "ryy", "rzz", "rzx", "cp", "cu", "csx", "crx", "cry", "crz")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Depolarising gates and read-out errors, the same everywhere.
+
+    Parameters
+    ----------
+    depolarizing : float in [0, 1], default=1e-3
+        Probability that a gate on one or two qubits leaves them in the maximally mixed state; 1 forgets everything.
+    readout : float in [0, 1] or pair of floats, default=0.01
+        Probability that a qubit is read wrongly: one number, or P(1 | 0) and P(0 | 1).
+
+    Raises
+    ------
+    ProblemError
+        Out of range.
+    """
+
+    depolarizing: float = 1e-3
+    readout: float | tuple[float, float] = 0.01
+
+    def __post_init__(self) -> None:
+        if not _is_probability(self.depolarizing):
+            raise ProblemError(f"depolarizing={self.depolarizing!r} must be a probability, 0 to 1")
+        pair = self.readout if isinstance(self.readout, (tuple, list)) else (self.readout,) * 2
+        if len(pair) != 2 or not all(map(_is_probability, pair)):
+            raise ProblemError(f"readout={self.readout!r} must be a probability, or two: P(1 | 0) and P(0 | 1)")
+
+    @property
+    def confusion(self) -> NDArray:
+        """P(measured | prepared) of each qubit, shape (2, 2), columns summing to 1."""
+        up, down = self.readout if isinstance(self.readout, (tuple, list)) else (self.readout, self.readout)
+        return np.array([[1 - up, down], [up, 1 - down]])
+
+    def model(self, gates: Iterable[str] = (*ONE_QUBIT, *TWO_QUBITS)) -> Any:
+        """The same as a ``qiskit_aer.noise.NoiseModel``, for some gates only if Aer is to be spared the others."""
+        from qiskit_aer.noise import NoiseModel, ReadoutError, depolarizing_error
+
+        model = NoiseModel(basis_gates=[*ONE_QUBIT, *TWO_QUBITS])
+        for qubits, names in ((1, ONE_QUBIT), (2, TWO_QUBITS)):
+            if noisy := [name for name in names if name in gates]:
+                model.add_all_qubit_quantum_error(depolarizing_error(self.depolarizing, qubits), noisy)
+        model.add_all_qubit_readout_error(ReadoutError(self.confusion.T))
+        return model
+
+
+def readout_confusion(model: Any, n_qubits: int) -> NDArray:
+    """Confusion matrices of qubits 0 … q−1 in an Aer noise model, shape (q, 2, 2).
+
+    Raises
+    ------
+    ProblemError
+        An error of "measure" is not the read-out error of one qubit: Aer would leave it out where qubits are
+        measured one by one.
+    """
+    default, local = np.eye(2), {}
+    for error in model.to_dict(serializable=True)["errors"]:
+        if "measure" not in error["operations"]:
+            continue
+        if error["type"] != "roerror" or np.shape(error["probabilities"]) != (2, 2):
+            raise ProblemError(
+                f"noise has an error of type {error['type']!r} on 'measure' that is no read-out error of one qubit; "
+                "give each qubit its own ReadoutError"
+            )
+        matrix = np.transpose(error["probabilities"])  # Aer has a row for each prepared state
+        if "gate_qubits" in error:
+            local.update({qubit: matrix for (qubit,) in error["gate_qubits"]})
+        else:
+            default = matrix
+    return np.array([local.get(qubit, default) for qubit in range(n_qubits)])
+
+
+def fingerprint(model: Any) -> str:
+    """Twelve hex digits that name an Aer noise model; two errors added in another order make another name."""
+    errors = [{**error, "id": ""} for error in model.to_dict(serializable=True)["errors"]]  # their ids are random
+    text = json.dumps([errors, sorted(model.basis_gates)], sort_keys=True, default=_number)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _number(value: Any) -> Any:
+    # Aer leaves numpy numbers and arrays in what it calls serializable.
+    return np.asarray(value).tolist() if not np.iscomplexobj(value) else str(value)
+
+
+def _is_probability(value: object) -> bool:
+    return (
+        isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool and bool(0 <= value <= 1)
+    )
