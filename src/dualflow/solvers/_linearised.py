@@ -1,30 +1,32 @@
-"""What `hamiltonian-schrodingerisation` and `hamiltonian-lchs` share: windows of a linearised flow, one circuit each."""
+"""What `hamiltonian-schrodingerisation` and `hamiltonian-lchs` share: windows of a linear flow, one circuit each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
-from ..exceptions import DeviceError, ProblemError
+from ..exceptions import ProblemError
 from ..quantum.circuits.select import SelectCircuit
-from ..quantum.laboratory import Account, Laboratory, open_account
+from ..quantum.laboratory import open_account
 from ..quantum.linearised import (
     FORMS,
+    LinearisedState,
     LinearModel,
     linearise,
-    measured,
     quadratic_form,
+    read,
     sampling_noise,
+    some,
     system_qubits,
     window_angles,
 )
 from ._quantum import QuantumSolver
 
-__all__ = ["LinearisedSolver", "LinearisedState"]
+__all__ = ["LinearisedSolver"]
 
 #: Steps of a splitting in a window, where there is something to split.
 SPLITS = 8
@@ -38,70 +40,6 @@ FLOOR = 1e-13
 WARM_FLOOR = 1e-3
 #: A window shorter than this, in units of 1/‖L‖, is the end.
 SHORTEST = 1e-3
-
-
-@dataclass(frozen=True)
-class LinearisedState:
-    """What was measured, and the window to try next.
-
-    Attributes
-    ----------
-    mu : array of shape (n,)
-        From the outcomes kept, summing to 1.
-    theta : array of shape (P,)
-        Angles of the circuit that showed it.
-    scale : array
-        How its outcomes are read (`LinearModel`).
-    shots, shots_kept : int, float
-        Shots of its circuit, and those of them behind it; 0 for exact ones.
-    mean : array of shape (n,)
-        What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only.
-    mean_shots : float
-        Shots behind that.
-    window : float
-        Length of the window to try next, in flow time; 0 before the first.
-    flow_time : float
-    objective : float
-        f(d·mu).
-    fall : float
-        By how much f fell in the last window that was taken.
-    steps, rejected : int
-    resting, measured_finally : bool
-    kept, reads : float, int
-        Sum over all circuits of the share of outcomes kept, and their number.
-    distribution : array of shape (2^q,)
-        All outcomes of the circuit that showed ``mu``.
-    longest : float
-        Largest λt of any window, λ the largest eigenvalue of L.
-    account : dict
-    total : float
-        d.
-    """
-
-    mu: NDArray
-    theta: NDArray
-    scale: NDArray
-    shots: int
-    shots_kept: float
-    mean: NDArray
-    mean_shots: float
-    window: float
-    flow_time: float
-    objective: float
-    fall: float
-    steps: int
-    rejected: int
-    resting: bool
-    measured_finally: bool
-    kept: float
-    reads: int
-    distribution: NDArray
-    longest: float
-    account: Account
-    total: float
-    lab: Laboratory = field(repr=False, metadata={"saved": False})
-    circuit: SelectCircuit = field(repr=False, metadata={"saved": False})
-    H: NDArray = field(repr=False, metadata={"saved": False})
 
 
 @dataclass(frozen=True)
@@ -145,7 +83,7 @@ class LinearisedSolver(QuantumSolver):
         mu = np.full(problem.n, 1.0 / problem.n)
         if warm is not None and warm.sum() > 0:
             mu = (1.0 - WARM_FLOOR) * np.maximum(warm, 0.0) / np.maximum(warm, 0.0).sum() + WARM_FLOOR * mu
-        return _some(self._measured(problem, state, linearise(self.form, state.H, mu), 0.0, self._plan.first))
+        return some(self._measured(problem, state, linearise(self.form, state.H, mu), 0.0, self._plan.first))
 
     def blank(self, problem: DualProblem) -> LinearisedState:
         return self._unmeasured(problem, np.random.default_rng(0))
@@ -181,7 +119,7 @@ class LinearisedSolver(QuantumSolver):
 
     def step(self, problem: DualProblem, state: LinearisedState) -> LinearisedState:
         if state.resting:
-            return replace(_some(self._read(problem, state, self._plan.final)), measured_finally=True)
+            return replace(some(read(problem, state, self._plan.final)), measured_finally=True)
         model = linearise(self.form, state.H, self._interior(state))
         if not model.spread > 0:
             return replace(state, steps=state.steps + 1, resting=True)
@@ -289,33 +227,4 @@ class LinearisedSolver(QuantumSolver):
             steps=state.steps + (len(state.theta) > 0),
             longest=max(state.longest, t * model.spread),
         )
-        return self._read(problem, moved, shots)
-
-    def _read(self, problem: DualProblem, state: LinearisedState, shots: int | None) -> LinearisedState:
-        distribution, account = state.lab.measure(state.account, state.circuit, state.theta, shots)
-        mu, success = measured(state.circuit, state.scale, distribution, problem.n)
-        if mu is None:
-            return replace(state, shots_kept=0.0, objective=np.inf, account=account, reads=state.reads + 1)
-        shots_kept = 0.0 if shots is None else success * state.lab.effective_shots(account, state.circuit, shots)
-        return replace(
-            state,
-            mu=mu,
-            shots=shots or 0,
-            shots_kept=shots_kept,
-            mean=mu,
-            mean_shots=shots_kept,
-            distribution=distribution,
-            objective=problem.objective(problem.d * mu),
-            kept=state.kept + success,
-            reads=state.reads + 1,
-            account=account,
-        )
-
-
-def _some(state: LinearisedState) -> LinearisedState:
-    if state.objective == np.inf:
-        raise DeviceError(
-            f"the device gave none of the outcomes that circuit {state.circuit.name!r} keeps; raise shots, or its noise "
-            "drowns them"
-        )
-    return state
+        return read(problem, moved, shots)

@@ -16,13 +16,13 @@ __all__ = ["HamiltonianSchrodingerisation"]
 class HamiltonianSchrodingerisation(LinearisedSolver):
     """The simplex flow, window by window, as a Schrödinger equation in one more dimension (Jin, Liu, Yu).
 
-    The flow is linearised at the present μ (`quantum.linearised`): ẋ = −(L − K)x, L ⪰ 0, iH = −K. With v(0, p) = e^(−p) x
-    for p ≥ 0, v̇ = L ∂v/∂p − iHv has v(t, p) = e^(−p) x(t) there, and in the Fourier variable of p it is a Schrödinger
-    equation with the Hamiltonian −k̂ ⊗ L + I ⊗ H. A window is one circuit: v(0, ·) on the ancillas, a Fourier transform,
-    the same select circuit as in `hamiltonian-lchs`, the transform back. All outcomes 0 < p ≤ P/4 show |x(t)|² and are
-    kept (post-selected): about 0.65 of the shots (form "replicator"; there is no other loss at the optimum). Then the
-    flow is linearised anew at what was measured. x ≥ 0, so that its magnitudes are all there is to know of it, and
-    counts show those: no tomography.
+    The flow is linearised at the present μ (`quantum.linearised`): ẋ = −(L − K)x, L ⪰ 0, iH = −K. With v(0, p) =
+    e^(−p) x for p ≥ 0, the solution of v̇ = L ∂v/∂p − iHv has v(t, p) = e^(−p) x(t) there, and in the Fourier variable
+    of p it is a Schrödinger equation with the Hamiltonian −k̂ ⊗ L + I ⊗ H. A window is one circuit: v(0, ·) on the
+    ancillas, a Fourier transform, the same select circuit as in `hamiltonian-lchs`, the transform back. All outcomes
+    0 < p ≤ P/4 show |x(t)|² and are kept (post-selected): about 0.65 of the shots (form "replicator"; there is no other
+    loss at the optimum). Then the flow is linearised anew at what was measured. x ≥ 0, so that its magnitudes are all
+    there is to know of it, and counts show those: no tomography.
 
     Classical: F = Hμ and L in O(n²) a window; its eigenvectors, and the angles of the rotations they are, in O(n³);
     the start of each window, prepared from the measured μ by a tree of n − 1 angles; whether f fell. An eigenvector

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,17 +85,17 @@ class PauliSteps:
             for q in letters:
                 if x >> q & 1:
                     circuit.rx(0.5 * np.pi, q) if z >> q & 1 else circuit.h(q)
-            for control, target in zip(ladder, ladder[1:], strict=False):
+            for control, target in pairwise(ladder):
                 circuit.cx(control, target)
             circuit.rz(angles[index], ladder[-1])
-            for control, target in reversed(list(zip(ladder, ladder[1:], strict=False))):
+            for control, target in reversed(list(pairwise(ladder))):
                 circuit.cx(control, target)
             for q in letters:
                 if x >> q & 1:
                     circuit.rx(-0.5 * np.pi, q) if z >> q & 1 else circuit.h(q)
 
     def apply(self, psi: NDArray, angles: NDArray, splits: int) -> NDArray:
-        """The steps on states of shape (2^ancillas, 2^q), ``angles`` those of a step: P is a permutation with phases."""
+        """The steps on states of shape (2^ancillas, 2^q), ``angles`` those of a step; P permutes, with phases."""
         symmetric, antisymmetric = self.strings
         index, gates = np.arange(2**self.system), self.gate_angles(angles)
         z_of = 1.0 - 2.0 * ((np.arange(2**self.ancillas)[:, None] >> np.arange(self.ancillas)) & 1)

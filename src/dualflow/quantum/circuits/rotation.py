@@ -34,37 +34,37 @@ def append_rotation(circuit: QuantumCircuit, angles: Sequence[Any], n_qubits: in
         multiplexed_ry(circuit, angles[k * width : (k + 1) * width], target, controls)
 
 
-def rotation_angles(O: NDArray) -> NDArray:  # noqa: E741 - O is a member of SO(D)
-    """Angles of the multiplexers, shape (2^q − 1, 2^(q−1)), of a rotation O in SO(2^q), shape (2^q, 2^q).
+def rotation_angles(R: NDArray) -> NDArray:
+    """Angles of the multiplexers, shape (2^q − 1, 2^(q−1)), of a rotation R in SO(2^q), shape (2^q, 2^q).
 
-    As many as SO(2^q) has dimensions. Every block is split by the cosine-sine decomposition, O = (U₁ ⊕ U₂) (C −S; S C)
+    As many as SO(2^q) has dimensions. Every block is split by the cosine-sine decomposition, R = (U₁ ⊕ U₂) (C −S; S C)
     (V₁ ⊕ V₂), and its factors are split again (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004)).
     Computed classically in O(8^q).
 
     Raises
     ------
     ProblemError
-        O is no rotation.
+        R is no rotation.
     """
-    O = np.asarray(O, dtype=float)  # noqa: E741
-    size = len(O)
-    if O.shape != (size, size) or size < 2 or size & (size - 1):
-        raise ProblemError(f"O has shape {O.shape}; a rotation of q qubits has (2^q, 2^q), q ≥ 1")
-    if np.abs(O @ O.T - np.eye(size)).max() > 1e-9 or np.linalg.det(O) < 0:
-        raise ProblemError("O must be orthogonal with determinant +1")
-    return np.array(_split([O]))
+    R = np.asarray(R, dtype=float)
+    size = len(R)
+    if R.shape != (size, size) or size < 2 or size & (size - 1):
+        raise ProblemError(f"R has shape {R.shape}; a rotation of q qubits has (2^q, 2^q), q ≥ 1")
+    if np.abs(R @ R.T - np.eye(size)).max() > 1e-9 or np.linalg.det(R) < 0:
+        raise ProblemError("R must be orthogonal with determinant +1")
+    return np.array(_split([R]))
 
 
 def rotation_matrix(angles: NDArray) -> NDArray:
-    """O of shape (2^q, 2^q) from angles of shape (2^q − 1, 2^(q−1)), by plain products."""
+    """R of shape (2^q, 2^q) from angles of shape (2^q − 1, 2^(q−1)), by plain products."""
     size = len(angles) + 1
-    O = np.eye(size)  # noqa: E741
+    R = np.eye(size)
     for row, target in zip(angles, rotation_targets(size.bit_length() - 1), strict=True):
-        pairs = O.reshape(-1, 2, 2**target, size)
+        pairs = R.reshape(-1, 2, 2**target, size)
         c, s = (turn(0.5 * row).reshape(-1, 2**target, 1) for turn in (np.cos, np.sin))
         low, high = pairs[:, 0], pairs[:, 1]
-        O = np.stack([c * low - s * high, s * low + c * high], axis=1).reshape(size, size)  # noqa: E741
-    return O
+        R = np.stack([c * low - s * high, s * low + c * high], axis=1).reshape(size, size)
+    return R
 
 
 def _split(blocks: list[NDArray]) -> list[NDArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,7 +135,7 @@ class SelectCircuit(ParametricCircuit):
         raise NotImplementedError
 
     def phase_angles(self, lam: NDArray, dt: float) -> NDArray:
-        """φ of shape (ancillas, len(lam)) with exp(∓i k λ dt) = exp(−½i Σ_b z_b φ_b): eigenvalues or Pauli weights λ."""
+        """φ, shape (ancillas, len(lam)), with exp(∓i k λ dt) = exp(−½i Σ_b z_b φ_b); λ eigenvalues or Pauli weights."""
         weight = 2.0 ** np.arange(self.ancillas)
         weight[-1] *= -1.0
         return -self.pairing * self.spacing * dt * np.outer(weight, lam)
@@ -157,9 +157,10 @@ class SelectCircuit(ParametricCircuit):
         circuit.compose(prepare, system, inplace=True)
         self._prepare(circuit, register)
         if self.evolution == "trotter":
-            self._pauli_steps.append(circuit, parts[0], self.splits)
+            self._pauli_steps.append(circuit, parts[0].tolist(), self.splits)
         else:
-            rotations, phases = parts[:-1], parts[-1].reshape(self.ancillas, -1)
+            rotations = [part.tolist() for part in parts[:-1]]
+            phases = parts[-1].reshape(self.ancillas, -1).tolist()
             append_rotation(circuit, rotations[0], self.system)
             for split in range(self.splits):
                 for qubit, angles in zip(register, phases, strict=True):
