@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
     from .solvers.hamiltonian_dilation import HamiltonianDilation
+    from .solvers.hamiltonian_lchs import HamiltonianLCHS
+    from .solvers.hamiltonian_schrodingerisation import HamiltonianSchrodingerisation
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -73,6 +75,8 @@ __all__ = [
     "GradientFlow",
     "Gram",
     "HamiltonianDilation",
+    "HamiltonianLCHS",
+    "HamiltonianSchrodingerisation",
     "Incremental",
     "IncrementalSVC",
     "IncrementalSVDD",
@@ -130,6 +134,8 @@ _LAZY = {
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
+    "HamiltonianLCHS": "dualflow.solvers.hamiltonian_lchs",
+    "HamiltonianSchrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation",
     "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
     "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",
