@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.hamiltonian_dilation import HamiltonianDilation
+    from .solvers.hamiltonian_lchs import HamiltonianLCHS
+    from .solvers.hamiltonian_schrodingerisation import HamiltonianSchrodingerisation
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -71,6 +74,9 @@ __all__ = [
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "HamiltonianDilation",
+    "HamiltonianLCHS",
+    "HamiltonianSchrodingerisation",
     "Incremental",
     "IncrementalSVC",
     "IncrementalSVDD",
@@ -122,11 +128,14 @@ _LAZY = {
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "HamiltonianDilation": "dualflow.solvers.hamiltonian_dilation",
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
+    "HamiltonianLCHS": "dualflow.solvers.hamiltonian_lchs",
+    "HamiltonianSchrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation",
     "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
     "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",

@@ -5,6 +5,8 @@ from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
+from .lchs import LCHSCircuit
+from .schrodingerised import SchrodingerisedCircuit
 from .tree import TreeCircuit
 
 __all__ = [
@@ -12,6 +14,8 @@ __all__ = [
     "CalibrationCircuit",
     "ChebyshevCircuit",
     "HardwareEfficientCircuit",
+    "LCHSCircuit",
     "ParametricCircuit",
+    "SchrodingerisedCircuit",
     "TreeCircuit",
 ]
