@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
     from .solvers.hamiltonian_dilation import HamiltonianDilation
+    from .solvers.hhl import HHL
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -55,6 +56,7 @@ __version__ = importlib.metadata.version("dualflow")
 
 __all__ = [
     "CVXOPT",
+    "HHL",
     "SMO",
     "SVC",
     "SVDD",
@@ -125,6 +127,7 @@ _LAZY = {
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
     "HamiltonianDilation": "dualflow.solvers.hamiltonian_dilation",
+    "HHL": "dualflow.solvers.hhl",
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",

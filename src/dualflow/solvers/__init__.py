@@ -14,6 +14,7 @@ CATALOGUE = {
     "invasion": "dualflow.solvers.invasion:Invasion",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
+    "hhl": "dualflow.solvers.hhl:HHL",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
     "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
     "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",

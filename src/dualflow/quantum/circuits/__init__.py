@@ -5,12 +5,14 @@ from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
+from .hhl import HHLCircuit
 from .tree import TreeCircuit
 
 __all__ = [
     "AncillaCircuit",
     "CalibrationCircuit",
     "ChebyshevCircuit",
+    "HHLCircuit",
     "HardwareEfficientCircuit",
     "ParametricCircuit",
     "TreeCircuit",
