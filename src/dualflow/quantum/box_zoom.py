@@ -16,6 +16,8 @@ __all__ = ["Block", "block_of", "choose_block", "first_widths", "lagrangian", "m
 
 #: Least width of a block's first box, as a share of its widest.
 LEAST_SHARE = 0.1
+#: A slope presses firmly if all others of the block together could take less than so many times it away.
+FIRM = 0.3
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,11 @@ def block_of(problem: DualProblem, alpha: NDArray, index: NDArray, gradient: NDA
     return Block(index, Q, gradient[index] - Q @ start, problem.effective_upper[index], e, d, start)
 
 
-def newton_lengths(problem: DualProblem, alpha: NDArray, gradient: NDArray, nu: float) -> tuple[NDArray, NDArray]:
-    """How far each variable alone would move and what f would lose by it to first order, both of shape (n,)."""
-    slope = gradient if problem.e is None else gradient - nu * problem.e
+def newton_lengths(problem: DualProblem, alpha: NDArray, slope: NDArray) -> NDArray:
+    """How far each variable alone would move along its slope ∂f/∂αᵢ − νeᵢ, shape (n,)."""
     room = np.where(slope < 0, problem.effective_upper - alpha, alpha)
     curvature = np.maximum(problem.diag(), np.finfo(float).tiny)
-    lengths = np.minimum(room, np.abs(slope) / curvature)
-    return lengths, lengths * np.abs(slope)
+    return np.minimum(room, np.abs(slope) / curvature)
 
 
 def choose_block(
@@ -74,10 +74,15 @@ def choose_block(
     return np.sort(chosen)
 
 
-def first_widths(block: Block, lengths: NDArray, reach: float) -> NDArray:
-    """Widths of a block's first box: ``reach`` Newton lengths of each variable, no less than a tenth of the widest."""
-    own = lengths[block.index]
-    return np.minimum(block.upper, reach * np.maximum(own, LEAST_SHARE * own.max(initial=0.0)))
+def first_widths(block: Block, lengths: NDArray, slopes: NDArray, reach: float) -> NDArray:
+    """Widths of a block's first box, shape (m,), for Newton lengths and slopes of shape (m,).
+
+    ``reach`` Newton lengths of each variable, and no less than a tenth of the widest where the others could turn its
+    slope: what presses firmly against its bound would else fill the spread of f, and hide all other differences.
+    """
+    widths = reach * np.maximum(lengths, LEAST_SHARE * lengths.max(initial=0.0))
+    firm = np.abs(slopes) > FIRM * (np.abs(block.Q) @ widths)
+    return np.minimum(block.upper, np.where(firm, reach * lengths, widths))
 
 
 def lagrangian(block: Block, multiplier: float, penalty: float) -> tuple[NDArray, NDArray]:

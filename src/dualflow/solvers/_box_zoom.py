@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.certificate import certify
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..quantum.box_zoom import block_of, choose_block, first_widths, move_towards, newton_lengths, zoom
+from ..quantum.devices import Device
 from ..quantum.circuits.split_step import SplitStepCircuit
 from ..quantum.encoding import bit_table
 from ..quantum.laboratory import Account, Laboratory, open_account
 from ..quantum.qubo import Qubo, box_qubo
 from ._quantum import QuantumSolver
-from .base import BOUNDED, generator, generator_state
+from .base import generator, generator_state
 
 __all__ = ["BoxZoom", "BoxZoomState"]
 
@@ -30,7 +31,7 @@ LARGEST_REACH, LEAST_REACH = 4.0, 0.25
 #: A block disappoints if f falls by less than this share of what its best variable alone promised.
 DISAPPOINTING = 0.3
 #: Blocks in a row that disappoint before an exact run rests, over two sweeps.
-PATIENCE = 12
+PATIENCE = 60
 #: Sweeps of a run with shots, over two blocks.
 SAMPLED_SWEEPS = 4
 
@@ -74,6 +75,7 @@ class BoxZoomState:
 class BoxZoom(QuantumSolver):
     """Base of the solvers that see f on the corners of small boxes; a step is one block of variables."""
 
+    device: str | Device = "emulator"
     block: int = 8
     levels: int = 6
     shrink: float = 0.5
@@ -81,7 +83,7 @@ class BoxZoom(QuantumSolver):
     total_time: float = 5.0
     max_blocks: int | None = None
 
-    kinds = BOUNDED
+    kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
     max_n: ClassVar[int | None] = 128
 
@@ -136,7 +138,9 @@ class BoxZoom(QuantumSolver):
         rng, account = generator(state.rng), state.account
         gradient = problem.gradient(state.alpha)
         nu = 0.0 if problem.e is None else certify(problem, state.alpha).multiplier or 0.0
-        lengths, score = newton_lengths(problem, state.alpha, gradient, nu)
+        slope = gradient if problem.e is None else gradient - nu * problem.e
+        lengths = newton_lengths(problem, state.alpha, slope)
+        score = lengths * np.abs(slope)
         mixed = rng if state.disappointments % 2 else None
         block = block_of(problem, state.alpha, choose_block(problem, state.alpha, score, self.block, mixed), gradient)
         last = state.theta, state.measured
@@ -146,7 +150,7 @@ class BoxZoom(QuantumSolver):
             means, *last, account = self._means(state.lab, account, qubo, rng)
             return means
 
-        widths = first_widths(block, lengths, state.reach)
+        widths = first_widths(block, lengths[block.index], slope[block.index], state.reach)
         target = zoom(block, widths, -nu, self.levels, self.shrink, self.bits_each, measure)
         moved, fall = move_towards(block, target)
         alpha = state.alpha.copy()
