@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.hamiltonian_adiabatic import HamiltonianAdiabatic
+    from .solvers.hamiltonian_descent import HamiltonianDescent
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -71,6 +73,8 @@ __all__ = [
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "HamiltonianAdiabatic",
+    "HamiltonianDescent",
     "Incremental",
     "IncrementalSVC",
     "IncrementalSVDD",
@@ -122,6 +126,8 @@ _LAZY = {
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "HamiltonianAdiabatic": "dualflow.solvers.hamiltonian_adiabatic",
+    "HamiltonianDescent": "dualflow.solvers.hamiltonian_descent",
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +64,10 @@ class Qubo:
         return np.concatenate([fields, 0.25 * self.quadratic[np.triu_indices(self.n_bits, 1)]])
 
     def to_dict(self) -> dict[tuple[int, int], float]:
-        """{(k, l): coefficient} with k ≤ l, linear ones on the diagonal; the offset is not in it. Zeros are left out."""
+        """{(k, l): coefficient} with k ≤ l, linear ones on the diagonal; no zeros, and no offset."""
         found = {(k, k): float(value) for k, value in enumerate(self.linear) if value}
         pairs = zip(*np.nonzero(self.quadratic), strict=True)
-        return found | {(int(k), int(l)): float(self.quadratic[k, l]) for k, l in pairs}
+        return found | {(int(first), int(second)): float(self.quadratic[first, second]) for first, second in pairs}
 
     def to_dimod(self) -> Any:
         """The same as a ``dimod.BinaryQuadraticModel`` over the bits 0 … q−1, offset included.
@@ -116,8 +117,6 @@ def sample_annealing(qubo: Qubo, reads: int, seed: int) -> NDArray:
 
 
 def _imported(name: str) -> Any:
-    import importlib
-
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

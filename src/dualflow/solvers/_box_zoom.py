@@ -13,8 +13,8 @@ from ..core.certificate import certify
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..quantum.box_zoom import block_of, choose_block, first_widths, move_towards, newton_lengths, zoom
-from ..quantum.devices import Device
 from ..quantum.circuits.split_step import SplitStepCircuit
+from ..quantum.devices import Device
 from ..quantum.encoding import bit_table
 from ..quantum.laboratory import Account, Laboratory, open_account
 from ..quantum.qubo import Qubo, box_qubo
@@ -103,7 +103,9 @@ class BoxZoom(QuantumSolver):
         if self.block < 2:
             raise ProblemError(f"block={self.block!r} must be ≥ 2: one variable alone cannot keep an equality")
         if self.block * self.bits_each > MOST_QUBITS:
-            raise ProblemError(f"block={self.block!r} asks for {self.block * self.bits_each} qubits; {MOST_QUBITS} at most")
+            raise ProblemError(
+                f"block={self.block!r} asks for {self.block * self.bits_each} qubits; {MOST_QUBITS} at most"
+            )
         self.circuit_of(2)  # refuses steps and times that are out of range
 
     @property

@@ -10,10 +10,12 @@ from .qhd import QHDCircuit
 from .tree import TreeCircuit
 
 __all__ = [
-    "AncillaCircuit", "AnnealCircuit",
+    "AncillaCircuit",
+    "AnnealCircuit",
     "CalibrationCircuit",
     "ChebyshevCircuit",
     "HardwareEfficientCircuit",
-    "ParametricCircuit", "QHDCircuit",
+    "ParametricCircuit",
+    "QHDCircuit",
     "TreeCircuit",
 ]

@@ -25,8 +25,9 @@ class QHDCircuit(SplitStepCircuit):
     """H(t) = 2/(10⁻³ + t³)·(−Δ/2) + 2t³·V by Strang steps (Leng, Hickman, Li, Wu, arXiv:2303.01471, eq. 1).
 
     ``bits`` qubits a variable: a grid of 2^bits points on the unit interval, periodic. Its Fourier modes k = 2πj,
-    −2^(bits−1) ≤ j < 2^(bits−1), have the energy k²/2: the inverse QFT, a quadratic in the bits (RZ and RZZ), and the QFT.
-    At one qubit a variable that is H·RZ·H = RX. V is quadratic in the bits, θ its Ising coefficients: RZ and RZZ.
+    −2^(bits−1) ≤ j < 2^(bits−1), have the energy k²/2: the inverse QFT, a quadratic in the bits (RZ and RZZ), and the
+    QFT. At one qubit a variable that is H·RZ·H = RX. V is quadratic in the bits, θ its Ising coefficients: RZ and
+    RZZ.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class QHDCircuit(SplitStepCircuit):
         # k = 2π Σ cᵢ bᵢ with c = 1, 2, …, −2^(bits−1), b = (1 − Z)/2: k²/2 is a quadratic in Z, all of it diagonal.
         c = 2.0 ** np.arange(self.bits)
         c[-1] *= -1.0
-        terms = [("Z", [i], -np.pi**2 * c[i] * c.sum()) for i in range(self.bits)]
+        terms = [("Z", [i], -(np.pi**2) * c[i] * c.sum()) for i in range(self.bits)]
         terms += [("ZZ", [i, j], np.pi**2 * c[i] * c[j]) for i in range(self.bits) for j in range(i + 1, self.bits)]
         energy = SparsePauliOp.from_sparse_list(terms, self.bits)
         circuit, register = QuantumCircuit(self.bits), range(self.bits)

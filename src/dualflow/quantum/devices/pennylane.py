@@ -19,7 +19,7 @@ __all__ = ["PennyLaneDevice"]
 
 #: Qiskit gate -> PennyLane operation; what is not here is refused, never skipped.
 TRANSLATION = {"ry": "RY", "cx": "CNOT", "rx": "RX", "rz": "RZ", "h": "Hadamard", "x": "PauliX", "cz": "CZ"}
-TRANSLATION |= {"rzz": "IsingZZ"}
+TRANSLATION["rzz"] = "IsingZZ"
 TRANSLATION |= {"rzz": "IsingZZ"}
 
 #: Most amplitudes of a batch that is simulated at once.
@@ -105,7 +105,7 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
     Raises
     ------
     DeviceError
-        A gate that `TRANSLATION` does not know, or an angle that is neither a number, a parameter nor a multiple of one.
+        A gate that `TRANSLATION` does not know, or an angle that is no number, no parameter and no multiple of one.
     """
     index = {parameter: k for k, parameter in enumerate(circuit.parameters)}
     steps: list[_Step] = []
