@@ -147,7 +147,7 @@ def test_error_of_the_splitting_falls_with_the_square_of_the_step(make):
     theta = 3.0 * angles(make(1), 4)
     exact = exactly(make(1), theta)
     errors = []
-    for steps in (16, 32, 64):
+    for steps in (32, 64, 128):
         psi = by_circuit(make(steps), theta)
         errors.append(np.sqrt(max(0.0, 2 - 2 * abs(np.vdot(exact, psi)))))
     slopes = np.log2(np.array(errors[:-1]) / errors[1:])

@@ -12,12 +12,26 @@ from ..core.problem import DualProblem
 from ..core.projection import project_onto
 from .qubo import Qubo, box_qubo
 
-__all__ = ["Block", "block_of", "choose_block", "first_widths", "lagrangian", "move_towards", "zoom"]
+__all__ = [
+    "Block",
+    "block_of",
+    "choose_block",
+    "first_widths",
+    "lagrangian",
+    "move_towards",
+    "newton_lengths",
+    "pattern_move",
+    "zoom",
+]
 
 #: Least width of a block's first box, as a share of its widest.
 LEAST_SHARE = 0.1
 #: A slope presses firmly if all others of the block together could take less than so many times it away.
 FIRM = 0.3
+#: Rays are followed so far at most: one made of rounding alone keeps no equality, and must not be stretched.
+LONGEST_RAY = 2.0
+#: A pattern move shorter than this share of α is rounding.
+LEAST_RAY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,8 @@ def first_widths(block: Block, lengths: NDArray, slopes: NDArray, reach: float) 
     """
     widths = reach * np.maximum(lengths, LEAST_SHARE * lengths.max(initial=0.0))
     firm = np.abs(slopes) > FIRM * (np.abs(block.Q) @ widths)
-    return np.minimum(block.upper, np.where(firm, reach * lengths, widths))
+    # Twice the bound reaches it from anywhere in one box.
+    return np.minimum(2.0 * block.upper, np.where(firm, reach * lengths, widths))
 
 
 def lagrangian(block: Block, multiplier: float, penalty: float) -> tuple[NDArray, NDArray]:
@@ -104,8 +119,10 @@ def zoom(
 ) -> NDArray:
     """The means of the last of ``levels`` boxes, shape (m,); inside the bounds, the equality met nearly.
 
-    Each box lies around the mean measured in the one before it, ``shrink`` times as wide, and is pushed inside the
-    bounds. After each the multiplier takes the violation of the mean: the augmented Lagrangian of Hestenes and Powell.
+    Each box has the mean measured in the one before it, clipped to the bounds, as its centre, and is ``shrink`` times
+    as wide. It may reach over the bounds: pushed inside, its middle would point away from them, and uniform outcomes
+    would go downhill by what the widths know. As it is, a device that says nothing moves nothing. After each the
+    multiplier takes the violation of the mean: the augmented Lagrangian of Hestenes and Powell.
 
     Parameters
     ----------
@@ -120,7 +137,7 @@ def zoom(
     centre = block.start
     penalty = float(np.diag(block.Q).mean())
     for _ in range(levels):
-        lower = np.clip(centre - 0.5 * widths, 0.0, block.upper - widths)
+        lower = centre - 0.5 * widths
         A, g = lagrangian(block, multiplier, penalty)
         qubo = box_qubo(A, g, lower, lower + widths, bits)
         centre = np.clip(qubo.decode(measure(qubo)), 0.0, block.upper)
@@ -145,7 +162,23 @@ def move_towards(block: Block, target: NDArray) -> tuple[NDArray, float]:
         return block.start, 0.0
     room = np.where(ray > 0, block.upper - block.start, block.start)
     moving = ray != 0
-    longest = float((room[moving] / np.abs(ray[moving])).min())
+    longest = min(LONGEST_RAY, float((room[moving] / np.abs(ray[moving])).min()))
     length = min(longest, -slope / curvature) if curvature > 0 else longest
     fall = -(length * slope + 0.5 * length**2 * curvature)
     return np.clip(block.start + length * ray, 0.0, block.upper), fall
+
+
+def pattern_move(problem: DualProblem, base: NDArray, alpha: NDArray) -> NDArray:
+    """The lowest feasible point from α on along α − base: the pattern move of Hooke and Jeeves (1961), classical.
+
+    Blocks crawl along valleys that lie across their boxes, and the sum of their moves points down the valley.
+    """
+    ray = alpha - base
+    if np.abs(ray).max(initial=0.0) <= LEAST_RAY * np.abs(alpha).max(initial=0.0):
+        return alpha
+    slope, curvature = float(problem.gradient(alpha) @ ray), float(ray @ problem.matvec(ray))
+    room, moving = np.where(ray > 0, problem.effective_upper - alpha, alpha), ray != 0
+    longest = float((room[moving] / np.abs(ray[moving])).min())
+    length = min(longest, max(0.0, -slope / curvature)) if curvature > 0 else 0.0
+    # Projected again, since a long way multiplies the rounding of a short ray.
+    return problem.project(np.clip(alpha + length * ray, 0.0, problem.effective_upper))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..core.certificate import certify
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
-from ..quantum.box_zoom import block_of, choose_block, first_widths, move_towards, newton_lengths, zoom
+from ..quantum.box_zoom import block_of, choose_block, first_widths, move_towards, newton_lengths, pattern_move, zoom
 from ..quantum.circuits.split_step import SplitStepCircuit
 from ..quantum.devices import Device
 from ..quantum.encoding import bit_table
@@ -27,11 +27,13 @@ __all__ = ["BoxZoom", "BoxZoomState"]
 MOST_QUBITS = 20
 #: Newton lengths that a block's first box is wide, at most and at least: halved after a block that disappoints,
 #: doubled after one that does not.
-LARGEST_REACH, LEAST_REACH = 4.0, 0.25
+LARGEST_REACH, LEAST_REACH = 8.0, 0.25
 #: A block disappoints if f falls by less than this share of what its best variable alone promised.
 DISAPPOINTING = 0.3
 #: Blocks in a row that disappoint before an exact run rests, over two sweeps.
 PATIENCE = 60
+#: Blocks from one pattern move to the next.
+PATTERN = 3
 #: Sweeps of a run with shots, over two blocks.
 SAMPLED_SWEEPS = 4
 
@@ -44,6 +46,8 @@ class BoxZoomState:
     ----------
     alpha : array of shape (n,)
         Feasible.
+    base : array of shape (n,)
+        Where the last pattern move ended.
     reach : float
         Newton lengths that the next block's first box is wide.
     disappointments : int
@@ -61,6 +65,7 @@ class BoxZoomState:
     """
 
     alpha: NDArray
+    base: NDArray
     reach: float
     disappointments: int
     blocks: int
@@ -126,6 +131,7 @@ class BoxZoom(QuantumSolver):
         circuit = self._circuit(problem.n)
         return BoxZoomState(
             alpha=alpha,
+            base=alpha,
             reach=LARGEST_REACH,
             disappointments=0,
             blocks=0,
@@ -143,8 +149,12 @@ class BoxZoom(QuantumSolver):
         slope = gradient if problem.e is None else gradient - nu * problem.e
         lengths = newton_lengths(problem, state.alpha, slope)
         score = lengths * np.abs(slope)
-        mixed = rng if state.disappointments % 2 else None
-        block = block_of(problem, state.alpha, choose_block(problem, state.alpha, score, self.block, mixed), gradient)
+        # After a disappointment, every other block is of another size and half of it drawn: what stalls one does not
+        # stall all.
+        mixed = bool(state.disappointments % 2)
+        size = int(rng.integers(min(2, self.block), self.block + 1)) if mixed else self.block
+        chosen = choose_block(problem, state.alpha, score, size, rng if mixed else None)
+        block = block_of(problem, state.alpha, chosen, gradient)
         last = state.theta, state.measured
 
         def measure(qubo: Qubo) -> NDArray:
@@ -157,11 +167,16 @@ class BoxZoom(QuantumSolver):
         moved, fall = move_towards(block, target)
         alpha = state.alpha.copy()
         alpha[block.index] = moved
+        base = state.base
+        if (state.blocks + 1) % PATTERN == 0:
+            alpha = pattern_move(problem, base, alpha)
+            base = alpha
         disappointing = fall <= DISAPPOINTING * 0.5 * float(score[block.index].max())
         reach = max(LEAST_REACH, 0.5 * state.reach) if disappointing else min(LARGEST_REACH, 2.0 * state.reach)
         return replace(
             state,
             alpha=alpha,
+            base=base,
             reach=reach,
             disappointments=state.disappointments + 1 if disappointing else 0,
             blocks=state.blocks + 1,
@@ -213,7 +228,8 @@ class BoxZoom(QuantumSolver):
         if not state.measured.size:
             return False
         shots = None if self.shots is None else int(self.shots)
-        return state.lab.drowned(state.account, self.circuit(state), state.theta, state.measured, shots)
+        circuit = self.circuit_of((len(state.measured) - 1).bit_length() // self.bits_each)
+        return state.lab.drowned(state.account, circuit, state.theta, state.measured, shots)
 
     def provenance(self, state: BoxZoomState) -> dict[str, Any]:
         circuit = self.circuit(state)
@@ -222,7 +238,7 @@ class BoxZoom(QuantumSolver):
             "block_size": circuit.n_qubits // self.bits_each,
             "cx_gates": circuit.cx_gates,
             "strang_steps": circuit.steps,
-            "classical": "choice of blocks and boxes, multiplier, projection and line search of each block",
+            "classical": "choice of blocks and boxes, multiplier, projection, line searches",
         }
         return super().provenance(state) | about
 

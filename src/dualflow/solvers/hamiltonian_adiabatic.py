@@ -56,7 +56,7 @@ class HamiltonianAdiabatic(BoxZoom):
     """
 
     steps: int = 60
-    total_time: float = 20.0
+    total_time: float = 40.0
     sampler: str = "circuit"
     reads: int = 100
 

@@ -28,7 +28,7 @@ class AnnealCircuit(SplitStepCircuit):
     """
 
     steps: int = 60
-    total_time: float = 20.0
+    total_time: float = 40.0
     family: ClassVar[str] = "anneal"
 
     @property
