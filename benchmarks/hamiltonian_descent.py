@@ -1,9 +1,10 @@
-"""Claims of `hamiltonian-descent` and `hamiltonian-adiabatic`, each beside the null device; FAIL lines and exit 1 if not met.
+"""Claims of `hamiltonian-descent` and `hamiltonian-adiabatic`, each beside the null device.
 
 Hinge, C = 1, RBF with gamma="scale"; moons (noise 0.2, seed 0) and digits (1 against 4, X/16); with bias (the box with
 equality) and without (the box). The gap is the certified relative gap of the raw final state, from exact distributions.
 
-- descent, n = 8: gap ≤ 1e-4 in ≤ 2 s; n = 16: ≤ 1e-3; n = 64 in blocks of 8: ≤ 1e-3 with the equality, ≤ 1e-2 without, in ≤ 60 s
+- descent, n = 8: gap ≤ 1e-4 in ≤ 2 s; n = 16: ≤ 1e-3; n = 64 in blocks of 8: ≤ 1e-3 with the equality, ≤ 1e-2 without,
+  in ≤ 60 s
 - adiabatic, n = 16: gap ≤ 5e-3
 - the null device (uniform outcomes, the same classical half) misses each by 10 times, exact and with 10 000 shots
 
@@ -93,8 +94,9 @@ def main() -> int:
                 for shots in (None, 10_000)
             )
             met = gap <= wanted and spent <= seconds and null >= 10 * wanted
+            case = f"{solver}, {data}, n = {n}, {'equality' if bias else 'box'}"
             verdicts.append(
-                f"{'PASS' if met else 'FAIL'}: {solver}, {data}, n = {n}, {'equality' if bias else 'box'}: gap {gap:.1e} "
+                f"{'PASS' if met else 'FAIL'}: {case}: gap {gap:.1e} "
                 f"(wanted {wanted:.0e}) in {spent:.2f} s (wanted {seconds:g}), null device {null:.1e}"
             )
             run("10000 shots", solver, data, n, bias, 1e-9, shots=10_000)

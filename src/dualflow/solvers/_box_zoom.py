@@ -31,7 +31,7 @@ LARGEST_REACH, LEAST_REACH = 8.0, 0.25
 #: A block disappoints if f falls by less than this share of what its best variable alone promised.
 DISAPPOINTING = 0.3
 #: Blocks in a row that disappoint before an exact run rests, over two sweeps.
-PATIENCE = 60
+PATIENCE = 200
 #: Blocks from one pattern move to the next.
 PATTERN = 3
 #: Sweeps of a run with shots, over two blocks.
@@ -159,7 +159,8 @@ class BoxZoom(QuantumSolver):
 
         def measure(qubo: Qubo) -> NDArray:
             nonlocal account, last
-            means, *last, account = self._means(state.lab, account, qubo, rng)
+            means, theta, measured, account = self._means(state.lab, account, qubo, rng)
+            last = theta, measured
             return means
 
         widths = first_widths(block, lengths[block.index], slope[block.index], state.reach)

@@ -57,7 +57,7 @@ class HamiltonianDescent(BoxZoom):
     steps, total_time
         Of the circuit.
     max_blocks : int, optional
-        Blocks until the solver rests. By default exact runs rest after 60 + 2 sweeps of blocks in a row that
+        Blocks until the solver rests. By default exact runs rest after 200 + 2 sweeps of blocks in a row that
         disappoint, those with shots after 2 blocks and 4 sweeps.
     bits : int from 1 to 4
         Qubits a variable. Each doubles the grid's highest momentum: two need about 100 steps.

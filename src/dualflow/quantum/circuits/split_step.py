@@ -99,8 +99,8 @@ class SplitStepCircuit(ParametricCircuit):
                 circuit.rzz(turn * coupling, int(first), int(second))
             if k < self.steps:
                 register = self._kinetic(float(kinetic[k]))
-                for first in range(0, q, self.bits):
-                    circuit.compose(register, range(first, first + self.bits), inplace=True)
+                for low in range(0, q, self.bits):
+                    circuit.compose(register, range(low, low + self.bits), inplace=True)
         return circuit
 
     def _kinetic(self, time: float) -> QuantumCircuit:
