@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import ProblemError
-from ..encoding import bit_table
 from .base import ParametricCircuit
+from .multiplexer import walsh
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
@@ -124,41 +124,42 @@ class SplitStepCircuit(ParametricCircuit):
 
     def _evolve(self, theta: NDArray) -> NDArray:
         """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
-        V, potential = self._signs @ theta, self.schedule[1]
+        V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
         chunk = max(1, MOST_PHASES // len(V))
         for first in range(0, self.steps, chunk):
             phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.steps)], V))
             for k, phase in enumerate(phases, first):
                 psi = psi * phase
-                for matrices in self._matrices:
+                for matrices in _matrices(self):
                     # The top qubits turn and go to the bottom; after all groups every qubit is back in its place.
                     psi = (matrices[k] @ psi.reshape(matrices.shape[1], -1)).T.ravel()
         # The last half of V is diagonal and changes no probability.
         return psi.real**2 + psi.imag**2
 
-    @cached_property
-    def _signs(self) -> NDArray:
-        """Values of every Zₖ and ZₖZₗ on the outcomes, shape (2^q, P)."""
-        z = 1.0 - 2.0 * bit_table(self.n_qubits)
+    def _values(self, theta: NDArray) -> NDArray:
+        """V of every outcome, shape (2^q,): a Walsh series, Zₖ being the function of index 2^k."""
         first, second = np.triu_indices(self.n_qubits, 1)
-        return np.concatenate([z, z[:, first] * z[:, second]], axis=1)
+        series, bit = np.zeros(2**self.n_qubits), 1 << np.arange(self.n_qubits)
+        series[bit], series[bit[first] | bit[second]] = theta[: self.n_qubits], theta[self.n_qubits :]
+        return walsh(series)
 
-    @cached_property
-    def _matrices(self) -> list[NDArray]:
-        """e^{−iτaK} of all steps on groups of whole registers, top group first, each (steps, 2^g, 2^g)."""
-        size, times = 2**self.bits, self.schedule[0]
-        fourier = np.exp(2j * np.pi / size * np.outer(np.arange(size), np.arange(size))) / np.sqrt(size)
-        phases = np.exp(-1j * np.outer(times, self.energies()))
-        one = np.einsum("ij,kj,lj->kil", fourier, phases, fourier.conj())
-        whole, widths = self.bits * max(1, GROUP // self.bits), []
-        left = self.n_qubits
-        while left:
-            widths.append(min(whole, left))
-            left -= widths[-1]
-        powers = {self.bits: one}
-        for width in range(2 * self.bits, max(widths) + 1, self.bits):
-            before = powers[width - self.bits]
-            side = before.shape[1] * size
-            powers[width] = np.einsum("kij,kab->kiajb", before, one).reshape(-1, side, side)
-        return [powers[width] for width in widths]
+
+# Kept here and not by each circuit, since solvers make equal ones again and again.
+@lru_cache(maxsize=32)
+def _matrices(circuit: SplitStepCircuit) -> list[NDArray]:
+    """e^{−iτaK} of all steps on groups of whole registers, top group first, each (steps, 2^g, 2^g)."""
+    bits, size, times = circuit.bits, 2**circuit.bits, circuit.schedule[0]
+    fourier = np.exp(2j * np.pi / size * np.outer(np.arange(size), np.arange(size))) / np.sqrt(size)
+    phases = np.exp(-1j * np.outer(times, circuit.energies()))
+    one = np.einsum("ij,kj,lj->kil", fourier, phases, fourier.conj())
+    whole, widths, left = bits * max(1, GROUP // bits), [], circuit.n_qubits
+    while left:
+        widths.append(min(whole, left))
+        left -= widths[-1]
+    powers = {bits: one}
+    for width in range(2 * bits, max(widths) + 1, bits):
+        before = powers[width - bits]
+        side = before.shape[1] * size
+        powers[width] = np.einsum("kij,kab->kiajb", before, one).reshape(-1, side, side)
+    return [powers[width] for width in widths]
