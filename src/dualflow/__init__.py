@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from .solvers.gradient_flow import GradientFlow
     from .solvers.hamiltonian_adiabatic import HamiltonianAdiabatic
     from .solvers.hamiltonian_descent import HamiltonianDescent
+    from .solvers.hamiltonian_dilation import HamiltonianDilation
+    from .solvers.hamiltonian_lchs import HamiltonianLCHS
+    from .solvers.hamiltonian_schrodingerisation import HamiltonianSchrodingerisation
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -75,6 +78,9 @@ __all__ = [
     "Gram",
     "HamiltonianAdiabatic",
     "HamiltonianDescent",
+    "HamiltonianDilation",
+    "HamiltonianLCHS",
+    "HamiltonianSchrodingerisation",
     "Incremental",
     "IncrementalSVC",
     "IncrementalSVDD",
@@ -128,11 +134,14 @@ _LAZY = {
     "GradientFlow": "dualflow.solvers.gradient_flow",
     "HamiltonianAdiabatic": "dualflow.solvers.hamiltonian_adiabatic",
     "HamiltonianDescent": "dualflow.solvers.hamiltonian_descent",
+    "HamiltonianDilation": "dualflow.solvers.hamiltonian_dilation",
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
+    "HamiltonianLCHS": "dualflow.solvers.hamiltonian_lchs",
+    "HamiltonianSchrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation",
     "VariationalDQC": "dualflow.solvers.variational_dqc",
     "VariationalFlow": "dualflow.solvers.variational_flow",
     "VariationalLotkaVolterra": "dualflow.solvers.variational_lotka_volterra",

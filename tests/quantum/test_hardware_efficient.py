@@ -235,3 +235,14 @@ def test_what_it_refuses():
     X = np.random.default_rng(0).normal(size=(1400, 2))
     with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 1400 variables ask for 17\d\d; set fewer"):
         dualflow.solve(dualflow.problems.svdd(Gram(X)), "variational-flow", **ANSATZ)
+
+
+def test_adaptive_shots_do_not_follow_promises_of_noise():
+    """Tangents of few shots promise falls that never come: the step must wait for shots instead of growing."""
+    problem = moons(64, None)
+    run = dualflow.solve(
+        problem, "variational-flow", device="emulator", shots="adaptive", shot_budget=40_000_000, **ANSATZ
+    )
+    null = dualflow.solve(problem, "variational-flow", device="null", shots=10_000, steps=2, **ANSATZ)
+    assert run.cost.shots <= 40_000_000
+    assert excess(problem, run.extras["parameter_alpha"]) < 0.02 * excess(problem, null.raw_alpha)

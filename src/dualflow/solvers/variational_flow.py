@@ -24,11 +24,13 @@ INTEGRATORS = ("semi-implicit", "lsoda")
 #: Largest change of an angle in a step, from exact distributions and from counts.
 CLIP_EXACT, CLIP_SAMPLED = 0.8, 0.4
 #: With shots: growth of h a step, and its largest value in units of the flow's time scale.
-GROWTH_SAMPLED, LARGEST_STEP = 1.3, 100.0
-#: With shots: step k of the second half is scaled by k^−0.8, so that the shot noise of its circuits averages out
+GROWTH_SAMPLED, LARGEST_STEP = 1.8, 100.0
+#: With shots: after a quarter of the steps step k is scaled by k^−0.9, so that the shot noise averages out
 #: (Robbins and Monro 1951; the exponent must lie in (½, 1]).
-AVERAGING = 0.8
+AVERAGING = 0.9
 DEFAULT_STEPS = 40
+#: Share of the fall it promised that a step must show; else the promise was made of noise in the tangents.
+PROMISE = 0.25
 #: Tolerances of LSODA, absolute and relative, on angles.
 LSODA_TOLERANCE = 1e-9
 
@@ -40,25 +42,21 @@ class VariationalFlowState:
     Attributes
     ----------
     theta : array of shape (P,)
-        Angles; those of the tree lie in [0, π], and in 0 where they lead to padding.
     distributions : array of shape (2^q,) or (k, 2^q)
-        Measured for ``theta``, little-endian: of the k circuits of a step (θ itself first), or of θ alone.
-    shots_behind : int
-        Shots behind each of them; 0 for exact ones.
-    h : float
-        Step size to try next, in units of flow time.
-    flow_time : float
-        Sum of the steps taken.
+        Measured for ``theta``, little-endian: of the k circuits of a step (θ itself first), or of θ alone; with
+        ``shots_behind`` shots each, 0 for exact ones.
+    h, flow_time : float
+        Next step, and the sum of those taken.
     steps : int
-        Steps tried, rejected ones included.
+        Tried, rejected ones included.
     resting : bool
         No step is left that lowers f (exact), or the budget of steps is spent (shots).
     measured_finally : bool
-        ``distributions`` is the read-out with ``final_shots``, or none was asked for.
+        No read-out with ``final_shots`` is to come.
     account : dict
-        Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
-    lab, ansatz
-        Made again by `VariationalFlow.start`.
+        Of `quantum.laboratory`.
+    kept : bool
+        With shots: the last step took off f what it promised, or a fair part of it.
     """
 
     theta: NDArray
@@ -71,6 +69,7 @@ class VariationalFlowState:
     measured_finally: bool
     account: Account
     total: float
+    kept: bool
     lab: Laboratory = field(repr=False, metadata={"saved": False})
     ansatz: Ansatz = field(repr=False, metadata={"saved": False})
 
@@ -95,7 +94,7 @@ class VariationalFlow(QuantumSolver):
     With fewer angles than points it is a model of the optimum: it ends above it, and the certificate says how far.
 
     From exact distributions a step is taken only if f falls (then h doubles, else h/4); with counts every step is
-    taken, h grows slowly, and the second half of the steps is damped so that shot noise averages out.
+    taken, h grows at once, and the last three quarters of the steps are damped so that shot noise averages out.
     α is the distribution measured in the final state; μ(θ), known from the angles and far less noisy, is the
     classical by-product ``extras["parameter_alpha"]``.
 
@@ -190,6 +189,7 @@ class VariationalFlow(QuantumSolver):
             measured_finally=self._plan.final is None,
             account=open_account(rng),
             total=problem.d,
+            kept=True,
             lab=self._laboratory(),
             ansatz=ansatz,
         )
@@ -254,16 +254,19 @@ class VariationalFlow(QuantumSolver):
         step, fall = semi_implicit_step(problem, ansatz, state.distributions, state.h, state.shots_behind)
         steps = DEFAULT_STEPS if self.steps is None and not plan.adaptive else self.steps
         if not plan.adaptive and steps is not None:
-            step = step * max(1, state.steps - steps // 2 + 1) ** -AVERAGING
+            step = step * max(1, state.steps - steps // 4 + 1) ** -AVERAGING
         noise = sampling_variance(problem, ansatz, state.distributions)
-        shots = plan.next(state.shots_behind, fall, noise, state.account, circuits)
+        shots = plan.next(state.shots_behind, fall if state.kept else 0.0, noise, state.account, circuits)
         trial = ansatz.move(state.theta, np.clip(step, -CLIP_SAMPLED, CLIP_SAMPLED), False)
         moved = self._measured(replace(state, steps=state.steps + 1), trial, shots)
+        kept = self._objective(problem, state) - self._objective(problem, moved) > PROMISE * fall
+        growth = GROWTH_SAMPLED if kept or not plan.adaptive else 1.0 / GROWTH_SAMPLED
         return replace(
             moved,
-            h=min(state.h * GROWTH_SAMPLED, max(LARGEST_STEP / slope(problem), state.h)),
+            h=min(state.h * growth, max(LARGEST_STEP / slope(problem), state.h)),
             flow_time=state.flow_time + state.h,
             resting=moved.steps == steps or plan.exhausted(moved.shots_behind, moved.account, circuits),
+            kept=kept,
         )
 
     def _follow(self, problem: DualProblem, state: VariationalFlowState) -> VariationalFlowState:
@@ -294,4 +297,4 @@ class VariationalFlow(QuantumSolver):
         return replace(state, theta=theta, distributions=distributions, shots_behind=shots or 0, account=account)
 
     def _objective(self, problem: DualProblem, state: VariationalFlowState) -> float:
-        return problem.objective(problem.d * normalised(state.ansatz.measured(state.distributions)))
+        return problem.objective(problem.d * state.ansatz.known(state.distributions))

@@ -6,7 +6,9 @@ from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
+from .lchs import LCHSCircuit
 from .qhd import QHDCircuit
+from .schrodingerised import SchrodingerisedCircuit
 from .tree import TreeCircuit
 
 __all__ = [
@@ -15,7 +17,9 @@ __all__ = [
     "CalibrationCircuit",
     "ChebyshevCircuit",
     "HardwareEfficientCircuit",
+    "LCHSCircuit",
     "ParametricCircuit",
     "QHDCircuit",
+    "SchrodingerisedCircuit",
     "TreeCircuit",
 ]

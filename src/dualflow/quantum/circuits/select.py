@@ -1,0 +1,239 @@
+"""The select circuit Σ_k |k⟩⟨k| ⊗ exp(−it(kL + H)) that Schrödingerisation and LCHS share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+from .base import ParametricCircuit
+from .multiplexer import multiplex_angles, multiplexed_rz
+from .pauli_steps import PauliSteps
+from .rotation import append_rotation, rotation_matrix
+from .tree import TreeCircuit
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["SelectCircuit", "append_phases"]
+
+EVOLUTIONS = ("exact", "trotter")
+
+
+@dataclass(frozen=True, repr=False)
+class SelectCircuit(ParametricCircuit):
+    """A state x on q = n_qubits − ancillas qubits, and 2^ancillas Hamiltonian evolutions of it side by side.
+
+    The system is on the qubits 0 … q−1, the ancilla register on those above. Subclasses prepare the register
+    (`_prepare`) and turn it back (`_unprepare`); between the two each of its values k evolves x by kL + H, L real and
+    symmetric, −iH real and antisymmetric. The register's qubits are read as a two's complement number j′, and k is
+    proportional to j′ + ½ = −½ Σ_b s_b 2^b Z_b, s_b = −1 for the highest bit and +1 for all others: k̂ ⊗ L needs no
+    controlled evolution.
+
+    evolution="exact": L = VΛVᵀ, and each of the ``splits`` steps is exp(−i dt k̂ ⊗ Λ), an RZ on each ancilla multiplexed
+    by the system, between rotations of the system (`rotation`). θ is, in this order: D − 1 angles of the tree that
+    prepares x, D = 2^q; D(D−1)/2 of the rotation before the first step; as many of the one between steps, if there
+    are several; as many of the one after the last; and D angles for each ancilla.
+
+    evolution="trotter": products of exp(−iφ/2 Z_b ⊗ P) and exp(−iφ/2 P) for all Pauli strings P of the system, of
+    order 1 (Lie and Trotter) or 2 (Strang and Suzuki). θ is the D − 1 angles of the tree, then the φ of a step:
+    D(D+1)/2 strings with an even number of Y for each ancilla, and D(D−1)/2 with an odd one.
+
+    Parameters
+    ----------
+    n_qubits : int
+        The ancillas included.
+    ancillas : int ≥ 2
+    splits : int ≥ 1
+    evolution : {"exact", "trotter"}
+    order : {1, 2}
+        Of "trotter"; the angles of "exact" hold their order themselves.
+    """
+
+    ancillas: int = 2
+    splits: int = 1
+    evolution: str = "exact"
+    order: int = 2
+
+    #: +1 where k is paired with +L, −1 where it is paired with −L.
+    pairing: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, value, least in (("ancillas", self.ancillas, 2), ("splits", self.splits, 1)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise ProblemError(f"{option}={value!r} must be an integer ≥ {least}")
+        if self.n_qubits <= self.ancillas:
+            raise ProblemError(f"n_qubits={self.n_qubits!r} must exceed ancillas={self.ancillas!r}")
+        if self.evolution not in EVOLUTIONS or self.order not in (1, 2):
+            raise ProblemError(
+                f"evolution={self.evolution!r}, order={self.order!r}: use 'exact' or 'trotter', and order 1 or 2"
+            )
+
+    def __repr__(self) -> str:
+        """Without the options that have their default."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
+
+    @property
+    def name(self) -> str:
+        how = "" if self.evolution == "exact" else f"_t{self.order}"
+        return f"{super().name}_a{self.ancillas}_s{self.splits}{how}"
+
+    @property
+    def system(self) -> int:
+        """Qubits of the system."""
+        return self.n_qubits - self.ancillas
+
+    @property
+    def n_rotations(self) -> int:
+        """Rotations among the parameters of "exact": before, between and after the steps."""
+        return 2 if self.splits == 1 else 3
+
+    @property
+    def n_parameters(self) -> int:
+        size = 2**self.system
+        if self.evolution == "trotter":
+            return size - 1 + self._pauli_steps.n_angles
+        return size - 1 + self.n_rotations * size * (size - 1) // 2 + self.ancillas * size
+
+    # --- what the ancillas are -----------------------------------------------------------------
+
+    @property
+    def spacing(self) -> float:
+        """Distance of neighbouring k."""
+        raise NotImplementedError
+
+    @cached_property
+    def k(self) -> NDArray:
+        """k of each value of the register, shape (2^ancillas,)."""
+        j = np.arange(2**self.ancillas)
+        return self.spacing * (np.where(j < len(j) // 2, j, j - len(j)) + 0.5)
+
+    @property
+    def accepted(self) -> NDArray:
+        """Which outcomes of the register are kept: boolean, shape (2^ancillas,)."""
+        raise NotImplementedError
+
+    def start_amplitudes(self) -> NDArray:
+        """Of the register when the evolution begins, complex, shape (2^ancillas,)."""
+        raise NotImplementedError
+
+    def turn_back(self, psi: NDArray) -> NDArray:
+        """What `_unprepare` does to states of shape (2^ancillas, D)."""
+        raise NotImplementedError
+
+    def _prepare(self, circuit: QuantumCircuit, register: Sequence[int]) -> None:
+        raise NotImplementedError
+
+    def _unprepare(self, circuit: QuantumCircuit, register: Sequence[int]) -> None:
+        raise NotImplementedError
+
+    def phase_angles(self, lam: NDArray, dt: float) -> NDArray:
+        """φ, shape (ancillas, len(lam)), with exp(∓i k λ dt) = exp(−½i Σ_b z_b φ_b); λ eigenvalues or Pauli weights."""
+        weight = 2.0 ** np.arange(self.ancillas)
+        weight[-1] *= -1.0
+        return -self.pairing * self.spacing * dt * np.outer(weight, lam)
+
+    def kept(self, distribution: NDArray) -> NDArray:
+        """Joint probability of being kept and of each outcome of the system, shape (D,); its sum is the success."""
+        return distribution.reshape(2**self.ancillas, -1)[self.accepted].sum(axis=0)
+
+    # --- the circuit ---------------------------------------------------------------------------
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        theta, system = self.parameters("theta"), range(self.system)
+        register = range(self.system, self.n_qubits)
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        tree, parts = theta[: 2**self.system - 1], self._parts(np.array(theta, dtype=object))
+        prepare = TreeCircuit(self.system).build().assign_parameters(tree)
+        circuit.compose(prepare, system, inplace=True)
+        self._prepare(circuit, register)
+        if self.evolution == "trotter":
+            self._pauli_steps.append(circuit, parts[0].tolist(), self.splits)
+        else:
+            rotations = [part.tolist() for part in parts[:-1]]
+            phases = parts[-1].reshape(self.ancillas, -1).tolist()
+            append_rotation(circuit, rotations[0], self.system)
+            for split in range(self.splits):
+                for qubit, angles in zip(register, phases, strict=True):
+                    multiplexed_rz(circuit, angles, qubit, system)
+                append_rotation(circuit, rotations[-1 if split == self.splits - 1 else 1], self.system)
+        self._unprepare(circuit, register)
+        return circuit
+
+    def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        size = 2**self.system
+        tree = TreeCircuit(self.system).gate_parameters(theta[..., : size - 1])
+        parts = self._parts(theta)
+        if self.evolution == "trotter":
+            return np.concatenate([tree, self._pauli_steps.gate_angles(parts[0])], axis=-1)
+        widths = [size // 2] * self.n_rotations + [size]
+        gates = [
+            multiplex_angles(part.reshape(*theta.shape[:-1], -1, width)).reshape(*theta.shape[:-1], -1)
+            for part, width in zip(parts, widths, strict=True)
+        ]
+        return np.concatenate([tree, *gates], axis=-1)
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        """By plain matrices from the same product formula."""
+        theta = self.check_parameters(theta)
+        rows = [np.abs(self.state(row)).ravel() ** 2 for row in np.atleast_2d(theta)]
+        return np.array(rows).reshape(*theta.shape[:-1], -1)
+
+    def state(self, theta: NDArray) -> NDArray:
+        """Final amplitudes, complex, shape (2^ancillas, D), up to a global phase."""
+        return self.turn_back(self.evolve(self.start_amplitudes(), theta))
+
+    def evolve(self, register: NDArray, theta: NDArray) -> NDArray:
+        """Σ_k register_k |k⟩ exp(−it(±kL + H)) x, shape (2^ancillas, D)."""
+        size = 2**self.system
+        psi = np.outer(register, _tree_amplitudes(theta[: size - 1]))
+        parts = self._parts(theta)
+        if self.evolution == "trotter":
+            return self._pauli_steps.apply(psi, parts[0], self.splits)
+        z = 1.0 - 2.0 * ((np.arange(2**self.ancillas)[:, None] >> np.arange(self.ancillas)) & 1)
+        phases = np.exp(-0.5j * z @ parts[-1].reshape(self.ancillas, size))
+        rotations = [rotation_matrix(part.reshape(size - 1, size // 2)).T for part in parts[:-1]]
+        psi = psi @ rotations[0]
+        for split in range(self.splits):
+            psi = (psi * phases) @ rotations[-1 if split == self.splits - 1 else 1]
+        return psi
+
+    def _parts(self, theta: NDArray) -> list[NDArray]:
+        """θ behind the tree: the rotations and the phases, or the Pauli angles."""
+        size = 2**self.system
+        rest = theta[..., size - 1 :]
+        if self.evolution == "trotter":
+            return [rest]
+        one = size * (size - 1) // 2
+        return np.split(rest, [one * k for k in range(1, self.n_rotations + 1)], axis=-1)
+
+    @cached_property
+    def _pauli_steps(self) -> PauliSteps:
+        return PauliSteps(self.system, self.ancillas, self.order)
+
+
+def append_phases(circuit: QuantumCircuit, phases: NDArray, qubits: Sequence[int]) -> None:
+    """Append diag(e^{i phases}), shape (2^c,), by multiplexed RZ, up to a global phase."""
+    for k, qubit in enumerate(qubits):
+        low, high = phases[::2], phases[1::2]
+        multiplexed_rz(circuit, multiplex_angles(high - low).tolist(), qubit, qubits[k + 1 :])
+        phases = 0.5 * (low + high)
+
+
+def _tree_amplitudes(theta: NDArray) -> NDArray:
+    """Signed amplitudes of the tree circuit, shape (2^q,)."""
+    psi = np.ones(1)
+    while len(psi) <= len(theta):
+        half = 0.5 * theta[len(psi) - 1 : 2 * len(psi) - 1]
+        psi = np.stack([psi * np.cos(half), psi * np.sin(half)], axis=-1).ravel()
+    return psi
