@@ -70,8 +70,8 @@ def test_aer_goes_the_way_of_the_emulator(solver):
     runs = [solve(p, solver, device=device, max_blocks=1, tol=1e-12, steps=10) for device in ("aer", "emulator")]
     np.testing.assert_allclose(runs[0].raw_alpha, runs[1].raw_alpha, atol=1e-8)
     cost = runs[0].cost
-    # 6 levels a block; 6 pairs in 11 layers.
-    assert (cost.circuits, cost.qubits, cost.two_qubit_gates, cost.shots) == (6, 4, 66, 0)
+    # 8 levels a block; 6 pairs in 11 layers.
+    assert (cost.circuits, cost.qubits, cost.two_qubit_gates, cost.shots) == (8, 4, 66, 0)
     assert cost.depth > 20
     assert cost.success_probability is None  # nothing is post-selected
     assert 0 < cost.device_time_s < cost.wall_time_s
@@ -82,11 +82,11 @@ def test_aer_goes_the_way_of_the_emulator(solver):
 def test_shots_are_counted_and_budgeted(solver):
     p = problem("moons", 8)
     solution = solve(p, solver, shots=1000, max_blocks=3, tol=1e-12)
-    assert (solution.cost.circuits, solution.cost.shots) == (18, 18_000)
+    assert (solution.cost.circuits, solution.cost.shots) == (24, 24_000)
     assert solution.raw_status is Status.FINISHED
     other = solve(p, solver, shots=1000, max_blocks=3, tol=1e-12, random_state=1)
     assert not np.array_equal(solution.raw_alpha, other.raw_alpha)
-    assert solve(p, solver, shots=1000, shot_budget=13_000, tol=1e-12).cost.shots == 12_000
+    assert solve(p, solver, shots=1000, shot_budget=17_000, tol=1e-12).cost.shots == 16_000
 
 
 def test_whole_problem_in_two_qubits_a_variable():
@@ -220,7 +220,7 @@ def test_widths_of_what_presses_against_a_bound():
     block = a_block()
     lengths = np.array([0.1, 0.02, 0.0, 0.0])
     weak, firm = np.full(4, 1e-6), np.array([1e-6, 1e-6, 1e3, 1e3])
-    np.testing.assert_allclose(first_widths(block, lengths, weak, 2.0), [0.2, 0.04, 0.02, 0.02])
+    np.testing.assert_allclose(first_widths(block, lengths, weak, 2.0), [0.2, 0.04, 0.04, 0.04])
     np.testing.assert_allclose(first_widths(block, lengths, firm, 2.0), [0.2, 0.04, 0.0, 0.0])
 
 

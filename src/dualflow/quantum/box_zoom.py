@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Least width of a block's first box, as a share of its widest.
-LEAST_SHARE = 0.1
+LEAST_SHARE = 0.2
 #: A slope presses firmly if all others of the block together could take less than so many times it away.
 FIRM = 0.3
 #: Rays are followed so far at most: one made of rounding alone keeps no equality, and must not be stretched.
@@ -91,7 +91,7 @@ def choose_block(
 def first_widths(block: Block, lengths: NDArray, slopes: NDArray, reach: float) -> NDArray:
     """Widths of a block's first box, shape (m,), for Newton lengths and slopes of shape (m,).
 
-    ``reach`` Newton lengths of each variable, and no less than a tenth of the widest where the others could turn its
+    ``reach`` Newton lengths of each variable, and no less than a fifth of the widest where the others could turn its
     slope: what presses firmly against its bound would else fill the spread of f, and hide all other differences.
     """
     widths = reach * np.maximum(lengths, LEAST_SHARE * lengths.max(initial=0.0))

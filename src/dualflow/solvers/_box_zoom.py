@@ -82,7 +82,7 @@ class BoxZoom(QuantumSolver):
 
     device: str | Device = "emulator"
     block: int = 8
-    levels: int = 6
+    levels: int = 8
     shrink: float = 0.5
     steps: int = 50
     total_time: float = 5.0
@@ -91,6 +91,7 @@ class BoxZoom(QuantumSolver):
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
     max_n: ClassVar[int | None] = 128
+    default_max_steps: ClassVar[int] = 5000
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,7 +20,6 @@ __all__ = ["PennyLaneDevice"]
 #: Qiskit gate -> PennyLane operation; what is not here is refused, never skipped.
 TRANSLATION = {"ry": "RY", "cx": "CNOT", "rx": "RX", "rz": "RZ", "h": "Hadamard", "x": "PauliX", "cz": "CZ"}
 TRANSLATION["rzz"] = "IsingZZ"
-TRANSLATION |= {"rzz": "IsingZZ"}
 
 #: Most amplitudes of a batch that is simulated at once.
 BATCH_AMPLITUDES = 2**22
