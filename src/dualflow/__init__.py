@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
+    from .solvers.hamiltonian_adiabatic import HamiltonianAdiabatic
+    from .solvers.hamiltonian_descent import HamiltonianDescent
     from .solvers.hamiltonian_dilation import HamiltonianDilation
     from .solvers.hamiltonian_lchs import HamiltonianLCHS
     from .solvers.hamiltonian_schrodingerisation import HamiltonianSchrodingerisation
@@ -76,6 +78,8 @@ __all__ = [
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
+    "HamiltonianAdiabatic",
+    "HamiltonianDescent",
     "HamiltonianDilation",
     "HamiltonianLCHS",
     "HamiltonianSchrodingerisation",
@@ -130,6 +134,8 @@ _LAZY = {
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
+    "HamiltonianAdiabatic": "dualflow.solvers.hamiltonian_adiabatic",
+    "HamiltonianDescent": "dualflow.solvers.hamiltonian_descent",
     "HamiltonianDilation": "dualflow.solvers.hamiltonian_dilation",
     "HHL": "dualflow.solvers.hhl",
     "Incremental": "dualflow.solvers.incremental",

@@ -18,6 +18,7 @@ from ..exceptions import ProblemError
 __all__ = [
     "amplitudes",
     "angles_to_simplex",
+    "bit_table",
     "free_angles",
     "node_masses",
     "pad",
@@ -98,6 +99,11 @@ def free_angles(n: int, n_qubits: int) -> NDArray:
     leaves = _real_leaves(2**n_qubits, n)
     node = np.arange(2**n_qubits - 1)
     return leaves[2 * node + 2] > 0
+
+
+def bit_table(n_qubits: int) -> NDArray:
+    """Bits of all outcomes as floats, shape (2^q, q): row i holds bit k of i in column k."""
+    return ((np.arange(2**n_qubits)[:, None] >> np.arange(n_qubits)) & 1).astype(float)
 
 
 def reverse_bits(probabilities: ArrayLike, n_qubits: int) -> NDArray:

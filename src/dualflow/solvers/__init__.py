@@ -20,4 +20,6 @@ CATALOGUE = {
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
     "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
     "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
+    "hamiltonian-descent": "dualflow.solvers.hamiltonian_descent:HamiltonianDescent",
+    "hamiltonian-adiabatic": "dualflow.solvers.hamiltonian_adiabatic:HamiltonianAdiabatic",
 }

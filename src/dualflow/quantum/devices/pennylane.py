@@ -19,12 +19,14 @@ __all__ = ["PennyLaneDevice"]
 
 #: Qiskit gate -> PennyLane operation; what is not here is refused, never skipped.
 TRANSLATION = {"ry": "RY", "cx": "CNOT", "rx": "RX", "rz": "RZ", "h": "Hadamard", "x": "PauliX", "cz": "CZ"}
+TRANSLATION["rzz"] = "IsingZZ"
 
 #: Most amplitudes of a batch that is simulated at once.
 BATCH_AMPLITUDES = 2**22
 
-#: Operation, wires, and what its angle is: None (no angle), a number, or the index of a circuit parameter.
-_Step = tuple[str, tuple[int, ...], "int | float | None"]
+#: Operation, wires, and what its angle is: None (no angle), a number, the index of a circuit parameter, or an index
+#: and the number that the parameter is multiplied by.
+_Step = tuple[str, tuple[int, ...], "int | float | tuple[int, float] | None"]
 
 
 class PennyLaneDevice(LocalDevice):
@@ -102,7 +104,7 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
     Raises
     ------
     DeviceError
-        A gate that `TRANSLATION` does not know, or an angle that is an expression and not a parameter.
+        A gate that `TRANSLATION` does not know, or an angle that is no number, no parameter and no multiple of one.
     """
     index = {parameter: k for k, parameter in enumerate(circuit.parameters)}
     steps: list[_Step] = []
@@ -111,14 +113,33 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
         if gate.name not in TRANSLATION:
             raise DeviceError(f"gate {gate.name!r} has no PennyLane translation here; use device='aer'")
         wires = tuple(circuit.find_bit(qubit).index for qubit in instruction.qubits)
-        angle: int | float | None = None
+        angle: int | float | tuple[int, float] | None = None
         if gate.params:
             try:
                 angle = index[gate.params[0]] if gate.params[0] in index else float(gate.params[0])
             except TypeError as error:
-                raise DeviceError(f"angle {gate.params[0]} of gate {gate.name!r} is no plain parameter") from error
+                angle = _multiple(gate.params[0], index)
+                if angle is None:
+                    raise DeviceError(
+                        f"angle {gate.params[0]} of gate {gate.name!r} is no parameter, nor a multiple of one"
+                    ) from error
         steps.append((TRANSLATION[gate.name], wires, angle))
     return steps
+
+
+def _multiple(expression: Any, index: dict[Any, int]) -> tuple[int, float] | None:
+    """(k, c) of an expression c·(parameter k), or None if it is anything else."""
+    if len(expression.parameters) != 1:
+        return None
+    [parameter] = expression.parameters
+    at = [float(expression.bind({parameter: value})) for value in (0.0, 1.0, -2.0)]
+    return (index[parameter], at[1]) if at[0] == 0.0 and at[2] == -2.0 * at[1] else None
+
+
+def _angle(parameters: NDArray, angle: int | float | tuple[int, float]) -> NDArray | float:
+    if isinstance(angle, tuple):
+        return parameters[:, angle[0]] * angle[1]
+    return parameters[:, angle] if isinstance(angle, int) else angle
 
 
 def _operations(steps: list[_Step], parameters: NDArray) -> list[Any]:
@@ -131,5 +152,5 @@ def _operations(steps: list[_Step], parameters: NDArray) -> list[Any]:
         if angle is None:
             operations.append(make(wires=wires))
         else:
-            operations.append(make(parameters[:, angle] if isinstance(angle, int) else angle, wires=wires))
+            operations.append(make(_angle(parameters, angle), wires=wires))
     return operations

@@ -1,0 +1,10 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] theta_0;
+qubit[1] q;
+h q[0];
+rz(0.25*theta_0) q[0];
+rx(-1.5) q[0];
+rz(theta_0) q[0];
+rx(-0.5) q[0];
+rz(0.75*theta_0) q[0];

@@ -1,0 +1,10 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] theta_0;
+qubit[1] q;
+h q[0];
+rz(9.765625*theta_0) q[0];
+rx(-50.50651519779625) q[0];
+rz(273.4375*theta_0) q[0];
+rx(-1.8715339373407998) q[0];
+rz(263.671875*theta_0) q[0];

@@ -1,0 +1,47 @@
+"""A Trotterised quantum anneal: a transverse field is turned down while the problem is turned up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .split_step import SplitStepCircuit
+
+__all__ = ["AnnealCircuit"]
+
+
+@dataclass(frozen=True)
+class AnnealCircuit(SplitStepCircuit):
+    """H(t) = −(1 − t/T) Σ Xₖ + (t/T) V from the ground state of −Σ Xₖ (Farhi et al., quant-ph/0001106), Strang steps.
+
+    V = Σ hₖ Zₖ + Σ Jₖₗ ZₖZₗ, θ = (h, J). The field is RX, V is RZ and RZZ.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    steps : int ≥ 1
+    total_time : float > 0
+        T.
+    """
+
+    steps: int = 60
+    total_time: float = 40.0
+    family: ClassVar[str] = "anneal"
+
+    @property
+    def name(self) -> str:
+        return f"{super().name}_s{self.steps}"
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(1, 2, 2.0), cls(2, 3, 2.0), cls(3, 2, 2.0), cls(8, 4, 2.0))
+
+    def rates(self, t: NDArray) -> tuple[NDArray, NDArray]:
+        return 1.0 - t / self.total_time, t / self.total_time
+
+    def energies(self) -> NDArray:
+        # −X is 2|−⟩⟨−| but for a constant.
+        return np.array([0.0, 2.0])

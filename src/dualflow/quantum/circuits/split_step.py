@@ -1,0 +1,165 @@
+"""Split steps: a quadratic in the bits as the potential, a kinetic term on each register of qubits, in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+from .base import ParametricCircuit
+from .multiplexer import walsh
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["SplitStepCircuit"]
+
+#: Qubits whose kinetic matrix the emulator applies at once, and most phases that it makes at once.
+GROUP, MOST_PHASES = 4, 2**22
+
+
+@dataclass(frozen=True)
+class SplitStepCircuit(ParametricCircuit):
+    """H(t) = a(t)·K + v(t)·V from |+…+⟩ by Strang's splitting, steps of equal length with a, v at their midpoints.
+
+    θ = (h, J): V = Σₖ hₖ Zₖ + Σ_{k<l} Jₖₗ ZₖZₗ (`Qubo.ising`); P = q(q+1)/2. Each step is e^{−iτvV/2} e^{−iτaK}
+    e^{−iτvV/2}, neighbouring halves of V taken together. V is diagonal: RZ and RZZ by multiples of θ, all commuting.
+    K acts on each variable's register alone, and within it exactly: the only error is that of the splitting,
+    O(τ³) a step and O(τ²) in all. The schedule is fixed, so that one transpiled circuit serves every problem of a size.
+
+    Subclasses give `rates` and `energies`.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    steps : int ≥ 1
+    total_time : float > 0
+    """
+
+    steps: int = 50
+    total_time: float = 5.0
+    bits: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
+            raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
+        if not 0 < self.total_time < np.inf:
+            raise ProblemError(f"total_time={self.total_time!r} must be a finite number > 0")
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_qubits * (self.n_qubits + 1) // 2
+
+    @property
+    def cx_gates(self) -> int:
+        """CX once every RZZ is written out as CX, RZ, CX."""
+        pairs = self.n_qubits * (self.n_qubits - 1) // 2
+        return 2 * pairs * (self.steps + 1) + self._kinetic_cx * self.steps
+
+    @property
+    def _kinetic_cx(self) -> int:
+        return 0
+
+    def rates(self, t: NDArray) -> tuple[NDArray, NDArray]:
+        """a and v at times t."""
+        raise NotImplementedError
+
+    def energies(self) -> NDArray:
+        """Eigenvalues of K on one register, shape (2^bits,), in the order of the Fourier index."""
+        raise NotImplementedError
+
+    @cached_property
+    def schedule(self) -> tuple[NDArray, NDArray]:
+        """∫a dt of each step, shape (steps,), and ∫v dt before, between and after the kinetic terms, (steps + 1,)."""
+        tau = self.total_time / self.steps
+        a, v = self.rates(tau * (np.arange(self.steps) + 0.5))
+        halves = 0.5 * tau * np.concatenate([[0.0], v, [0.0]])
+        return tau * a, halves[1:] + halves[:-1]
+
+    # --- the circuit ---------------------------------------------------------------------------
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        theta, q = self.parameters("theta"), self.n_qubits
+        fields, couplings = theta[:q], list(zip(*np.triu_indices(q, 1), theta[q:], strict=True))
+        kinetic, potential = self.schedule
+        circuit = QuantumCircuit(q, name=self.name)
+        circuit.h(range(q))
+        for k in range(self.steps + 1):
+            turn = 2.0 * float(potential[k])
+            for qubit, field in enumerate(fields):
+                circuit.rz(turn * field, qubit)
+            for first, second, coupling in couplings:
+                circuit.rzz(turn * coupling, int(first), int(second))
+            if k < self.steps:
+                register = self._kinetic(float(kinetic[k]))
+                for low in range(0, q, self.bits):
+                    circuit.compose(register, range(low, low + self.bits), inplace=True)
+        return circuit
+
+    def _kinetic(self, time: float) -> QuantumCircuit:
+        """e^{−i·time·K} on one register, but for a phase. One qubit: K = E|−⟩⟨−| = E(1 − X)/2."""
+        from qiskit import QuantumCircuit
+        from qiskit.circuit.library import PauliEvolutionGate
+        from qiskit.quantum_info import SparsePauliOp
+        from qiskit.synthesis import LieTrotter
+
+        low, high = self.energies()
+        circuit = QuantumCircuit(1)
+        field = SparsePauliOp("X", coeffs=-0.5 * (high - low))
+        circuit.append(PauliEvolutionGate(field, time=time, synthesis=LieTrotter()), [0])
+        return circuit.decompose()
+
+    # --- the same without it -------------------------------------------------------------------
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        return np.array([self._evolve(row) for row in np.atleast_2d(theta)]).reshape(*theta.shape[:-1], -1)
+
+    def _evolve(self, theta: NDArray) -> NDArray:
+        """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
+        V, potential = self._values(theta), self.schedule[1]
+        psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
+        chunk = max(1, MOST_PHASES // len(V))
+        for first in range(0, self.steps, chunk):
+            phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.steps)], V))
+            for k, phase in enumerate(phases, first):
+                psi = psi * phase
+                for matrices in _matrices(self):
+                    # The top qubits turn and go to the bottom; after all groups every qubit is back in its place.
+                    psi = (matrices[k] @ psi.reshape(matrices.shape[1], -1)).T.ravel()
+        # The last half of V is diagonal and changes no probability.
+        return psi.real**2 + psi.imag**2
+
+    def _values(self, theta: NDArray) -> NDArray:
+        """V of every outcome, shape (2^q,): a Walsh series, Zₖ being the function of index 2^k."""
+        first, second = np.triu_indices(self.n_qubits, 1)
+        series, bit = np.zeros(2**self.n_qubits), 1 << np.arange(self.n_qubits)
+        series[bit], series[bit[first] | bit[second]] = theta[: self.n_qubits], theta[self.n_qubits :]
+        return walsh(series)
+
+
+# Kept here and not by each circuit, since solvers make equal ones again and again.
+@lru_cache(maxsize=32)
+def _matrices(circuit: SplitStepCircuit) -> list[NDArray]:
+    """e^{−iτaK} of all steps on groups of whole registers, top group first, each (steps, 2^g, 2^g)."""
+    bits, size, times = circuit.bits, 2**circuit.bits, circuit.schedule[0]
+    fourier = np.exp(2j * np.pi / size * np.outer(np.arange(size), np.arange(size))) / np.sqrt(size)
+    phases = np.exp(-1j * np.outer(times, circuit.energies()))
+    one = np.einsum("ij,kj,lj->kil", fourier, phases, fourier.conj())
+    whole, widths, left = bits * max(1, GROUP // bits), [], circuit.n_qubits
+    while left:
+        widths.append(min(whole, left))
+        left -= widths[-1]
+    powers = {bits: one}
+    for width in range(2 * bits, max(widths) + 1, bits):
+        before = powers[width - bits]
+        side = before.shape[1] * size
+        powers[width] = np.einsum("kij,kab->kiajb", before, one).reshape(-1, side, side)
+    return [powers[width] for width in widths]
