@@ -54,7 +54,7 @@ def compare(
     controls: bool = True,
     studies: bool = False,
     inlier_class: Any = None,
-    time_limit: float | None = None,
+    time_limit: float | None = 10.0,
     random_state: int = 0,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
@@ -64,7 +64,8 @@ def compare(
     One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
     problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or
     fails is a row with the reason; none is dropped. Quantum solvers run on each device with ``shots``, once with
-    exact distributions, and in two controls: a null device and a classical sampler in the device's place.
+    exact distributions on the device that is their own default, and in two controls: a null device and a classical
+    sampler in the device's place.
 
     Parameters
     ----------
@@ -97,8 +98,9 @@ def compare(
         Include solvers of maturity "study". One named in ``solvers`` always runs.
     inlier_class : label, optional
         The class "svdd" describes; the smaller label by default.
-    time_limit : float, optional
-        Seconds a row. A solver that is one library call is not cut short.
+    time_limit : float or None, default=10.0
+        Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then. A solver
+        that is one library call is not cut short.
     random_state : int ≥ 0
         Of the subsample, of every solver and of the shot floor.
     tol : float > 0

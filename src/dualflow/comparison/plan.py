@@ -80,14 +80,14 @@ def _variants(
         return [
             Entry(name, _on(solver, device), role, {}, _device_name(device), count) for role, device, count in wanted
         ]
+    own_device: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
     if "shots" not in options:  # exact distributions only: its own device unless some are named
-        default: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
-        named = [*(devices or (default,)), *(d for d in CONTROLS if controls and d not in (devices or ()))]
+        named = [*(devices or (own_device,)), *(d for d in CONTROLS if controls and d not in (devices or ()))]
         roles = ["control" if d in CONTROLS else "quantum" for d in named]
         return [Entry(name, name, r, {"device": d}, _device_name(d)) for r, d in zip(roles, named, strict=True)]
     wanted = [("control" if d in CONTROLS else "quantum", d, shots) for d in devices or DEFAULT_DEVICES]
     if devices is None and shots is not None:
-        wanted.append(("quantum", DEFAULT_DEVICES[0], None))
+        wanted.append(("quantum", own_device, None))
     if controls:
         wanted += [("control", d, shots) for d in CONTROLS if d not in (devices or ())]
     return [Entry(name, name, role, {"device": d, "shots": count}, _device_name(d), count) for role, d, count in wanted]

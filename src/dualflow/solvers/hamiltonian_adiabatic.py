@@ -55,8 +55,8 @@ class HamiltonianAdiabatic(BoxZoom):
         From `start`: the device is not known, cannot do what is asked, or is not installed; so for dwave-samplers.
     """
 
-    steps: int = 60
-    total_time: float = 40.0
+    steps: int = 30
+    total_time: float = 20.0
     sampler: str = "circuit"
     reads: int = 100
 

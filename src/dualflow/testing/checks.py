@@ -85,10 +85,16 @@ def answer(bench: Bench, z: ZooProblem) -> None:
 
 def gap(bench: Bench, z: ZooProblem) -> None:
     """f of the raw answer's projection is within the accuracy class of the zoo's f*, and not below it."""
-    seeds = range(bench.seeds) if bench.accuracy == "sampled" else range(1)
-    size = abs(z.optimum)
-    found = [(objective(z, bench.run(z, seed).raw_certificate.alpha) - z.optimum) / size for seed in seeds]
-    bench.gaps[z.name], bench.bounds[z.name] = float(np.median(found)), bench.allowed_gap(z)
+    seeds = bench.seeds if bench.accuracy == "sampled" else 1
+    size, bound = abs(z.optimum), bench.allowed_gap(z)
+    found: list[float] = []
+    for seed in range(seeds):
+        found.append((objective(z, bench.run(z, seed).raw_certificate.alpha) - z.optimum) / size)
+        within = sum(gap <= bound for gap in found)
+        # More than half on one side: the other seeds cannot bring the median back.
+        if max(within, len(found) - within) > seeds // 2:
+            break
+    bench.gaps[z.name], bench.bounds[z.name] = float(np.median(found)), bound
     require(min(found) >= -REFERENCE, f"f lies {-min(found):.2g} below the optimum (relative): infeasible")
     require(
         bench.gaps[z.name] <= bench.bounds[z.name],

@@ -26,7 +26,7 @@ DENSITY_QUBITS = 10
 class AerDevice(LocalDevice):
     """Qiskit Aer's state-vector simulator.
 
-    A batch is one run with ``parameter_binds``. With noise, the exact distribution of the density matrix is computed
+    A batch is one run. With noise, the exact distribution of the density matrix is computed
     up to 10 qubits, and shots are multinomial draws from it: the distribution of Aer's own counts, faster. Wider
     circuits are sampled by Aer, and take no exact distributions.
 
@@ -123,9 +123,14 @@ class AerDevice(LocalDevice):
     def _simulate(self, circuit: ParametricCircuit, values: NDArray, which: str, **options: Any) -> Any:
         compiled = self.compiled(circuit)
         # The compiled circuit's own parameters: an equal circuit built again has others of the same names.
-        parameters = zip(compiled["gates"].parameters, circuit.gate_parameters(values).T, strict=True)
-        binds = [{parameter: column.tolist() for parameter, column in parameters}]
-        result = compiled["simulator"].run(compiled[which], parameter_binds=binds, **options).result()
+        parameters, bound = compiled["gates"].parameters, circuit.gate_parameters(values)
+        run, gates = compiled["simulator"].run, compiled[which]
+        if len(bound) == 1:  # Qiskit binds one circuit of 2000 gates in half the time that Aer takes for it
+            job = run(gates.assign_parameters(dict(zip(parameters, bound[0], strict=True))), **options)
+        else:
+            columns = {parameter: column.tolist() for parameter, column in zip(parameters, bound.T, strict=True)}
+            job = run(gates, parameter_binds=[columns], **options)
+        result = job.result()
         if not result.success:
             raise DeviceError(f"device {self.name!r} failed on circuit {circuit.name!r}: {result.status}")
         return result
