@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .solvers.hamiltonian_dilation import HamiltonianDilation
     from .solvers.hamiltonian_lchs import HamiltonianLCHS
     from .solvers.hamiltonian_schrodingerisation import HamiltonianSchrodingerisation
+    from .solvers.hhl import HHL
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
@@ -57,6 +58,7 @@ __version__ = importlib.metadata.version("dualflow")
 
 __all__ = [
     "CVXOPT",
+    "HHL",
     "SMO",
     "SVC",
     "SVDD",
@@ -129,6 +131,7 @@ _LAZY = {
     "SMO": "dualflow.solvers.smo",
     "GradientFlow": "dualflow.solvers.gradient_flow",
     "HamiltonianDilation": "dualflow.solvers.hamiltonian_dilation",
+    "HHL": "dualflow.solvers.hhl",
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",

@@ -16,6 +16,7 @@ CATALOGUE = {
     "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "hamiltonian-schrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation:HamiltonianSchrodingerisation",
     "hamiltonian-lchs": "dualflow.solvers.hamiltonian_lchs:HamiltonianLCHS",
+    "hhl": "dualflow.solvers.hhl:HHL",
     "variational-flow": "dualflow.solvers.variational_flow:VariationalFlow",
     "variational-dqc": "dualflow.solvers.variational_dqc:VariationalDQC",
     "variational-lotka-volterra": "dualflow.solvers.variational_lotka_volterra:VariationalLotkaVolterra",

@@ -5,6 +5,7 @@ from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
 from .hardware_efficient import HardwareEfficientCircuit
+from .hhl import HHLCircuit
 from .lchs import LCHSCircuit
 from .schrodingerised import SchrodingerisedCircuit
 from .tree import TreeCircuit
@@ -13,6 +14,7 @@ __all__ = [
     "AncillaCircuit",
     "CalibrationCircuit",
     "ChebyshevCircuit",
+    "HHLCircuit",
     "HardwareEfficientCircuit",
     "LCHSCircuit",
     "ParametricCircuit",
