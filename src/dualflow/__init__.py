@@ -17,6 +17,7 @@ from ._solve import Progress, solve
 from .core.certificate import Certificate, certify
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
+from .core.psd import Repair, repair
 from .core.solution import Cost, Solution, Status, Trajectory
 from .exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch, SolverUnavailable
 from .registry import SolverInfo, list_solvers
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import DeviceInfo, list_devices
+    from .quantum.fidelity import FidelityKernel, quantum_kernel
     from .quantum.final_circuit import final_circuit
     from .solvers.cvxopt import CVXOPT
     from .solvers.frank_wolfe import FrankWolfe
@@ -67,6 +69,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "FidelityKernel",
     "FrankWolfe",
     "GeneralizationReport",
     "GradientFlow",
@@ -80,6 +83,7 @@ __all__ = [
     "LotkaVolterra",
     "ProblemError",
     "Progress",
+    "Repair",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -100,6 +104,8 @@ __all__ = [
     "list_solvers",
     "load",
     "problems",
+    "quantum_kernel",
+    "repair",
     "solve",
 ]
 
@@ -118,6 +124,8 @@ _LAZY = {
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
     "final_circuit": "dualflow.quantum.final_circuit",
+    "FidelityKernel": "dualflow.quantum.fidelity",
+    "quantum_kernel": "dualflow.quantum.fidelity",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",

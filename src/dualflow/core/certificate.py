@@ -60,6 +60,10 @@ class Certificate:
         R² ≥ 0 square root for SVDD.
     psd : SpectrumEvidence
         Why Q may be taken for positive semidefinite, or not.
+    stationarity : float or None
+        Largest entry of |P(α − ∇f(α)) − α|, P the projection onto the feasible set, absolute: 0 exactly where the
+        KKT conditions hold (the natural residual; Facchinei & Pang, Finite-Dimensional Variational Inequalities,
+        section 1.5.2). Given where `gap` is not: all that can be said there, and of saddle points too.
     """
 
     alpha: NDArray
@@ -75,10 +79,14 @@ class Certificate:
     bias_interval: tuple[float, float]
     radius: float | None
     psd: SpectrumEvidence
+    stationarity: float | None = None
 
     def __str__(self) -> str:
         if self.gap is None:
-            return f"objective {self.objective:.10g}; {self.psd}; infeasibility {self.infeasibility:.2g}"
+            return (
+                f"objective {self.objective:.10g}; {self.psd}; stationarity {self.stationarity:.2g}, "
+                f"infeasibility {self.infeasibility:.2g}"
+            )
         return (
             f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}), "
             f"infeasibility {self.infeasibility:.2g}, {self.psd}"
@@ -117,8 +125,10 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         lower_bound, interval = _dual_bound(problem, point, Qa)
     quadratic = float(point @ Qa)
     objective = 0.5 * quadratic - float(problem.p @ point)
-    gap = relative_gap = None
-    if problem.psd.is_psd:
+    gap = relative_gap = stationarity = None
+    if not problem.psd.is_psd:
+        stationarity = float(np.abs(problem.project(point - (Qa - problem.p)) - point).max())
+    else:
         difference = objective - lower_bound
         # max(0, NaN) is 0: an overflow would be certified as optimal.
         gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
@@ -140,6 +150,7 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         bias_interval=bias_interval,
         radius=_radius(problem, quadratic, nu),
         psd=problem.psd,
+        stationarity=stationarity,
     )
 
 

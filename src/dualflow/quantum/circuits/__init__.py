@@ -4,6 +4,7 @@ from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
+from .fidelity import FidelityCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .tree import TreeCircuit
 
@@ -11,6 +12,7 @@ __all__ = [
     "AncillaCircuit",
     "CalibrationCircuit",
     "ChebyshevCircuit",
+    "FidelityCircuit",
     "HardwareEfficientCircuit",
     "ParametricCircuit",
     "TreeCircuit",
