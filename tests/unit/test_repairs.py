@@ -115,7 +115,7 @@ def test_stationarity_is_zero_at_a_kkt_point_and_not_elsewhere():
     certificate = certify(problem, [0.25, 1.0])
     assert certificate.gap is None
     assert "indefinite: no bound" in str(certificate)
-    assert "stationarity 0.25" in str(certificate)
+    assert "stationary to 0.25" in str(certificate)
 
 
 def test_stationarity_counts_the_equality_and_is_left_out_where_a_gap_is():

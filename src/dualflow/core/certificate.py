@@ -61,9 +61,8 @@ class Certificate:
     psd : SpectrumEvidence
         Why Q may be taken for positive semidefinite, or not.
     stationarity : float or None
-        Largest entry of |P(α − ∇f(α)) − α|, P the projection onto the feasible set, absolute: 0 exactly where the
-        KKT conditions hold (the natural residual; Facchinei & Pang, Finite-Dimensional Variational Inequalities,
-        section 1.5.2). Given where `gap` is not: all that can be said there, and of saddle points too.
+        Where no gap is given: the largest violation of a KKT condition, in units of ∇f, with the multiplier that makes
+        it least. 0 says that no small move lowers f to first order; another stationary point may be far better.
     """
 
     alpha: NDArray
@@ -84,7 +83,7 @@ class Certificate:
     def __str__(self) -> str:
         if self.gap is None:
             return (
-                f"objective {self.objective:.10g}; {self.psd}; stationarity {self.stationarity:.2g}, "
+                f"objective {self.objective:.10g}; {self.psd}; stationary to {self.stationarity:.2g}; "
                 f"infeasibility {self.infeasibility:.2g}"
             )
         return (
@@ -125,10 +124,8 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         lower_bound, interval = _dual_bound(problem, point, Qa)
     quadratic = float(point @ Qa)
     objective = 0.5 * quadratic - float(problem.p @ point)
-    gap = relative_gap = stationarity = None
-    if not problem.psd.is_psd:
-        stationarity = float(np.abs(problem.project(point - (Qa - problem.p)) - point).max())
-    else:
+    gap = relative_gap = None
+    if problem.psd.is_psd:
         difference = objective - lower_bound
         # max(0, NaN) is 0: an overflow would be certified as optimal.
         gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
@@ -150,8 +147,21 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         bias_interval=bias_interval,
         radius=_radius(problem, quadratic, nu),
         psd=problem.psd,
-        stationarity=stationarity,
+        stationarity=None if problem.psd.is_psd else _kkt_violation(problem, point, Qa - problem.p),
     )
+
+
+def _kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
+    """min over ν of the largest violation: of ρ ≥ 0 where α can rise, of ρ ≤ 0 where it can fall, ρ = h − νe."""
+    can_rise, can_fall = alpha < problem.upper, alpha > problem.lower
+    if problem.e is None:
+        return max(float(np.max(-h[can_rise], initial=0.0)), float(np.max(h[can_fall], initial=0.0)))
+    # A violation is ν − he or he − ν, as e = ±1; the best ν lies half way between the two worst (LIBSVM's m and M).
+    positive = problem.e > 0
+    above, below = (can_rise & positive) | (can_fall & ~positive), (can_fall & positive) | (can_rise & ~positive)
+    price = h * problem.e
+    spread = float(np.max(price[below], initial=-np.inf)) - float(np.min(price[above], initial=np.inf))
+    return max(0.0, 0.5 * spread)
 
 
 def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, tuple[float, float] | None]:
