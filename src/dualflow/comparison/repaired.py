@@ -57,15 +57,17 @@ def explained(row: Row, mended: Repair, raw: DualProblem) -> Row:
 
 
 def with_best_objective(rows: list[Row]) -> tuple[list[Row], str | None]:
-    """Rows with their excess over the least objective on the raw kernel, and a sentence that says who has it."""
+    """Where nothing is certified: the excess of each row over the least objective on the raw kernel, and who has it."""
     found = [row for row in rows if row.raw_objective is not None]
-    if not found:
+    best = min(found, key=lambda row: row.raw_objective or 0.0, default=None)
+    if best is None or not best.raw_objective:
         return rows, None
-    best = min(found, key=lambda row: row.raw_objective or 0.0)
-    least = best.raw_objective or 0.0
+    least, out = best.raw_objective, []
+    for row in rows:
+        if row.raw_objective is not None:
+            excess = (row.raw_objective - least) / abs(least)
+            told = f"f lies {excess:.3g} (relative) above {least:.10g}, the best objective known"
+            row = replace(row, excess=excess, note="; ".join(filter(None, (row.note, told))))
+        out.append(row)
     of = " ".join(filter(None, (best.solver, best.variant)))
-    rows = [
-        row if row.raw_objective is None or not least else replace(row, excess=(row.raw_objective - least) / abs(least))
-        for row in rows
-    ]
-    return rows, f"indefinite, no bound exists; best known objective {least:.8g} ({of})"
+    return out, f"no bound exists or is known; best known objective {least:.8g} ({of})"

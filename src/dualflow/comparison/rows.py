@@ -89,6 +89,7 @@ class Rows:
             rows.append(row)
         if problem.psd.kind == "indefinite":
             rows += [self.mended(task, method) for method in self.repairs]
+        if not problem.psd.is_psd:
             rows, said = with_best_objective(rows)
             note = "; ".join(filter(None, (note, said)))
         if self.progress:
