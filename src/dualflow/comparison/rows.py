@@ -97,6 +97,8 @@ class Rows:
             rows.append(row)
         if self.progress:
             self.progress(self.done, self.total, f"{task.name}: done")
+        if not problem.psd.is_psd:
+            rows = _beside_the_best(rows)
         if self.interrupted and reference is None and note is None:
             note = "no reference: the comparison was interrupted (Ctrl-C)"
         return Section(task.name, task.title, problem.n, problem.kind.value, reference, note, _ranked(rows))
@@ -184,6 +186,20 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
         parameter_gap=parameter_gap,
         solution=solution,
     )
+
+
+def _beside_the_best(rows: list[Row]) -> list[Row]:
+    """Where no row can be certified: the excess of each over the best objective that any raw answer has."""
+    found = {k: row.solution.raw_certificate.objective for k, row in enumerate(rows) if row.ran and row.solution}
+    best = min(found.values(), default=0.0)
+    if best == 0.0:
+        return rows
+    excess = {k: (objective - best) / abs(best) for k, objective in found.items()}
+    out = list(rows)
+    for k, above in excess.items():
+        told = f"f lies {above:.3g} (relative) above {best:.10g}, the best objective known"
+        out[k] = replace(rows[k], excess=above, note="; ".join(filter(None, (rows[k].note, told))))
+    return out
 
 
 def _barred(entry: Entry, problem: DualProblem) -> tuple[str, str | None]:

@@ -65,7 +65,8 @@ class Row:
         Relative gap of the *exact* optimum sampled with the same shots: median over seeds.
     excess : float or None
         (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. What shots cost in the objective
-        itself is second order in their noise; in the certified gap it is first order.
+        itself is second order in their noise; in the certified gap it is first order. Where Q is indefinite f* is the
+        best objective that any row of the section found: nobody knows the optimum.
     parameter_gap : float or None
         Relative gap of `parameter_alpha`, what the classical side knows of the circuit's angles. An extra, never
         ranked.
