@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     from .quantum.fidelity import FidelityKernel, quantum_kernel
     from .quantum.final_circuit import final_circuit
     from .solvers.cvxopt import CVXOPT
+    from .solvers.evolution_strategy import EvolutionStrategy
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
+    from .solvers.particle_swarm import ParticleSwarm
     from .solvers.smo import SMO
     from .solvers.variational_dqc import VariationalDQC
     from .solvers.variational_flow import VariationalFlow
@@ -69,6 +71,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "EvolutionStrategy",
     "FidelityKernel",
     "FrankWolfe",
     "GeneralizationReport",
@@ -81,6 +84,7 @@ __all__ = [
     "Invasion",
     "Kind",
     "LotkaVolterra",
+    "ParticleSwarm",
     "ProblemError",
     "Progress",
     "Repair",
@@ -133,6 +137,8 @@ _LAZY = {
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
+    "EvolutionStrategy": "dualflow.solvers.evolution_strategy",
+    "ParticleSwarm": "dualflow.solvers.particle_swarm",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
     "VariationalDQC": "dualflow.solvers.variational_dqc",

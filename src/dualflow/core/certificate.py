@@ -53,7 +53,7 @@ class Certificate:
     multiplier_interval : tuple of float or None
         All maximisers of D: more than a point when no support vector is free.
     bias : float
-        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2, 0 without an intercept.
+        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2 and where K + 1 holds it, 0 without an intercept.
     bias_interval : tuple of float
         The interval of equally good b; ``bias`` is its midpoint (LIBSVM's choice).
     radius : float or None
@@ -236,8 +236,12 @@ def _bias(
     if problem.model == "squared_hinge":
         b = problem.offset * float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
         return b, (b, b)
-    if interval is None or problem.model == "svdd":
+    if problem.model == "svdd":
         return 0.0, (0.0, 0.0)
+    if interval is None:
+        # σᵢαᵢ(k + c) summed: a bias inside the kernel, 0 where there is none.
+        b = problem.offset * float(problem.sigma @ alpha) if problem.offset else 0.0
+        return b, (b, b)
     return -0.5 * (interval[0] + interval[1]), (-interval[1], -interval[0])
 
 
