@@ -87,10 +87,10 @@ def test_states_are_in_qiskits_order_whoever_prepared_them():
 
     def little(x, wires):
         qml.RX(x[0], wires[0])
-        qml.CNOT([wires[0], wires[2]])
+        qml.CNOT([wires[0], wires[1]])
 
     (state,) = feature_maps.make_feature_map(little, 1, 3).states(np.array([[0.8]]))
-    np.testing.assert_allclose(np.flatnonzero(np.abs(state) > 1e-9), [0, 5])
+    np.testing.assert_allclose(np.flatnonzero(np.abs(state) > 1e-9), [0, 3])
 
 
 @pytest.mark.parametrize("function", [embedding, strange])

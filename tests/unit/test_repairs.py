@@ -173,6 +173,16 @@ def test_a_row_of_a_repair_is_what_one_gets_by_hand(method):
     assert row.raw_objective == pytest.approx(objective, rel=1e-9)
 
 
+def test_the_box_without_bias_is_compared_too():
+    (raw, *repaired, _) = compared(fit_intercept=False).rows
+    problem = raw.solution.problem
+    assert problem.e is None
+    for row in repaired:
+        mended = repair(problem.gram.full(), row.repair)
+        best = solve(problems.svc(Gram.precomputed(mended.matrix), problem.sigma, fit_intercept=False), "cvxopt")
+        assert row.solution.certificate.objective == pytest.approx(best.certificate.objective, rel=1e-6)
+
+
 def test_a_positive_semidefinite_section_has_none_of_that():
     X, y = sigmoid(60)
     found = compare(X, y, "hinge", ["smo"], max_n=30)

@@ -48,6 +48,7 @@ def compare(
     y_test: ArrayLike | None = None,
     C: float = 1.0,
     nu: float | None = None,
+    fit_intercept: bool = True,
     kernel: str | KernelFunction = "rbf",
     gamma: str | float = "scale",
     degree: float = 3,
@@ -90,6 +91,8 @@ def compare(
         scikit-learn's, for both losses; ``np.inf`` is the hard margin.
     nu : float in (0, 1], optional
         Of "svdd"; None is the hard ball.
+    fit_intercept : bool
+        Of the two-class sections, as of `problems.svc`; False is the box dual that evolution strategies solve.
     kernel, gamma, degree, coef0
         As for `Gram`. gamma="scale" is worked out once, on the subsample.
     shots : int ≥ 1 or None
@@ -136,7 +139,7 @@ def compare(
     pairwise = isinstance(kernel, str) and kernel == "precomputed"
     data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
     gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
-    tasks = [make_task(name, data, gram, C, nu) for name in names]
+    tasks = [make_task(name, data, gram, C, nu, fit_intercept) for name in names]
     indefinite = [task for task in tasks if task.problem.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
     run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
@@ -149,6 +152,7 @@ def compare(
         "class described by svdd": data.inlier,
         "C": C,
         "nu": nu,
+        "fit_intercept": fit_intercept,
         "kernel": kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "callable"),
         "gamma": gram.gamma if gram.kernel in ("rbf", "poly", "sigmoid") else None,
         "degree": degree if gram.kernel == "poly" else None,
@@ -162,10 +166,11 @@ def compare(
     return Comparison(sections, settings, _versions(), run.interrupted)
 
 
-def make_task(name: str, data: Subsample, gram: Gram, C: float, nu: float | None) -> Task:
+def make_task(name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool = True) -> Task:
     if name != "svdd":
-        problem = models.svc(gram, data.signs(data.y, data.classes[1]), C, loss=name)
-        title = f"{PROBLEMS[name]}, C = {C:g}"
+        signs = data.signs(data.y, data.classes[1])
+        problem = models.svc(gram, signs, C, loss=name, fit_intercept=fit_intercept)
+        title = f"{PROBLEMS[name]}, C = {C:g}" + ("" if fit_intercept else ", without bias")
         return Task(name, title, problem, data.X_test, data.signs(data.y_test, data.classes[1]))
     # The width of the kernel is the whole subsample's: one kernel for all sections.
     members = data.y == data.inlier
