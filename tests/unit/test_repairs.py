@@ -183,6 +183,21 @@ def test_the_box_without_bias_is_compared_too():
         assert row.solution.certificate.objective == pytest.approx(best.certificate.objective, rel=1e-6)
 
 
+def test_evolution_on_the_raw_kernel_stands_beside_every_repair():
+    X, y = sigmoid(90)
+    options = {"max_n": 40, "kernel": "sigmoid", "gamma": 2.0, "coef0": 1.0, "fit_intercept": "penalised"}
+    rows = compare(X, y, "hinge", ["evolution-strategy"], **options).rows
+    assert [(row.solver, row.repair) for row in rows] == [
+        ("evolution-strategy", None),
+        *(("working-set", method) for method in REPAIRS),
+    ]
+    assert rows[0].excess == 0.0
+    assert rows[0].solution.certificate.stationarity < 1e-6
+    for row in rows[1:]:
+        assert row.raw_gap <= 1e-6
+        assert row.accuracy is not None
+
+
 def test_a_positive_semidefinite_section_has_none_of_that():
     X, y = sigmoid(60)
     found = compare(X, y, "hinge", ["smo"], max_n=30)

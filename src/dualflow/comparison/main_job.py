@@ -48,7 +48,7 @@ def compare(
     y_test: ArrayLike | None = None,
     C: float = 1.0,
     nu: float | None = None,
-    fit_intercept: bool = True,
+    fit_intercept: bool | str = True,
     kernel: str | KernelFunction = "rbf",
     gamma: str | float = "scale",
     degree: float = 3,
@@ -91,8 +91,9 @@ def compare(
         scikit-learn's, for both losses; ``np.inf`` is the hard margin.
     nu : float in (0, 1], optional
         Of "svdd"; None is the hard ball.
-    fit_intercept : bool
-        Of the two-class sections, as of `problems.svc`; False is the box dual that evolution strategies solve.
+    fit_intercept : bool or "penalised"
+        Of the two-class sections, as of `problems.svc`; False and "penalised" are box duals, which evolution strategies
+        solve.
     kernel, gamma, degree, coef0
         As for `Gram`. gamma="scale" is worked out once, on the subsample.
     shots : int ≥ 1 or None
@@ -166,11 +167,14 @@ def compare(
     return Comparison(sections, settings, _versions(), run.interrupted)
 
 
-def make_task(name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool = True) -> Task:
+def make_task(
+    name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool | str = True
+) -> Task:
     if name != "svdd":
         signs = data.signs(data.y, data.classes[1])
         problem = models.svc(gram, signs, C, loss=name, fit_intercept=fit_intercept)
-        title = f"{PROBLEMS[name]}, C = {C:g}" + ("" if fit_intercept else ", without bias")
+        bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
+        title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
         return Task(name, title, problem, data.X_test, data.signs(data.y_test, data.classes[1]))
     # The width of the kernel is the whole subsample's: one kernel for all sections.
     members = data.y == data.inlier
