@@ -4,6 +4,7 @@ from .ancilla import AncillaCircuit
 from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
+from .fidelity import FidelityCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .hhl import HHLCircuit
 from .lchs import LCHSCircuit
@@ -14,6 +15,7 @@ __all__ = [
     "AncillaCircuit",
     "CalibrationCircuit",
     "ChebyshevCircuit",
+    "FidelityCircuit",
     "HHLCircuit",
     "HardwareEfficientCircuit",
     "LCHSCircuit",
