@@ -148,8 +148,10 @@ def test_pairings_are_uniform_permutations():
 
 
 def test_crossover_swaps_half_the_genes_of_a_crossed_pair_and_none_of_another():
-    genes = swaps(4000, 3, 11, 0.9, rng())
-    assert genes.shape == (4000, 3, 11)
+    both = swaps(4000, 6, 11, 0.9, rng())
+    assert both.shape == (4000, 6, 11)
+    genes = both[:, :3]
+    assert np.array_equal(genes, both[:, 3:])
     crossing = genes.any(axis=2)  # in 1 of 2048 crossed pairs no gene is swapped
     assert within(crossing.sum(axis=0), 4000, 0.9 * (1 - 2.0**-11))
     assert within(genes.sum(axis=(0, 1)), 12000, 0.45)
@@ -157,9 +159,9 @@ def test_crossover_swaps_half_the_genes_of_a_crossed_pair_and_none_of_another():
 
 def test_children_hold_the_genes_of_their_pair():
     population, order = rng(1).random((6, 9)), np.array([3, 0, 5, 1, 4, 2])
-    genes = swaps(1, 3, 9, 1.0, rng(2))[0]
+    genes = swaps(1, 6, 9, 1.0, rng(2))[0]
     children = np.empty((6, 9))
-    crossed(population, order, genes, children)
+    crossed(population, order, np.roll(order, 3), genes, children)
     for k, (mother, father) in enumerate([(3, 1), (0, 4), (5, 2)]):
         assert np.array_equal(children[k], np.where(genes[k], population[father], population[mother]))
         assert np.array_equal(children[k + 3], np.where(genes[k], population[mother], population[father]))
