@@ -72,8 +72,8 @@ MIERSWA = {
 def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
     """A data set of Mierswa's Table 1, features unscaled: X of shape (n, m), y = ±1.
 
-    From ``<name>.csv`` (a header; the class last, −1 or +1) in ``folder`` or in the environment variable DUALFLOW_DATA's
-    folder; from OpenML, over the network, if neither is given.
+    From ``<name>.csv`` (a header; the class last, −1 or +1) in ``folder`` or in the folder of the environment variable
+    DUALFLOW_DATA; from OpenML, over the network, if neither is given.
     """
     number, column, positive, rows, features, ones = MIERSWA[name]
     folder = folder or os.environ.get("DUALFLOW_DATA")
