@@ -3,8 +3,8 @@
 Six data sets, C = 1, 0.1, 0.01, stratified 20-fold cross validation, γ of the paper's Table 1, features unscaled. Error
 in % ± standard deviation over the folds of EvoSVM-G, -S, -H and PSO by the paper's preset (b = 0, stop after 5
 generations without improvement); "long", evolution that stops later, with the mutation of the paper's outlook, and
-"memetic", our default; 50 sweeps of plain box coordinate descent, the ablation; SVC of scikit-learn; the exact dual with
-b = 0, and with K + 1. The F-test is a one-way analysis of variance over the fold errors of these columns. Below, the
+"memetic", our default; 50 sweeps of plain box coordinate descent, the ablation; scikit-learn's SVC; the exact dual with
+b = 0, and with K + 1. The F-test is a one-way analysis of variance over the fold errors of these columns. Below: the
 share of the dual's optimum that the evolutionary answers have, the least over the folds.
 
 Musts: two-sample |z| ≤ 2 against the paper in at least 14 of the 18 EvoSVM cells at C = 1; memetic evolution has 0.999
