@@ -16,7 +16,7 @@ __all__ = ["MUTATIONS", "Evolution", "Rules", "evaluated", "evolve", "random_pop
 
 #: "switching-gaussian" is the outlook of the paper: Gaussian on what switching has not settled at 0 or u.
 MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
-#: Generations between two applications of the 1/5 rule.
+#: Generations of Gaussian mutation between two applications of the 1/5 rule.
 ADAPT_EVERY = 10
 #: f must fall by this fraction of itself for a generation to count as an improvement.
 IMPROVEMENT = 1e-10
@@ -132,37 +132,42 @@ def evolve(
     alphas, spare = np.empty((2 * k, n)), np.empty((2 * k, n))
     products, spare_products, values = np.empty((2 * k, n)), np.empty((2 * k, n)), np.empty(2 * k)
     alphas[:k], products[:k], values[:k] = state.population, state.products, state.values
-    orders, genes = pairings(generations, k, rng), swaps(generations, k // 2, n, rules.crossover, rng)
+    orders, genes = pairings(generations, k, rng), swaps(generations, k, n, rules.crossover, rng)
+    partners = np.roll(orders, k // 2, axis=1)
     ranks = survivors(generations, k, 2 * k, rules.entrants, rng)
     sigma, successes, trials = state.sigma, state.successes, state.trials
     generation, stale, loose, settling = state.generation, state.stale, state.loose, state.settling
-    for order, swapped, rank in zip(orders, genes, ranks, strict=True):
+    updating = n >= LARGE and rules.mutation != "gaussian" and not rules.sweeps
+    for order, partner, swapped, rank in zip(orders, partners, genes, ranks, strict=True):
         parents, children, best = alphas[:k], alphas[k:], float(values[k - 1])
-        crossed(parents, order, swapped, children)
-        if rules.mutation == "hybrid":
-            mutation.hybrid(children, upper, rng)
-        elif rules.mutation == "switching" or settling:
-            mutation.switching(children, upper, rng)
-        else:
+        crossed(parents, order, partner, swapped, children)
+        if gaussian := not settling and rules.mutation.endswith("gaussian"):
             mutation.gaussian(children, sigma * upper * loose, upper, rng)
+        elif rules.mutation == "hybrid":
+            mutation.hybrid(children, upper, rng)
+        else:
+            mutation.switching(children, upper, rng)
         if rules.sweeps:
             _learn(Q, p, upper, alphas[k - 1 :], products[k - 1 :], values[k - 1 :], rules.sweeps, rng)
         else:
-            if n < LARGE or rules.mutation == "gaussian":
-                np.dot(children, Q, out=products[k:])
-            else:
+            if updating:
                 _multiply(Q, parents.take(order, axis=0), products.take(order, axis=0), children, products[k:])
+            else:
+                np.dot(children, Q, out=products[k:])
             values[k:] = _values(p, children, products[k:])
-        fitter = np.minimum(values[order[: k // 2]], values[order[k // 2 :]])
-        successes += int(np.count_nonzero(values[k:].reshape(2, -1) < fitter))
-        trials, generation = trials + k, generation + 1
+        if gaussian:
+            successes += int(np.count_nonzero(values[k:] < np.minimum(values.take(order), values.take(partner))))
+            trials += k
+        generation += 1
         places = values.argsort().take(rank)
         alphas.take(places, axis=0, out=spare[:k], mode="clip")
-        products.take(places, axis=0, out=spare_products[:k], mode="clip")
+        if updating:
+            products.take(places, axis=0, out=spare_products[:k], mode="clip")
+            products, spare_products = spare_products, products
         values[:k] = values.take(places)
-        alphas, spare, products, spare_products = spare, alphas, spare_products, products
+        alphas, spare = spare, alphas
         stale = 0 if best - values[k - 1] > IMPROVEMENT * abs(best) else stale + 1
-        if generation % ADAPT_EVERY == 0:
+        if trials == ADAPT_EVERY * k:
             sigma, successes, trials = mutation.adapted(sigma, successes, trials), 0, 0
         if settling and (stale >= rules.patience or generation >= rules.limit // 2):
             settling, stale, loose = False, 0, 1.0 - settled(alphas[:k], upper)

@@ -14,22 +14,22 @@ def pairings(generations: int, population: int, rng: np.random.Generator) -> NDA
     return rng.permuted(everyone, axis=1)
 
 
-def swaps(generations: int, pairs: int, n: int, probability: float, rng: np.random.Generator) -> NDArray:
-    """Genes that change places in uniform crossover, shape (generations, pairs, n): each with probability ½ in a pair
-    that is crossed, which it is with the given ``probability``, and none in the others."""
+def swaps(generations: int, population: int, n: int, probability: float, rng: np.random.Generator) -> NDArray:
+    """Genes that change places in uniform crossover, shape (generations, population, n), the same for both of a pair.
+
+    Each does with probability ½ in a pair that is crossed, which it is with the given ``probability``; none in others.
+    """
+    pairs = population // 2
     octets = rng.integers(0, 256, (generations, pairs, -(-n // 8)), dtype=np.uint8)
     swapped = np.unpackbits(octets, axis=2, count=n).view(bool)
     swapped &= rng.random((generations, pairs, 1)) < probability
-    return swapped
+    return np.concatenate([swapped, swapped], axis=1)
 
 
-def crossed(population: NDArray, order: NDArray, swapped: NDArray, out: NDArray) -> None:
-    """Children of a generation, two a pair, into ``out`` of shape (population, n)."""
-    half = len(order) // 2
-    mothers, fathers = population.take(order[:half], axis=0), population.take(order[half:], axis=0)
-    out[:half], out[half:] = mothers, fathers
-    np.copyto(out[:half], fathers, where=swapped)
-    np.copyto(out[half:], mothers, where=swapped)
+def crossed(population: NDArray, order: NDArray, partners: NDArray, swapped: NDArray, out: NDArray) -> None:
+    """Children of a generation into ``out`` of shape (population, n): those of ``order`` with genes of ``partners``."""
+    population.take(order, axis=0, out=out, mode="clip")
+    np.copyto(out, population.take(partners, axis=0), where=swapped)
 
 
 def survivors(generations: int, population: int, pool: int, entrants: int, rng: np.random.Generator) -> NDArray:
