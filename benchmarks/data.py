@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,52 @@ def load_mnist(folder: str | None, rows: int) -> tuple[NDArray, NDArray]:
     X = images.reshape(rows, -1).astype(float)
     X /= 255.0
     return X, np.where(digits == 3, 1.0, -1.0)
+
+
+#: Mierswa's sets: OpenML's number, its name of the class column (None: the default target), the value that is +1; then
+#: rows, features and points of class +1, to tell whether it is the same set.
+MIERSWA = {
+    "liver": (8, "selector", "1", 345, 6, 145),
+    "ionosphere": (59, None, "g", 351, 34, 225),
+    "sonar": (40, None, "Mine", 208, 60, 111),
+    "lawsuit": (450, None, "1", 264, 4, 245),
+    "lupus": (472, None, "1", 87, 3, 52),
+    "crabs": (446, None, "B", 200, 7, 100),
+}
+
+
+def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
+    """A data set of Mierswa's Table 1, features unscaled: X of shape (n, m), y = ±1.
+
+    From ``<name>.csv`` (a header; the class last, −1 or +1) in ``folder`` or in the folder of the environment variable
+    DUALFLOW_DATA; from OpenML, over the network, if neither is given.
+    """
+    number, column, positive, rows, features, ones = MIERSWA[name]
+    folder = folder or os.environ.get("DUALFLOW_DATA")
+    if folder:
+        path = Path(folder) / f"{name}.csv"
+        if not path.is_file():
+            raise FileNotFoundError(f"no {name}.csv in {folder}: give its folder by --data, or unset DUALFLOW_DATA")
+        table = np.genfromtxt(path, delimiter=",", skip_header=1)
+        X, y = table[:, :-1], table[:, -1]
+    else:
+        frame = fetch_openml(data_id=number, as_frame=True).frame
+        label = column or frame.columns[-1]
+        X = np.column_stack([_numbers(frame[c]) for c in frame.columns if c != label])
+        y = np.where(frame[label].astype(str) == positive, 1.0, -1.0)
+    found = (*X.shape, int((y > 0).sum()))
+    if found != (rows, features, ones):
+        wanted = f"{rows} rows, {features} features, {ones} of class +1"
+        raise ValueError(f"{name}: {wanted} are expected, found {found}; give a folder with {name}.csv by --data")
+    return X, y
+
+
+def _numbers(column: Any) -> NDArray:
+    """A column as numbers; names become their place in the alphabet."""
+    try:
+        return np.asarray(column, dtype=float)
+    except ValueError:
+        return np.unique(np.asarray(column, dtype=str), return_inverse=True)[1].astype(float)
 
 
 def _moons(n: int, seed: int) -> tuple[NDArray, NDArray]:

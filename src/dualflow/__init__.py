@@ -17,6 +17,7 @@ from ._solve import Progress, solve
 from .core.certificate import Certificate, certify
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
+from .core.psd import Repair, repair
 from .core.solution import Cost, Solution, Status, Trajectory
 from .exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch, SolverUnavailable
 from .registry import SolverInfo, list_solvers
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import DeviceInfo, list_devices
+    from .quantum.fidelity import FidelityKernel, quantum_kernel
     from .quantum.final_circuit import final_circuit
     from .solvers.cvxopt import CVXOPT
+    from .solvers.evolution_strategy import EvolutionStrategy
     from .solvers.frank_wolfe import FrankWolfe
     from .solvers.gradient_flow import GradientFlow
     from .solvers.hamiltonian_adiabatic import HamiltonianAdiabatic
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from .solvers.incremental import Incremental
     from .solvers.invasion import Invasion
     from .solvers.lotka_volterra import LotkaVolterra
+    from .solvers.particle_swarm import ParticleSwarm
     from .solvers.smo import SMO
     from .solvers.variational_dqc import VariationalDQC
     from .solvers.variational_flow import VariationalFlow
@@ -74,6 +78,8 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "EvolutionStrategy",
+    "FidelityKernel",
     "FrankWolfe",
     "GeneralizationReport",
     "GradientFlow",
@@ -90,8 +96,10 @@ __all__ = [
     "Invasion",
     "Kind",
     "LotkaVolterra",
+    "ParticleSwarm",
     "ProblemError",
     "Progress",
+    "Repair",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -112,6 +120,8 @@ __all__ = [
     "list_solvers",
     "load",
     "problems",
+    "quantum_kernel",
+    "repair",
     "solve",
 ]
 
@@ -130,6 +140,8 @@ _LAZY = {
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
     "final_circuit": "dualflow.quantum.final_circuit",
+    "FidelityKernel": "dualflow.quantum.fidelity",
+    "quantum_kernel": "dualflow.quantum.fidelity",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",
@@ -141,6 +153,8 @@ _LAZY = {
     "Incremental": "dualflow.solvers.incremental",
     "Invasion": "dualflow.solvers.invasion",
     "LotkaVolterra": "dualflow.solvers.lotka_volterra",
+    "EvolutionStrategy": "dualflow.solvers.evolution_strategy",
+    "ParticleSwarm": "dualflow.solvers.particle_swarm",
     "FrankWolfe": "dualflow.solvers.frank_wolfe",
     "CVXOPT": "dualflow.solvers.cvxopt",
     "HamiltonianLCHS": "dualflow.solvers.hamiltonian_lchs",

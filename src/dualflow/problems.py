@@ -21,7 +21,7 @@ def svc(
     C: float = 1.0,
     *,
     loss: str = "hinge",
-    fit_intercept: bool = True,
+    fit_intercept: bool | str = True,
     sample_weight: ArrayLike | None = None,
 ) -> DualProblem:
     """Two-class support vector machine.
@@ -36,8 +36,10 @@ def svc(
     loss : {"hinge", "squared_hinge"}
         "hinge": Howell 13, CP 1, Mierswa 31-33. "squared_hinge": Bauckhage 1-2, on the simplex with the bias
         inside the kernel (K + 1); his C is twice this one, so the diagonal carries 1/(2C).
-    fit_intercept : bool
-        False drops the equality yᵀα = 0 (Mierswa 4.1) and, for the squared hinge, the + 1.
+    fit_intercept : bool or "penalised"
+        False drops the equality yᵀα = 0 (Mierswa 4.1) and, for the squared hinge, the + 1. "penalised" drops the
+        equality and puts the bias inside the kernel, K + 1: a box dual without the loss of accuracy of b = 0. The
+        squared hinge's is always of this kind.
     sample_weight : array of shape (n,), optional
         Multiplies C, point by point; 0 removes a point.
 
@@ -49,6 +51,9 @@ def svc(
     y = _check_signs(y, gram.n)
     C = _check_positive(C, "C")
     weight = _check_weight(sample_weight, gram.n)
+    if fit_intercept not in (True, False, "penalised"):
+        raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
+    penalised = fit_intercept == "penalised"
     signs = y * (weight > 0)
     for label in (1.0, -1.0):
         if fit_intercept and not (signs == label).any():
@@ -60,8 +65,9 @@ def svc(
             p=np.ones(gram.n),
             lower=np.zeros(gram.n),
             upper=upper,
-            e=y if fit_intercept else None,
+            e=y if fit_intercept and not penalised else None,
             sigma=y,
+            offset=1.0 if penalised else 0.0,
             model="hinge",
         )
     if loss != "squared_hinge":

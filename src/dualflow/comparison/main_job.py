@@ -15,12 +15,15 @@ from .. import problems as models
 from .._solve import check_limits
 from ..core.kernel_checks import KernelFunction
 from ..core.kernels import Gram
+from ..core.psd import REPAIRS
 from ..exceptions import ProblemError
 from ..report import Comparison
 from ..solvers import Solver
 from .plan import plan
-from .rows import ProgressCallback, Rows, Task
+from .repaired import check_repairs
+from .rows import ProgressCallback, Rows
 from .subsample import Subsample
+from .task import Task
 
 __all__ = ["PROBLEMS", "compare"]
 
@@ -45,6 +48,7 @@ def compare(
     y_test: ArrayLike | None = None,
     C: float = 1.0,
     nu: float | None = None,
+    fit_intercept: bool | str = True,
     kernel: str | KernelFunction = "rbf",
     gamma: str | float = "scale",
     degree: float = 3,
@@ -53,6 +57,7 @@ def compare(
     devices: Sequence[str] | None = None,
     controls: bool = True,
     studies: bool = False,
+    repairs: Sequence[str] | None = REPAIRS,
     inlier_class: Any = None,
     time_limit: float | None = 10.0,
     random_state: int = 0,
@@ -70,6 +75,7 @@ def compare(
     Parameters
     ----------
     X : array of shape (n, m)
+        With kernel="precomputed" the kernel matrix, shape (n, n).
     y : array of shape (n,)
         Two labels of any type. In the two-class sections the larger one is +1.
     problems : sequence of {"hinge", "squared_hinge", "svdd"}
@@ -81,11 +87,14 @@ def compare(
     max_n : int ≥ 2
         Points in the subsample, both classes together.
     X_test, y_test : arrays of shape (k, m) and (k,), optional
-        Held-out points; the rest of X by default.
+        Held-out points; the rest of X by default. With kernel="precomputed" m is n: kernel values with all of X.
     C : float > 0
         scikit-learn's, for both losses; ``np.inf`` is the hard margin.
     nu : float in (0, 1], optional
         Of "svdd"; None is the hard ball.
+    fit_intercept : bool or "penalised"
+        Of the two-class sections, as of `problems.svc`; False and "penalised" are box duals, which evolution strategies
+        solve.
     kernel, gamma, degree, coef0
         As for `Gram`. gamma="scale" is worked out once, on the subsample.
     shots : int ≥ 1 or None
@@ -96,6 +105,10 @@ def compare(
         Run the null device and the classical sampler too.
     studies : bool
         Include solvers of maturity "study". One named in ``solvers`` always runs.
+    repairs : sequence of {"clip", "flip", "shift"} or None
+        In a section whose matrix is indefinite only solvers that do without a bound run; beside them stands a row
+        for each of these repairs, solved by "working-set" on the repaired kernel, with new points treated alike
+        (`dualflow.repair`). Such a section has no reference, and the excess is over its best known objective.
     inlier_class : label, optional
         The class "svdd" describes; the smaller label by default.
     time_limit : float or None, default=10.0
@@ -125,13 +138,14 @@ def compare(
     random_state = _check_integer(random_state, "random_state", 0)
     max_n = _check_integer(max_n, "max_n", 2)
     shots = None if shots is None else _check_integer(shots, "shots", 1)
-    entries = plan(solvers, shots, devices, controls, studies)
-    data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class)
+    entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
+    pairwise = isinstance(kernel, str) and kernel == "precomputed"
+    data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
     gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
-    if gram.kernel == "precomputed":
-        raise ProblemError("kernel='precomputed': a comparison draws a subsample of points; give data and a kernel")
-    tasks = [make_task(name, data, gram, C, nu) for name in names]
-    run = Rows(shots, random_state, tol, time_limit, progress, total=len(entries) * len(tasks))
+    tasks = [make_task(name, data, gram, C, nu, fit_intercept) for name in names]
+    indefinite = [task for task in tasks if task.problem.psd.kind == "indefinite"]
+    total = len(entries) * len(tasks) + len(mending) * len(indefinite)
+    run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
     sections = tuple(run.section(task, entries) for task in tasks)
     settings = {
         "problems": list(names),
@@ -141,10 +155,12 @@ def compare(
         "class described by svdd": data.inlier,
         "C": C,
         "nu": nu,
+        "fit_intercept": fit_intercept,
         "kernel": kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "callable"),
         "gamma": gram.gamma if gram.kernel in ("rbf", "poly", "sigmoid") else None,
         "degree": degree if gram.kernel == "poly" else None,
         "coef0": coef0 if gram.kernel in ("poly", "sigmoid") else None,
+        "repairs of indefinite kernels": list(mending) if indefinite else None,
         "shots per circuit": shots,
         "tol": float(tol),
         "time_limit": time_limit,
@@ -153,14 +169,20 @@ def compare(
     return Comparison(sections, settings, _versions(), run.interrupted)
 
 
-def make_task(name: str, data: Subsample, gram: Gram, C: float, nu: float | None) -> Task:
+def make_task(
+    name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool | str = True
+) -> Task:
     if name != "svdd":
-        problem = models.svc(gram, data.signs(data.y, data.classes[1]), C, loss=name)
-        title = f"{PROBLEMS[name]}, C = {C:g}"
+        signs = data.signs(data.y, data.classes[1])
+        problem = models.svc(gram, signs, C, loss=name, fit_intercept=fit_intercept)
+        bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
+        title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
         return Task(name, title, problem, data.X_test, data.signs(data.y_test, data.classes[1]))
     # The width of the kernel is the whole subsample's: one kernel for all sections.
+    members = data.y == data.inlier
+    given = gram.kernel == "precomputed"
     inside = Gram(
-        data.X[data.y == data.inlier],
+        data.X[np.ix_(members, members)] if given else data.X[members],
         gram.kernel,
         gamma=gram.gamma,
         degree=gram.degree,
@@ -168,7 +190,10 @@ def make_task(name: str, data: Subsample, gram: Gram, C: float, nu: float | None
     )
     ball = "hard ball" if nu is None else f"ν = {nu:g}"
     title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
-    return Task(name, title, models.svdd(inside, nu), data.X_test, data.signs(data.y_test, data.inlier))
+    # The ball asks for k(z, z) of new points, which a given matrix does not hold.
+    held_out = slice(0, 0 if given else None)
+    Z, signs = data.X_test[held_out], data.signs(data.y_test, data.inlier)[held_out]
+    return Task(name, title, models.svdd(inside, nu), Z, signs)
 
 
 def _check_names(problems: str | Sequence[str]) -> list[str]:

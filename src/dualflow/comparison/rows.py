@@ -22,24 +22,15 @@ from ..exceptions import DualflowError, SolverUnavailable
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from .plan import REFERENCE, Entry
+from .repaired import SOLVER, explained, repaired, with_best_objective
+from .task import Task
 
-__all__ = ["ProgressCallback", "Rows", "Task", "shot_floor"]
+__all__ = ["ProgressCallback", "Rows", "shot_floor"]
 
 #: Draws of the exact optimum whose median gap is the shot floor.
 FLOOR_DRAWS = 9
 
 ProgressCallback = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Task:
-    """One section to be: a problem, and held-out points with the sign its decision should have."""
-
-    name: str
-    title: str
-    problem: DualProblem
-    Z: NDArray
-    signs: NDArray
 
 
 @dataclass
@@ -52,6 +43,7 @@ class Rows:
     time_limit: float | None
     progress: ProgressCallback | None
     total: int
+    repairs: tuple[str, ...] = ()
     done: int = 0
     interrupted: bool = False
     warm: set[int] = field(default_factory=set)
@@ -95,11 +87,27 @@ class Rows:
                         floors[key] = shot_floor(problem, reference.alpha, key[0], self.random_state, key[1])
                     row = replace(row, shot_floor=floors[key])
             rows.append(row)
+        if problem.psd.kind == "indefinite":
+            rows += [self.mended(task, method) for method in self.repairs]
+        if not problem.psd.is_psd:
+            rows, said = with_best_objective(rows)
+            note = "; ".join(filter(None, (note, said)))
         if self.progress:
             self.progress(self.done, self.total, f"{task.name}: done")
         if self.interrupted and reference is None and note is None:
             note = "no reference: the comparison was interrupted (Ctrl-C)"
         return Section(task.name, task.title, problem.n, problem.kind.value, reference, note, _ranked(rows))
+
+    def mended(self, task: Task, method: str) -> Row:
+        """Refinement on one repair of the task's kernel."""
+        row = Row(task.name, SOLVER, "repair", repair=method)
+        if self.progress:
+            self.progress(self.done, self.total, f"{task.name}: {method}")
+        self.done += 1
+        if self.interrupted:
+            return replace(row, status="NOT RUN", reason="not run: the comparison was interrupted (Ctrl-C)")
+        other, mended = repaired(task, method)
+        return explained(self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None), mended, task.problem)
 
     def warm_up(self, entry: Entry) -> None:
         """One throw-away step on four points: a library's import is not the solver's time."""
@@ -161,12 +169,14 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
         parameter_gap = certify(problem, extra).relative_gap
     note = solution.provenance.get("device_error")
     if raw.relative_gap is None:
-        note = f"no gap is certified, so it is not ranked: Q is {raw.psd}"
+        note = f"no gap is certified, so it is not ranked: Q is {raw.psd}; "
+        note += f"objective {raw.objective:.6g}, stationarity {raw.stationarity:.2g}"
     return replace(
         row,
         status=solution.raw_status.name if solution.status is not Status.NOT_SEPARABLE else solution.status.name,
         note=note,
         raw_gap=raw.relative_gap,
+        raw_objective=raw.objective,
         refined_gap=solution.certificate.relative_gap if solution.refined else None,
         infeasibility=raw.infeasibility,
         accuracy=accuracy,
@@ -208,14 +218,16 @@ def _encoding(entry: Entry) -> str | None:
 
 
 def _ranked(rows: list[Row]) -> tuple[Row, ...]:
-    """Best raw gap first, controls in their place but unranked; then rows without a gap, then without numbers."""
+    """Best raw gap first, controls in their place but unranked; then those without a gap, repairs, the rest."""
 
     def key(row: Row) -> tuple[int, float]:
-        return (0, row.raw_gap) if row.raw_gap is not None else (1 if row.ran else 2, 0.0)
+        if row.role == "repair" and row.ran:
+            return 2, 0.0
+        return (0, row.raw_gap) if row.raw_gap is not None else (1 if row.ran else 3, 0.0)
 
     place, out = 0, []
     for row in sorted(rows, key=key):
-        if row.raw_gap is not None and row.role != "control":
+        if row.raw_gap is not None and row.role not in ("control", "repair"):
             place += 1
             row = replace(row, rank=place)
         out.append(row)

@@ -46,9 +46,17 @@ class Subsample:
         max_n: int,
         random_state: int,
         inlier: Any,
+        pairwise: bool = False,
     ) -> Subsample:
-        """Check the data and draw at most ``max_n`` points, stratified by class; the rest, or X_test, is held out."""
+        """Check the data and draw at most ``max_n`` points, stratified by class; the rest, or X_test, is held out.
+
+        With ``pairwise`` the columns are points too (a kernel matrix), and those of the subsample are kept.
+        """
         points = as_matrix(X, "X")
+        if pairwise and points.shape[0] != points.shape[1]:
+            raise ProblemError(
+                f"X: with kernel='precomputed' it is the kernel matrix and must be square, found shape {points.shape}"
+            )
         labels = _labels(y, len(points), "y", "X")
         classes = _two_classes(labels)
         inlier = classes[0] if inlier is None else inlier
@@ -67,7 +75,8 @@ class Subsample:
         else:
             rest = np.setdiff1d(np.arange(len(points)), chosen)
             held_out, held_labels = points[rest], labels[rest]
-        return cls(points[chosen], labels[chosen], held_out, held_labels, classes, inlier)
+        columns = chosen if pairwise else slice(None)
+        return cls(points[chosen][:, columns], labels[chosen], held_out[:, columns], held_labels, classes, inlier)
 
     def signs(self, labels: NDArray, positive: Any) -> NDArray:
         """+1 where a label is the positive one, else −1; shape (len(labels),)."""

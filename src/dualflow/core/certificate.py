@@ -53,13 +53,16 @@ class Certificate:
     multiplier_interval : tuple of float or None
         All maximisers of D: more than a point when no support vector is free.
     bias : float
-        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2, 0 without an intercept.
+        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2 and where K + 1 holds it, 0 without an intercept.
     bias_interval : tuple of float
         The interval of equally good b; ``bias`` is its midpoint (LIBSVM's choice).
     radius : float or None
         R² ≥ 0 square root for SVDD.
     psd : SpectrumEvidence
         Why Q may be taken for positive semidefinite, or not.
+    stationarity : float or None
+        Where no gap is given: the largest violation of a KKT condition, in units of ∇f, with the multiplier that makes
+        it least. 0 says that no small move lowers f to first order; another stationary point may be far better.
     """
 
     alpha: NDArray
@@ -75,10 +78,14 @@ class Certificate:
     bias_interval: tuple[float, float]
     radius: float | None
     psd: SpectrumEvidence
+    stationarity: float | None = None
 
     def __str__(self) -> str:
         if self.gap is None:
-            return f"objective {self.objective:.10g}; {self.psd}; infeasibility {self.infeasibility:.2g}"
+            return (
+                f"objective {self.objective:.10g}; {self.psd}; stationary to {self.stationarity:.2g}; "
+                f"infeasibility {self.infeasibility:.2g}"
+            )
         return (
             f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}), "
             f"infeasibility {self.infeasibility:.2g}, {self.psd}"
@@ -140,7 +147,21 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
         bias_interval=bias_interval,
         radius=_radius(problem, quadratic, nu),
         psd=problem.psd,
+        stationarity=None if problem.psd.is_psd else _kkt_violation(problem, point, Qa - problem.p),
     )
+
+
+def _kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
+    """min over ν of the largest violation: of ρ ≥ 0 where α can rise, of ρ ≤ 0 where it can fall, ρ = h − νe."""
+    can_rise, can_fall = alpha < problem.upper, alpha > problem.lower
+    if problem.e is None:
+        return max(float(np.max(-h[can_rise], initial=0.0)), float(np.max(h[can_fall], initial=0.0)))
+    # A violation is ν − he or he − ν, as e = ±1; the best ν lies half way between the two worst (LIBSVM's m and M).
+    positive = problem.e > 0
+    above, below = (can_rise & positive) | (can_fall & ~positive), (can_fall & positive) | (can_rise & ~positive)
+    price = h * problem.e
+    spread = float(np.max(price[below], initial=-np.inf)) - float(np.min(price[above], initial=np.inf))
+    return max(0.0, 0.5 * spread)
 
 
 def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, tuple[float, float] | None]:
@@ -215,8 +236,12 @@ def _bias(
     if problem.model == "squared_hinge":
         b = problem.offset * float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
         return b, (b, b)
-    if interval is None or problem.model == "svdd":
+    if problem.model == "svdd":
         return 0.0, (0.0, 0.0)
+    if interval is None:
+        # σᵢαᵢ(k + c) summed: a bias inside the kernel, 0 where there is none.
+        b = problem.offset * float(problem.sigma @ alpha) if problem.offset else 0.0
+        return b, (b, b)
     return -0.5 * (interval[0] + interval[1]), (-interval[1], -interval[0])
 
 

@@ -1,4 +1,4 @@
-"""What is known of the spectrum of a symmetric matrix: without it, no duality gap is a bound."""
+"""What is known of the spectrum of a symmetric matrix, and its repair: without it, no duality gap is a bound."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["CHECK_UP_TO", "SpectrumEvidence", "examine"]
+from ..exceptions import ProblemError
+from .kernel_checks import as_matrix, check_precomputed
+
+__all__ = ["CHECK_UP_TO", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
 
 #: Largest n whose spectrum is looked at unasked: one Cholesky factorisation, a second at most.
 CHECK_UP_TO = 4096
+
+#: What `repair` does to the eigenvalues λ below 0: 0 in their place, −λ, or −λ_min added to all.
+REPAIRS = ("clip", "flip", "shift")
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class SpectrumEvidence:
 
     def __str__(self) -> str:
         if self.kind == "indefinite":
-            return f"indefinite: smallest eigenvalue {self.smallest_eigenvalue:.3g}, no bound exists"
+            return f"indefinite: no bound exists (smallest eigenvalue {self.smallest_eigenvalue:.3g})"
         if self.kind == "unknown":
             return f"unknown: more than {CHECK_UP_TO} points of a kernel without guarantee, no bound given"
         return f"positive semidefinite ({self.kind})"
@@ -48,10 +54,8 @@ def examine(Q: NDArray) -> SpectrumEvidence:
 
     "Indefinite" means λ_min < −n·ε·‖Q‖: round-off alone puts duplicate rows of an RBF Gram at −1.6e-14.
     """
-    n = len(Q)
-    norm = float(np.abs(Q).sum(axis=1).max())
-    slack = n * np.finfo(float).eps * norm
-    if norm == 0.0:
+    n, slack = len(Q), _slack(Q)
+    if slack == 0.0:
         return SpectrumEvidence("checked")
     try:
         # Cholesky of Q + slack·I succeeds when λ_min ≥ −slack, at a tenth of the price of eigenvalues.
@@ -61,3 +65,127 @@ def examine(Q: NDArray) -> SpectrumEvidence:
         if smallest < -slack:
             return SpectrumEvidence("indefinite", smallest)
     return SpectrumEvidence("checked")
+
+
+def _slack(Q: NDArray) -> float:
+    """n·ε·‖Q‖ (largest row sum): eigenvalues this far below 0 are round-off."""
+    return len(Q) * float(np.finfo(float).eps) * float(np.abs(Q).sum(axis=1).max())
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A symmetric matrix made positive semidefinite, by how much it was changed, and what new points get.
+
+    Attributes
+    ----------
+    method : {"clip", "flip", "shift"}
+    matrix : array of shape (n, n)
+        The repaired K: V f(Λ) Vᵀ for K = VΛVᵀ.
+    change : float
+        ‖repaired − K‖ in the Frobenius norm, absolute; 0 if nothing was to be repaired.
+    relative_change : float
+        change / ‖K‖.
+    smallest_eigenvalue : float
+        Of K.
+    negative_eigenvalues : int
+        How many of K's are below −n·ε·‖K‖, and so no round-off.
+    map : array of shape (n, n), or None
+        V f(Λ) Λ⁻¹ Vᵀ, symmetric; None for "shift", which leaves the kernel values of new points alone.
+    """
+
+    method: str
+    matrix: NDArray
+    change: float
+    relative_change: float
+    smallest_eigenvalue: float
+    negative_eigenvalues: int
+    map: NDArray | None
+
+    def transform(self, K_new: ArrayLike) -> NDArray:
+        """Kernel values between new points and all n points as the repaired kernel has them.
+
+        Row k(x) becomes V f(Λ) Λ⁻¹ Vᵀ k(x) for "clip" and "flip" (Chen, Garcia, Gupta, Rahimi, Cazzanti, JMLR 10
+        (2009) 747-776, who treat test points by the linear map that repairs the training matrix): a row of K, were
+        it new, becomes that row of `matrix`. "shift" adds to the diagonal only, k(x, x) of each training point with
+        itself, so that a new point's values stay, even if it equals a training point.
+
+        Parameters
+        ----------
+        K_new : array of shape (k, n)
+
+        Returns
+        -------
+        array of shape (k, n)
+
+        Raises
+        ------
+        ProblemError
+            Not a finite matrix with n columns.
+        """
+        values = as_matrix(K_new, "K_new")
+        if values.shape[1] != len(self.matrix):
+            raise ProblemError(
+                f"K_new has {values.shape[1]} columns; the repaired matrix has {len(self.matrix)} points, and a new "
+                "point needs its kernel value with each of them"
+            )
+        return values.copy() if self.map is None else values @ self.map
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method}: {self.negative_eigenvalues} negative eigenvalues, the smallest "
+            f"{self.smallest_eigenvalue:.3g}; the matrix was changed by {100 * self.relative_change:.3g} % (Frobenius)"
+        )
+
+
+def repair(K: ArrayLike, method: str = "clip") -> Repair:
+    """Make a symmetric kernel matrix positive semidefinite.
+
+    Nothing repairs unasked: the repaired problem is another problem, and its optimum is certified for that one.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Symmetric, indefinite or not; `Gram.full` gives that of any kernel. Not changed.
+    method : {"clip", "flip", "shift"}
+        "clip" puts 0 in the place of negative eigenvalues: the nearest positive semidefinite matrix in the Frobenius
+        norm. "flip" takes |λ|. "shift" adds −λ_min to the diagonal. Where no eigenvalue is below −n·ε·‖K‖, K is given
+        back as it is.
+
+    Returns
+    -------
+    Repair
+
+    Raises
+    ------
+    ProblemError
+        K is not a finite, symmetric matrix, or the method is not known.
+
+    Examples
+    --------
+    >>> from dualflow import repair
+    >>> mended = repair([[1.0, 2.0], [2.0, 1.0]], "clip")
+    >>> mended.matrix.round(12).tolist(), round(mended.change, 12)
+    ([[1.5, 1.5], [1.5, 1.5]], 1.0)
+    """
+    if method not in REPAIRS:
+        raise ProblemError(f"method={method!r} is not one of {', '.join(map(repr, REPAIRS))}")
+    given = check_precomputed(as_matrix(K, "K"))
+    slack = _slack(given)
+    eigenvalues, V = scipy.linalg.eigh(given, check_finite=False)
+    smallest = float(eigenvalues[0])
+    negative = eigenvalues < -slack
+    count = int(np.count_nonzero(negative))
+    linear = None if method == "shift" else np.eye(len(given))
+    if not count:
+        return Repair(method, given.copy(), 0.0, 0.0, smallest, 0, linear)
+    U, lam = V[:, negative], eigenvalues[negative]
+    if linear is None:
+        matrix, change = given + np.diag(np.full(len(given), -smallest)), -smallest * float(np.sqrt(len(given)))
+    else:
+        # f(λ)/λ is 1 but for negative λ, where it is 0 (clip) or −1 (flip): no eigenvalue is divided by.
+        times = 1.0 if method == "clip" else 2.0
+        linear -= times * (U @ U.T)
+        lost = times * (U * lam) @ U.T
+        matrix, change = given - 0.5 * (lost + lost.T), times * float(np.linalg.norm(lam))
+    size = float(np.linalg.norm(eigenvalues))
+    return Repair(method, matrix, change, change / size, smallest, count, linear)

@@ -57,8 +57,9 @@ class SVC(ClassifierMixin, KernelMachine):
         As in scikit-learn: "scale" is 1/(n_features · X.var()), whatever the weights.
     degree, coef0 : float, default=3, 0.0
         Of the kernels "poly" and "sigmoid".
-    fit_intercept : bool, default=True
-        False is the box dual without bias (Mierswa 4.1).
+    fit_intercept : bool or "penalised", default=True
+        False is the box dual without bias (Mierswa 4.1). "penalised" is a box dual too, with the bias inside the
+        kernel, K + 1, as the squared hinge always has it.
     solver : str or Solver, default="working-set"
         A name of `dualflow.list_solvers`, or an instance.
     solver_options : dict, optional
@@ -136,7 +137,7 @@ class SVC(ClassifierMixin, KernelMachine):
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = True,
         solver: str | Solver = DEFAULT_SOLVER,
         solver_options: dict[str, Any] | None = None,
         refine: bool = True,

@@ -47,7 +47,9 @@ class Chart:
 
 def chart(section: Section, tol: float) -> Chart | None:
     """The chart, or None if no row has a finite gap."""
-    rows = [r for r in section.rows if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
+    # A repair is another problem: its gap is not to be held against the others'.
+    own = [r for r in section.rows if r.role != "repair"]
+    rows = [r for r in own if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
     if not rows:
         return None
     gaps = [max(row.raw_gap or 0.0, SMALLEST) for row in rows]
@@ -86,7 +88,7 @@ def chart(section: Section, tol: float) -> Chart | None:
         x_ticks=[(at_x(10.0**k), _time(k)) for k in range(x_from, x_to + 1)],
         y_ticks=[(at_y(10.0**k), f"1e{k}") for k in range(y_from, y_to + 1, 1 + (y_to - y_from) // 9)],
         lines=lines,
-        hidden=sum(row.ran for row in section.rows) - len(rows),
+        hidden=sum(row.ran for row in own) - len(rows),
     )
 
 

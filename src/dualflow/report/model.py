@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ROLES", "Comparison", "Row", "Section"]
 
-#: What a row is there for. Controls are shown and never ranked.
-ROLES = ("reference", "classical", "quantum", "control")
+#: What a row is there for. Controls are shown and never ranked; so are repairs, whose problem is another one.
+ROLES = ("reference", "classical", "quantum", "control", "repair")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Row:
     Attributes
     ----------
     problem, solver : str
-    role : {"reference", "classical", "quantum", "control"}
+    role : {"reference", "classical", "quantum", "control", "repair"}
     device : str or None
         None for classical solvers.
     shots_per_circuit : int or None
@@ -65,10 +65,15 @@ class Row:
         Relative gap of the *exact* optimum sampled with the same shots: median over seeds.
     excess : float or None
         (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. What shots cost in the objective
-        itself is second order in their noise; in the certified gap it is first order.
+        itself is second order in their noise; in the certified gap it is first order. Where Q is indefinite f* is the
+        best objective that any row of the section found: nobody knows the optimum.
     parameter_gap : float or None
         Relative gap of `parameter_alpha`, what the classical side knows of the circuit's angles. An extra, never
         ranked.
+    raw_objective : float or None
+        f of the raw answer's projection, absolute; of a repair's answer, with the kernel as it was.
+    repair : str or None
+        What was done to an indefinite kernel before a row of role "repair" was solved: "clip", "flip" or "shift".
     solution : Solution or None
         The whole answer.
     """
@@ -99,6 +104,8 @@ class Row:
     shot_floor: float | None = None
     excess: float | None = None
     parameter_gap: float | None = None
+    raw_objective: float | None = None
+    repair: str | None = None
     solution: Solution | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -111,6 +118,8 @@ class Row:
         """Device and role in words; empty for a classical solver."""
         if self.role == "reference":
             return "reference"
+        if self.repair is not None:
+            return f"repair: {self.repair}"
         if self.device is None:
             return ""
         sampled = "" if self.shots_per_circuit or not self.ran else ", exact"

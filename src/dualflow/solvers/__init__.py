@@ -12,6 +12,8 @@ CATALOGUE = {
     "lotka-volterra": "dualflow.solvers.lotka_volterra:LotkaVolterra",
     "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
     "invasion": "dualflow.solvers.invasion:Invasion",
+    "evolution-strategy": "dualflow.solvers.evolution_strategy:EvolutionStrategy",
+    "particle-swarm": "dualflow.solvers.particle_swarm:ParticleSwarm",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "hamiltonian-schrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation:HamiltonianSchrodingerisation",

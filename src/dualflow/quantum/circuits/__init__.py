@@ -5,6 +5,7 @@ from .anneal import AnnealCircuit
 from .base import ParametricCircuit
 from .calibration import CalibrationCircuit
 from .chebyshev import ChebyshevCircuit
+from .fidelity import FidelityCircuit
 from .hardware_efficient import HardwareEfficientCircuit
 from .hhl import HHLCircuit
 from .lchs import LCHSCircuit
@@ -17,6 +18,7 @@ __all__ = [
     "AnnealCircuit",
     "CalibrationCircuit",
     "ChebyshevCircuit",
+    "FidelityCircuit",
     "HHLCircuit",
     "HardwareEfficientCircuit",
     "LCHSCircuit",

@@ -1,0 +1,73 @@
+"""Rows of an indefinite section: refinement on each repair of the kernel, and the best objective anybody found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.certificate import certify
+from ..core.kernels import Gram
+from ..core.problem import DualProblem
+from ..core.psd import REPAIRS, Repair, repair
+from ..exceptions import ProblemError
+from ..report import Row
+from .task import Task
+
+__all__ = ["SOLVER", "check_repairs", "explained", "repaired", "with_best_objective"]
+
+#: Solves the repaired problems.
+SOLVER = "working-set"
+
+
+def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
+    """The repairs asked for, each once, or `ProblemError`."""
+    names = tuple(dict.fromkeys([repairs] if isinstance(repairs, str) else repairs or ()))
+    for name in names:
+        if name not in REPAIRS:
+            raise ProblemError(f"repairs: {name!r} is not one of {', '.join(map(repr, REPAIRS))}")
+    return names
+
+
+def repaired(task: Task, method: str) -> tuple[Task, Repair]:
+    """The task with its kernel repaired: training matrix, and held-out points as columns of the repaired kernel."""
+    problem, gram = task.problem, task.problem.gram
+    mended = repair(gram.full(), method)
+    svdd = problem.model == "svdd"
+    p = np.diag(mended.matrix) if svdd else problem.p
+    Z = task.Z
+    if svdd or not len(Z):
+        Z = Z[:0]  # k(z, z) of the repaired kernel is not known for new points, and the ball needs it
+    else:
+        Z = mended.transform(gram.cross(Z, np.arange(gram.n)))
+    signs = task.signs[: len(Z)]
+    changed = replace(problem, gram=Gram.precomputed(mended.matrix), p=p)
+    return replace(task, problem=changed, Z=Z, signs=signs), mended
+
+
+def explained(row: Row, mended: Repair, raw: DualProblem) -> Row:
+    """The row of a repair, saying what was changed and what its answer is worth for the kernel as it was."""
+    if row.solution is None:
+        return row
+    certificate = certify(raw, row.solution.raw_certificate.alpha)
+    note = f"its gaps are those of the repaired problem, so it is not ranked; {mended}; on the kernel as it was: "
+    note += f"objective {certificate.objective:.6g}, stationarity {certificate.stationarity:.2g}"
+    return replace(row, raw_objective=certificate.objective, note="; ".join(filter(None, (note, row.note))))
+
+
+def with_best_objective(rows: list[Row]) -> tuple[list[Row], str | None]:
+    """Where nothing is certified: the excess of each row over the least objective on the raw kernel, and who has it."""
+    found = [row for row in rows if row.raw_objective is not None]
+    best = min(found, key=lambda row: row.raw_objective or 0.0, default=None)
+    if best is None or not best.raw_objective:
+        return rows, None
+    least, out = best.raw_objective, []
+    for row in rows:
+        if row.raw_objective is not None:
+            excess = (row.raw_objective - least) / abs(least)
+            told = f"f lies {excess:.3g} (relative) above {least:.10g}, the best objective known"
+            row = replace(row, excess=excess, note="; ".join(filter(None, (row.note, told))))
+        out.append(row)
+    of = " ".join(filter(None, (best.solver, best.variant)))
+    return out, f"no bound exists or is known; best known objective {least:.8g} ({of})"

@@ -1,0 +1,115 @@
+"""Particle swarm on the box 0 ≤ α ≤ u (Kennedy & Eberhart 1995; Mierswa 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .generations import IMPROVEMENT, evaluated
+from .sweeps import sweep
+
+__all__ = ["Swarm", "SwarmRules", "fly", "moved"]
+
+
+@dataclass(frozen=True)
+class SwarmRules:
+    """How a swarm flies: first inertia, pulls to a particle's own best place and the swarm's, and as in `Rules`."""
+
+    inertia: float
+    own: float
+    common: float
+    patience: int
+    limit: int
+    sweeps: int
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """A swarm between two generations.
+
+    Attributes
+    ----------
+    places, velocities : arrays of shape (k, n)
+    best_places : array of shape (k, n)
+        Of each particle so far.
+    best_values : array of shape (k,)
+        f there.
+    leader : array of shape (n,)
+        The best place of all, and ``leader_value`` its f.
+    generation, stale, evaluations, rng
+        As for `Evolution`.
+    """
+
+    places: NDArray
+    velocities: NDArray
+    best_places: NDArray
+    best_values: NDArray
+    leader: NDArray
+    leader_value: float
+    generation: int
+    stale: int
+    evaluations: int
+    rng: dict[str, Any]
+
+
+def moved(
+    state: Swarm, inertia: float, own: float, common: float, upper: NDArray, rng: np.random.Generator
+) -> tuple[NDArray, NDArray]:
+    """Places and velocities after one move, each of shape (k, n).
+
+    v ← inertia·v + own·r₁∘(own best − α) + common·r₂∘(leader − α), r₁ and r₂ uniform on [0, 1] for every gene; then
+    α + v, clipped to the box.
+    """
+    pulls = rng.random((2, *state.places.shape))
+    velocities = inertia * state.velocities
+    velocities += own * pulls[0] * (state.best_places - state.places)
+    velocities += common * pulls[1] * (state.leader - state.places)
+    return np.minimum(np.maximum(state.places + velocities, 0.0), upper), velocities
+
+
+def fly(
+    Q: NDArray,
+    p: NDArray,
+    upper: NDArray,
+    state: Swarm,
+    rules: SwarmRules,
+    generations: int,
+    rng: np.random.Generator,
+) -> Swarm:
+    """The swarm so many generations later, or fewer if it comes to rest before.
+
+    The inertia falls linearly to 0 at the last generation allowed. All particles are evaluated by one product with Q.
+    With sweeps the particles, and the leader, learn where they are.
+    """
+    for _ in range(generations):
+        inertia = rules.inertia * (1.0 - state.generation / rules.limit)
+        places, velocities = moved(state, inertia, rules.own, rules.common, upper, rng)
+        everyone = np.vstack([places, state.leader]) if rules.sweeps else places
+        values, products = evaluated(Q, p, everyone)
+        if rules.sweeps:
+            for _ in range(rules.sweeps):
+                sweep(Q, p, upper, everyone, products, rng.permutation(len(p)))
+            values = 0.5 * np.einsum("ij,ij->i", products, everyone) - everyone @ p
+            places = everyone[:-1]
+        better = values[: len(places)] < state.best_values
+        best = int(values.argmin())
+        leads = values[best] < state.leader_value
+        fell = state.leader_value - values[best] > IMPROVEMENT * abs(state.leader_value)
+        state = replace(
+            state,
+            places=places,
+            velocities=velocities,
+            best_places=np.where(better[:, None], places, state.best_places),
+            best_values=np.where(better, values[: len(places)], state.best_values),
+            leader=everyone[best].copy() if leads else state.leader,
+            leader_value=float(values[best]) if leads else state.leader_value,
+            generation=state.generation + 1,
+            stale=0 if fell else state.stale + 1,
+            evaluations=state.evaluations + len(places),
+        )
+        if state.generation >= rules.limit or state.stale >= rules.patience:
+            break
+    return state

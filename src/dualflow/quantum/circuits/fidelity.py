@@ -1,0 +1,183 @@
+"""Compute and uncompute: U(x), then U(z)†; the probability of all zeros is the fidelity of the two states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import ProblemError
+from .base import ParametricCircuit
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["ROTATIONS", "SELF_INVERSE", "FidelityCircuit", "Step", "angle_steps", "evolve", "zz_steps"]
+
+#: A gate by Qiskit's name, its qubits, and its angle: None (no angle), a float, or the int index of a parameter.
+Step = tuple[str, tuple[int, ...], "int | float | None"]
+
+ROTATIONS = ("rx", "ry", "rz")
+SELF_INVERSE = ("h", "x", "cx", "cz")
+
+
+@dataclass(frozen=True, repr=False)
+class FidelityCircuit(ParametricCircuit):
+    """U(x) of a feature map, then U(z)†: all qubits are found in 0 with probability |⟨φ(z)|φ(x)⟩|².
+
+    Havlíček et al., Nature 567, 209 (2019), who estimate a kernel entry so. θ holds the angles of x, then those of z;
+    in the circuit's second half, whose gates are the inverse ones in reverse order, they have the opposite sign.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    steps : sequence of (gate, qubits, angle)
+        U in the gates h, x, cx, cz, rx, ry, rz. An angle is None, a float, or the int index of a parameter.
+    label : str
+        Names the feature map; two maps of one label and width must not differ.
+    """
+
+    steps: tuple[Step, ...] = ()
+    label: str = ""
+    family: ClassVar[str] = "fidelity"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # From a file they are lists, and lists have no hash.
+        steps = tuple((gate, tuple(qubits), angle) for gate, qubits, angle in self.steps)
+        object.__setattr__(self, "steps", steps)
+        for gate, qubits, angle in steps:
+            known = gate in SELF_INVERSE if angle is None else gate in ROTATIONS
+            if not known or len(set(qubits)) != (2 if gate in ("cx", "cz") else 1):
+                raise ProblemError(f"steps: {(gate, qubits, angle)!r} is none of {', '.join(ROTATIONS + SELF_INVERSE)}")
+            if not all(0 <= qubit < self.n_qubits for qubit in qubits):
+                raise ProblemError(f"steps: {(gate, qubits, angle)!r} acts outside of {self.n_qubits} qubits")
+        if not self.n_angles:
+            raise ProblemError("steps hold no parameter: a feature map must depend on the features")
+
+    def __repr__(self) -> str:
+        return f"FidelityCircuit({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}_{self.label}_q{self.n_qubits}"
+
+    @property
+    def n_angles(self) -> int:
+        """Parameters of U: half of P."""
+        return max((angle + 1 for _, _, angle in self.steps if isinstance(angle, int)), default=0)
+
+    @property
+    def n_parameters(self) -> int:
+        return 2 * self.n_angles
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return cls(2, angle_steps(2), "angle"), cls(2, zz_steps(2, 2), "zz_r2"), cls(3, zz_steps(3, 1), "zz_r1")
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        theta = self.parameters("theta")
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        for gate, qubits, angle in self.steps:
+            value = [] if angle is None else [theta[angle] if isinstance(angle, int) else angle]
+            getattr(circuit, gate)(*value, *qubits)
+        for gate, qubits, angle in reversed(self.steps):
+            value = [] if angle is None else [theta[self.n_angles + angle] if isinstance(angle, int) else -angle]
+            getattr(circuit, gate)(*value, *qubits)
+        return circuit
+
+    def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        return np.concatenate([theta[..., : self.n_angles], -theta[..., self.n_angles :]], axis=-1)
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        rows = np.atleast_2d(theta)
+        states = evolve(self.n_qubits, self.steps, rows[:, : self.n_angles])
+        undo = [(g, q, -a if isinstance(a, float) else a) for g, q, a in reversed(self.steps)]
+        states = evolve(self.n_qubits, undo, -rows[:, self.n_angles :], states)
+        return (states.real**2 + states.imag**2).reshape(*theta.shape[:-1], -1)
+
+
+def evolve(n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArray | None = None) -> NDArray:
+    """States after the steps, one for each row of angles, computed together.
+
+    Parameters
+    ----------
+    n_qubits : int
+    steps : sequence of Step
+    angles : array of shape (k, G)
+    states : complex array of shape (k, 2^q), optional
+        To start from; |0…0⟩ otherwise. Not changed.
+
+    Returns
+    -------
+    complex array of shape (k, 2^q), little-endian
+    """
+    # Points run along the last axis, so that whatever a gate does, it does to contiguous rows.
+    psi = np.zeros((2**n_qubits, len(angles)), dtype=complex)
+    if states is None:
+        psi[0] = 1.0
+    else:
+        psi[:] = states.T
+    for gate, qubits, angle in steps:
+        first, second = _halves(psi, qubits[0])
+        if gate in ("cx", "cz"):
+            # Qubit 0 of two being 1; then what the gate does to the other one there.
+            one = _halves(psi, *qubits)
+            if gate == "cz":
+                one[1][...] *= -1.0
+            else:
+                one[0][...], one[1][...] = one[1].copy(), one[0].copy()
+        elif gate == "x":
+            first[...], second[...] = second.copy(), first.copy()
+        elif gate == "h":
+            first[...], second[...] = (first + second) * np.sqrt(0.5), (first - second) * np.sqrt(0.5)
+        else:
+            half = 0.5 * (angles[:, angle] if isinstance(angle, int) else np.full(len(angles), angle))
+            if gate == "rz":
+                phase = np.exp(1j * half)
+                first *= phase.conj()
+                second *= phase
+            else:
+                cos, sin = np.cos(half), np.sin(half) * (1.0 if gate == "ry" else 1j)
+                # RY has −sin above the diagonal and sin below, RX −i sin in both places.
+                below = sin if gate == "ry" else -sin
+                first[...], second[...] = cos * first - sin * second, below * first + cos * second
+    return psi.T
+
+
+def _halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
+    """Views of the amplitudes with the last of one or two qubits in 0 and in 1; of two, the first one is in 1."""
+    if len(qubits) == 1:
+        view = psi.reshape(-1, 2, 2 ** qubits[0], psi.shape[-1])
+        return view[:, 0], view[:, 1]
+    low, high = sorted(qubits)
+    view = psi.reshape(-1, 2, 2 ** (high - low - 1), 2, 2**low, psi.shape[-1])
+    control, target = qubits
+    if control > target:
+        return view[:, 1, :, 0], view[:, 1, :, 1]
+    return view[:, 0, :, 1], view[:, 1, :, 1]
+
+
+def angle_steps(n_qubits: int) -> tuple[Step, ...]:
+    """RY(angle k) on qubit k: no entanglement, and the kernel is Π cos²((x_k − z_k)/2)."""
+    return tuple(("ry", (k,), k) for k in range(n_qubits))
+
+
+def zz_steps(n_qubits: int, reps: int) -> tuple[Step, ...]:
+    """H on every qubit, then phases of the features and of all pairs; ``reps`` times (Havlíček et al. 2019).
+
+    The angles are those of `feature_maps.zz_angles`: one a qubit, then one a pair (0, 1), (0, 2), …, (1, 2), …
+    """
+    layer: list[Step] = [("h", (k,), None) for k in range(n_qubits)]
+    layer += [("rz", (k,), k) for k in range(n_qubits)]
+    for number, (i, j) in enumerate(combinations(range(n_qubits), 2)):
+        layer += [("cx", (i, j), None), ("rz", (j,), n_qubits + number), ("cx", (i, j), None)]
+    return tuple(layer * reps)

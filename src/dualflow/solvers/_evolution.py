@@ -1,0 +1,76 @@
+"""What `evolution-strategy` and `particle-swarm` share: presets, limits, and the box they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core.problem import DualProblem, Kind
+from ..exceptions import ProblemError
+from .base import Solver
+
+__all__ = ["EvolutionarySolver"]
+
+#: What the options stand for that were left open.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {"patience": 100, "generations": 10_000, "memetic": True},
+    "paper": {"patience": 5, "generations": 1000, "memetic": False},
+}
+
+
+@dataclass(frozen=True)
+class EvolutionarySolver(Solver):
+    """Base of the evolutionary solvers of box problems."""
+
+    preset: str = "default"
+    population: int = 10
+    patience: int | None = None
+    generations: int | None = None
+    memetic: bool | None = None
+    sweeps: int = 2
+
+    kinds = frozenset({Kind.BOX})
+    max_n: ClassVar[int | None] = 8000
+    needs_psd: ClassVar[bool] = False
+    default_max_steps: ClassVar[int] = 1_000_000  # ``generations`` is the limit that counts
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise ProblemError(f"preset={self.preset!r} is not one of {', '.join(PRESETS)}")
+        if self.memetic not in (None, True, False):
+            raise ProblemError(f"memetic={self.memetic!r} must be True, False, or None for what the preset says")
+        for name in ("population", "patience", "generations", "sweeps"):
+            value = getattr(self, name)
+            if value is None and name in PRESETS[self.preset]:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ProblemError(f"{name}={value!r} must be an integer ≥ 1")
+
+    def check_number(self, name: str, least: float, most: float) -> None:
+        """Raise `ProblemError` unless an option is a number in [least, most]."""
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not least <= value <= most:
+            raise ProblemError(f"{name}={value!r} must be a number from {least:g} to {most:g}")
+
+    def chosen(self, name: str) -> Any:
+        """An option, or what the preset says where it was left open."""
+        value = getattr(self, name)
+        return PRESETS[self.preset][name] if value is None else value
+
+    @property
+    def sweeps_made(self) -> int:
+        """Sweeps in the life of an individual, 0 without memetic learning."""
+        return int(self.sweeps) if self.chosen("memetic") else 0
+
+    def generations_a_step(self, n: int) -> int:
+        """So many that a step takes some milliseconds and a time limit is kept."""
+        return max(1, min(10, 2000 // n) if self.sweeps_made else min(50, 20_000_000 // n**2))
+
+    def mismatch(self, problem: DualProblem) -> str | None:
+        reason = super().mismatch(problem)
+        if reason is None and not np.isfinite(problem.upper).all():
+            return f"{self.name!r} draws α from the whole box, and some upper bounds are infinite; give a finite C"
+        return reason

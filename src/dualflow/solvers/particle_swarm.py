@@ -1,0 +1,104 @@
+"""Particle swarm on the box dual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import DualProblem
+from ..evolution.generations import evaluated, random_population
+from ..evolution.swarm import Swarm, SwarmRules, fly
+from ._evolution import EvolutionarySolver
+from .base import generator, generator_state
+
+__all__ = ["ParticleSwarm"]
+
+
+@dataclass(frozen=True)
+class ParticleSwarm(EvolutionarySolver):
+    """Particle swarm on the box dual, Q indefinite or not (Kennedy & Eberhart 1995; Mierswa, GECCO 2006).
+
+    The problem, and what memetic learning is for, are as for `EvolutionStrategy`. Each particle is drawn to its own
+    best place and to the swarm's, by uniform random shares of the way for every variable; with Mierswa's weights
+    the swarm soon stands still, far from the optimum, and learning does the rest.
+
+    Parameters
+    ----------
+    preset : {"default", "paper"}
+        As for `EvolutionStrategy`.
+    population : int ≥ 1
+        Particles.
+    patience, generations, memetic, sweeps
+        As for `EvolutionStrategy`; the particles and the leader learn.
+    inertia : float in [0, 1]
+        Share of the velocity that is kept; falls linearly to 0 at the last of the ``generations``.
+    own_weight, common_weight : float in [0, 4]
+        Pulls to a particle's own best place and to the swarm's.
+
+    Raises
+    ------
+    ProblemError
+        An option is out of range.
+    """
+
+    inertia: float = 0.1
+    own_weight: float = 1.0
+    common_weight: float = 1.0
+
+    name: ClassVar[str] = "particle-swarm"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_number("inertia", 0, 1)
+        for name in ("own_weight", "common_weight"):
+            self.check_number(name, 0, 4)
+
+    @property
+    def rules(self) -> SwarmRules:
+        """The options as the engine takes them."""
+        return SwarmRules(
+            inertia=self.inertia,
+            own=self.own_weight,
+            common=self.common_weight,
+            patience=self.chosen("patience"),
+            limit=self.chosen("generations"),
+            sweeps=self.sweeps_made,
+        )
+
+    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Swarm:
+        Q = problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
+        places = random_population(problem.upper, self.population, rng, warm)
+        values, _ = evaluated(Q, problem.p, places)
+        best = int(values.argmin())
+        return Swarm(
+            places=places,
+            velocities=np.zeros_like(places),
+            best_places=places,
+            best_values=values,
+            leader=places[best],
+            leader_value=float(values[best]),
+            generation=0,
+            stale=0,
+            evaluations=self.population,
+            rng=generator_state(rng),
+        )
+
+    def step(self, problem: DualProblem, state: Swarm) -> Swarm:
+        rng, generations = generator(state.rng), self.generations_a_step(problem.n)
+        after = fly(problem.dense(), problem.p, problem.upper, state, self.rules, generations, rng)
+        return replace(after, rng=generator_state(rng))
+
+    def alpha(self, state: Swarm) -> NDArray:
+        """The best place so far."""
+        return state.leader
+
+    def finished(self, state: Swarm) -> bool:
+        rules = self.rules
+        return state.generation >= rules.limit or state.stale >= rules.patience
+
+    def provenance(self, state: Swarm) -> dict[str, Any]:
+        """Generations, and places evaluated (learning apart)."""
+        return {"generations": state.generation, "evaluations": state.evaluations}
