@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["best_thresholds", "least_weighted", "lower_hull", "nondominated", "sandwich"]
+__all__ = ["best_hinge_thresholds", "best_thresholds", "least_weighted", "lower_hull", "nondominated", "sandwich"]
 
 
 def nondominated(F: NDArray) -> NDArray:
@@ -96,3 +96,14 @@ def best_thresholds(G: NDArray, y: NDArray, slack: float) -> NDArray:
     best = np.argmax(content, axis=1)
     rows = np.arange(len(G))
     return np.asarray(at[rows, ranks[rows, best]])
+
+
+def best_hinge_thresholds(G: NDArray, y: NDArray) -> NDArray:
+    """The bias of each row of decision values of the least Σ max(0, 1 − y(g + b)), shape (m,); arguments as above.
+
+    The sum is convex in b, and its slope rises by 1 at each point's own value (as above), from −(number of positives):
+    it is 0 between the values of that rank and the next. Their midpoint is taken.
+    """
+    at, positives = np.where(y > 0, 1.0 - G, -1.0 - G), int(np.count_nonzero(y > 0))
+    middle = np.partition(at, [positives - 1, positives], axis=1)[:, positives - 1 : positives + 1]
+    return np.asarray(middle.mean(axis=1))

@@ -15,6 +15,7 @@ from ..evolution.fronts import nondominated, sandwich
 from ..exceptions import ProblemError
 from .front import ParetoFront
 from .path import Path, Task, follow
+from .search import check_pymoo, flipped, searched
 
 __all__ = ["pareto_front"]
 
@@ -84,6 +85,21 @@ def pareto_front(
     nothing can lie below. Between the points of two neighbours are mixtures of both. The next C is the one at which
     the two bounds are farthest apart (`evolution.fronts`).
 
+    **Number of points.** Not convex: which points to give up is a combinatorial question. NSGA-II searches α in the
+    box [0, max C], with the best bias for each, from the C-path's points (one matrix product evaluates a population);
+    the classifiers it ends with are replaced by the largest margin between the points that they keep content, a
+    convex problem, certified. No count of the path has a smaller ‖w‖² (to 2e-6, relative, for margins within 1e-6 of 1
+    count as 1 in the search). That no better choice of points exists is not claimed.
+
+    **Indefinite kernels.** αᵀQα is no norm: it is negative somewhere, and 0 for classifiers that separate, with a
+    margin said to be infinite. Taken is αᵀ|Q|α with the eigenvalues' absolute values: the squared norm of the
+    Hilbert space that majorises the kernel's Krein space, and ‖w‖² where the kernel is positive semidefinite. The
+    classifier is that of the kernel as it is, α in the box as in Mierswa's dual (eq. 31-33), and NSGA-II searches both
+    errors, from stationary points of the dual at rising C. For every coefficient vector β the values Kβ are also those
+    of |K| with a vector of the same norm: so the C-path of the flipped kernel, which frees β of its signs, bounds the
+    front from below (`ParetoFront.lower_bound`, for the hinge), and is a front of its own:
+    ``repair(K, "flip")``.
+
     Examples
     --------
     >>> from dualflow import pareto_front
@@ -91,7 +107,14 @@ def pareto_front(
     >>> front.distance <= 1e-2, front.points[-1].margin, front.points[-1].error
     (True, 1.0, 0.0)
     """
-    check_limits(tol, max_points, time_limit)
+    check_limits(tol, None, time_limit)
+    for name, value, least in (
+        ("max_points", max_points, 2),
+        ("population", population, 4),
+        ("generations", generations, 1),
+    ):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
     started = time.monotonic()
     if errors not in ("hinge", "zero-one"):
         raise ProblemError(f"errors={errors!r} is not one of 'hinge', 'zero-one'")
@@ -101,8 +124,16 @@ def pareto_front(
     task = Task(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
     if gram.n <= CHECK_UP_TO:
         gram.full()  # kept: every solve needs it
-    path = follow(task, tol, max_points)
-    return _certified(task, path)
+    evidence = task.problem(float(task.C[-1])).psd
+    if evidence.kind == "unknown" or (gram.n > CHECK_UP_TO and not (errors == "hinge" and evidence.is_psd)):
+        raise ProblemError(
+            f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {CHECK_UP_TO}: subsample"
+        )
+    if errors == "hinge" and evidence.is_psd:
+        return _certified(task, follow(task, tol, max_points))
+    check_pymoo()
+    path = follow(task if evidence.is_psd else flipped(task), tol, max_points)
+    return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
 
 
 def _certified(task: Task, path: Path) -> ParetoFront:

@@ -17,7 +17,7 @@ from ..core.solution import Status
 from ..evolution.fronts import sandwich
 from .front import FrontStatus, ParetoPoint
 
-__all__ = ["Path", "Task", "follow", "point_of"]
+__all__ = ["Path", "Task", "follow", "ladder", "mistakes"]
 
 #: Certified relative gap of every solve: far below any tolerance of a front.
 TOL = 1e-9
@@ -59,7 +59,13 @@ class Path:
     bounds: list[float] = field(default_factory=list)
     status: FrontStatus = FrontStatus.CERTIFIED
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a limit of the whole run ended it, so that nothing should follow."""
+        return self.status in (FrontStatus.TIME_LIMIT, FrontStatus.INTERRUPTED)
+
     def criteria(self) -> NDArray:
+        """‖w‖² and Σξ, shape (k, 2)."""
         return np.array([[point.squared_norm, point.error] for point in self.points])
 
 
@@ -70,16 +76,14 @@ def follow(task: Task, tol: float, max_points: int) -> Path:
     Tibshirani, Zhu, JMLR 5 (2004) 1391-1415), so that it is exact where no point changes its set. Bounds are −f(α),
     which weak duality puts below every ½‖w‖² + CΣξ, however far α is from its optimum.
     """
-    path, due = Path(), list(_ladder(task.C))
+    path, due = Path(), ladder(task.C)
     try:
         while True:
             if due:
                 C = due.pop(0)
             else:
-                at, distance = sandwich(
-                    path.criteria(), np.array(path.weights), np.array(path.bounds), task.C[0], task.C[-1]
-                )
                 known = np.array(path.weights)
+                at, distance = sandwich(path.criteria(), known, np.array(path.bounds), task.C[0], task.C[-1])
                 fresh = np.abs(at[:, None] - known).min(axis=1) > NEAR * at
                 if distance.max() <= tol or not (fresh & (distance > tol)).any():
                     break
@@ -100,12 +104,12 @@ def follow(task: Task, tol: float, max_points: int) -> Path:
     return path
 
 
-def _ladder(C: NDArray) -> NDArray:
+def ladder(C: NDArray) -> list[float]:
     """The C asked for, with steps of at most a decade: no warm start reaches much further."""
     rungs = [C[:1]]
     for low, high in zip(C[:-1], C[1:], strict=True):
         rungs.append(np.geomspace(low, high, 1 + int(np.ceil(np.log10(high / low) - 1e-9)))[1:])
-    return np.concatenate(rungs)
+    return [float(c) for c in np.concatenate(rungs)]
 
 
 def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
@@ -120,7 +124,7 @@ def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
     problem = task.problem(C)
     solution = solve(problem, refine=True, tol=TOL, warm=warm, time_limit=task.time_left())
     certificate = solution.certificate
-    point, (norm, linear) = point_of(task, problem, certificate, C)
+    point, (norm, linear) = _point(task, problem, certificate, C)
     path.weights.insert(k, C)
     path.alphas.insert(k, certificate.alpha)
     path.points.insert(k, point)
@@ -130,7 +134,7 @@ def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
     return FrontStatus.TIME_LIMIT if solution.raw_status is Status.TIME_LIMIT else None
 
 
-def point_of(
+def _point(
     task: Task, problem: DualProblem, certificate: Certificate, C: float
 ) -> tuple[ParetoPoint, tuple[float, float]]:
     """The classifier of a certified α, and its αᵀQα and pᵀα."""
