@@ -140,7 +140,7 @@ def _certified(task: Task, path: Path) -> ParetoFront:
     F, weights, bounds = path.criteria(), np.array(path.weights), np.array(path.bounds)
     distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
     points = tuple(path.points[k] for k in nondominated(F))
-    return ParetoFront(points, "hinge", path.status, distance, weights, bounds)
+    return ParetoFront(points, "hinge", path.status, distance, task.fit_intercept, weights, bounds)
 
 
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:

@@ -127,6 +127,7 @@ class ParetoFront:
     distance : float or None
         Largest, over all C of the range asked for, of (best ½‖w‖² + CΣξ among the points − certified lower bound) /
         the former; relative. None for the number of points, and where no bound is known.
+    fit_intercept : bool or "penalised"
     weights, bounds : arrays of shape (m,), or None
         Rising C, and certified lower bounds V ≤ ½‖w‖² + CΣξ of every classifier with this kernel: the supporting
         lines.
@@ -136,6 +137,7 @@ class ParetoFront:
     errors: str
     status: FrontStatus
     distance: float | None
+    fit_intercept: bool | str
     weights: NDArray | None = field(repr=False, default=None)
     bounds: NDArray | None = field(repr=False, default=None)
 
@@ -169,29 +171,52 @@ class ParetoFront:
         lines = (self.bounds - 0.5 * given[..., None]) / self.weights
         return np.asarray(np.maximum(lines.max(axis=-1), 0.0))
 
-    def pick(self, X: ArrayLike, y: ArrayLike) -> ParetoPoint:
+    def pick(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, *, folds: int = 5, random_state: int = 0
+    ) -> ParetoPoint:
         """The point with the fewest mistakes on validation data; of several the one of the largest margin.
 
         Parameters
         ----------
-        X : array of shape (k, m)
-            Not the training data; as for `ParetoPoint.decision_function`.
-        y : array of shape (k,)
+        X : array of shape (k, m), optional
+            Not the training data; as for `ParetoPoint.decision_function`. Left out, a certified hinge front is
+            cross-validated on its training data, at the C of its points.
+        y : array of shape (k,), optional
             Labels, of the training data's two classes.
+        folds, random_state : int
+            Of the cross-validation: stratified, shuffled.
 
         Raises
         ------
         ProblemError
-            X or y do not fit the training data, or are empty.
+            X or y do not fit the training data, or are empty; or they are left out, and the points have no C, or a
+            class has fewer points than there are folds.
         """
+        if X is None or y is None:
+            wrong = self._cross_validated(X, y, folds, random_state)
+            return self.points[int(np.argmin(wrong))]
         points, labels = as_matrix(X, "X"), np.asarray(y)
         if labels.shape != (len(points),):
             raise ProblemError(f"y has shape {labels.shape}, X has {len(points)} points; one label a point is needed")
         classes = self.points[0].classes
         if unknown := sorted(set(labels.tolist()) - set(classes.tolist()), key=str):
             raise ProblemError(f"y holds {unknown!r}; the front was made of the classes {classes.tolist()!r}")
-        wrong = [int((point.predict(points) != labels).sum()) for point in self.points]
+        wrong = np.array([np.count_nonzero(point.predict(points) != labels) for point in self.points])
         return self.points[int(np.argmin(wrong))]
+
+    def _cross_validated(self, X: Any, y: Any, folds: int, random_state: int) -> NDArray:
+        from .validation import cross_validated
+
+        if X is not None or y is not None:
+            raise ProblemError("X and y go together; give both, or neither for cross-validation")
+        weights = [point.C for point in self.points if point.C is not None]
+        if len(weights) < len(self):
+            raise ProblemError("points of a search have no C to train at in each fold; give X and y to pick by")
+        first = self.points[0]
+        least = int(min((first.signs > 0).sum(), (first.signs < 0).sum()))
+        if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or not 2 <= folds <= least:
+            raise ProblemError(f"folds={folds!r} must be an integer in 2…{least}, the points of the smaller class")
+        return cross_validated(first.gram, first.signs, weights, self.fit_intercept, int(folds), random_state)
 
     def to_csv(self, path: str | Path) -> None:
         """One line a point, figures in full precision, empty where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,7 +108,7 @@ def follow(task: Task, tol: float, max_points: int) -> Path:
 def ladder(C: NDArray) -> list[float]:
     """The C asked for, with steps of at most a decade: no warm start reaches much further."""
     rungs = [C[:1]]
-    for low, high in zip(C[:-1], C[1:], strict=True):
+    for low, high in pairwise(C):
         rungs.append(np.geomspace(low, high, 1 + int(np.ceil(np.log10(high / low) - 1e-9)))[1:])
     return [float(c) for c in np.concatenate(rungs)]
 

@@ -87,7 +87,7 @@ class Search:
 
         search = self
 
-        class Criteria(Problem):  # type: ignore[misc]
+        class Criteria(Problem):
             def _evaluate(self, x: NDArray, out: dict, *args: object, **kwargs: object) -> None:
                 F = search.evaluate(x)[0]
                 # Crowding is measured in the criteria: ‖w‖ spreads the points better than its square.
@@ -114,7 +114,7 @@ class Search:
         return np.asarray(found, dtype=float), status
 
     def population(self, seeds: NDArray, size: int, rng: np.random.Generator) -> NDArray:
-        """A first population of shape (size, n): the seeds, evenly thinned to half of it, and scaled mixtures of two."""
+        """A first population of shape (size, n): seeds, evenly thinned to half of it, and scaled mixtures of two."""
         kept = seeds[np.unique(np.linspace(0, len(seeds) - 1, min(len(seeds), size // 2)).astype(int))]
         count = size - len(kept)
         pairs = seeds[rng.integers(len(seeds), size=(count, 2))]
@@ -171,11 +171,11 @@ class Search:
     def widest(self, point: ParetoPoint) -> ParetoPoint:
         """The largest margin that keeps content whoever the point does: a hard margin, certified.
 
-        The point itself where that is no better, or w = 0 does it.
+        The point itself where that is no better, or, with a bias, where a single class is content: w = 0 does that.
         """
         task, kept = self.task, self.values(point.alpha, point.bias) >= 1.0
         classes = len(np.unique(task.signs[kept]))
-        if classes == 0 or (classes == 1 and self.problem.e is not None):
+        if classes < (2 if task.fit_intercept else 1):
             return point
         problem = task.problem(np.inf, kept.astype(float))
         solution = solve(problem, refine=True, tol=1e-9, time_limit=task.time_left())
@@ -203,34 +203,38 @@ def searched(
     """A front by search; ``path`` is that of the kernel, or of the flipped one where the kernel is indefinite."""
     search = Search(task, errors)
     convex = search.problem.psd.is_psd
-    seeds = [np.zeros((1, len(task.signs))), *path.alphas]
-    if not convex:
-        seeds += stationary(task)
-    start = np.vstack(seeds)
-    found, status = (start, path.status) if path.stopped else search.run(start, population, generations, rng)
+    start = np.vstack([np.zeros((1, len(task.signs))), *path.alphas])
+    found, status = start, path.status
+    if not path.stopped:
+        try:
+            if not convex:
+                start = np.vstack([start, *stationary(task)])
+            found, status = search.run(start, population, generations, rng)
+        except KeyboardInterrupt:
+            status = FrontStatus.INTERRUPTED
     points = search.points(np.vstack([start, found]))
     if errors == "zero-one" and convex and status is FrontStatus.SEARCHED:
         points, status = search.polish(points)
     if errors == "zero-one":
-        return ParetoFront(points, errors, status, None)
+        return ParetoFront(points, errors, status, None, task.fit_intercept)
     F = np.array([[point.squared_norm, point.error] for point in points])
     weights, bounds = np.array(path.weights), np.array(path.bounds)
     distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
-    return ParetoFront(points, errors, status, distance, weights, bounds)
+    return ParetoFront(points, errors, status, distance, task.fit_intercept, weights, bounds)
 
 
 def stationary(task: Task) -> list[NDArray]:
     """Where the default solver comes to rest on an indefinite kernel, at rising C: each α of shape (n,)."""
     found: list[NDArray] = []
-    for C in ladder(task.C):
+    rungs = ladder(task.C)
+    for before, C in zip([rungs[0], *rungs], rungs, strict=False):
         if task.late():
             break
-        warm = found[-1] * (C / last) if found else None
+        warm = found[-1] * (C / before) if found else None
         solution = solve(task.problem(C), tol=1e-6, max_steps=2000, warm=warm, time_limit=task.time_left())
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         found.append(solution.alpha)
-        last = C
     return found
 
 
