@@ -11,7 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["best_hinge_thresholds", "best_thresholds", "least_weighted", "lower_hull", "nondominated", "sandwich"]
+__all__ = [
+    "best_hinge_thresholds",
+    "best_thresholds",
+    "least_weighted",
+    "lower_hull",
+    "nondominated",
+    "sandwich",
+    "threshold_of",
+    "widest_gaps",
+]
 
 
 def nondominated(F: NDArray) -> NDArray:
@@ -107,3 +116,37 @@ def best_hinge_thresholds(G: NDArray, y: NDArray) -> NDArray:
     at, positives = np.where(y > 0, 1.0 - G, -1.0 - G), int(np.count_nonzero(y > 0))
     middle = np.partition(at, [positives - 1, positives], axis=1)[:, positives - 1 : positives + 1]
     return np.asarray(middle.mean(axis=1))
+
+
+def widest_gaps(G: NDArray, y: NDArray, biased: bool) -> NDArray:
+    """The widest gap between the classes along each row of decision values, when so many points are given up.
+
+    Parameters
+    ----------
+    G : array of shape (m, n)
+        Decision values without bias.
+    y : array of shape (n,) with entries −1 and +1
+    biased : bool
+        Whether the middle of the gap may lie anywhere, or is 0.
+
+    Returns
+    -------
+    array of shape (m, n − 1)
+        Column k: with k points given up. Scaled by 2/gap all others keep the margin 1; not positive: none can be kept.
+    """
+    if not biased:
+        return np.asarray(2.0 * np.sort(y * G, axis=1)[:, :-1])
+    lowest, highest = np.sort(G[:, y > 0], axis=1), -np.sort(-G[:, y < 0], axis=1)
+    gaps = np.full((len(G), len(y) - 1), -np.inf)
+    for k in range(lowest.shape[1]):  # so many of them positive
+        part = gaps[:, k : k + highest.shape[1]]
+        np.maximum(part, lowest[:, k, None] - highest, out=part)
+    return gaps
+
+
+def threshold_of(g: NDArray, y: NDArray, given_up: int) -> float:
+    """The middle of the gap that `widest_gaps` found in one row g of shape (n,)."""
+    lowest, highest = np.sort(g[y > 0]), -np.sort(-g[y < 0])
+    positive = np.arange(max(0, given_up - len(highest) + 1), min(given_up, len(lowest) - 1) + 1)
+    best = positive[np.argmax(lowest[positive] - highest[given_up - positive])]
+    return float(0.5 * (lowest[best] + highest[given_up - best]))

@@ -86,10 +86,11 @@ def pareto_front(
     the two bounds are farthest apart (`evolution.fronts`).
 
     **Number of points.** Not convex: which points to give up is a combinatorial question. NSGA-II searches α in the
-    box [0, max C], with the best bias for each, from the C-path's points (one matrix product evaluates a population);
-    the classifiers it ends with are replaced by the largest margin between the points that they keep content, a
-    convex problem, certified. No count of the path has a smaller ‖w‖² (to 2e-6, relative, for margins within 1e-6 of 1
-    count as 1 in the search). That no better choice of points exists is not claimed.
+    box [0, max C], with the best bias for each, from the C-path's points (one matrix product evaluates a population).
+    Then, in turns until nothing new comes: along each α found, for each number of points given up, the choice of them
+    and the scale that leave the widest margin; and for each choice the largest margin of all α, a convex problem,
+    certified. No point of the path has a smaller ‖w‖² at its count (to 3e-6 relative: margins within 1e-6 of 1 count
+    as 1 there). That no better choice of points exists is not claimed; most of what is gained is gained in the turns.
 
     **Indefinite kernels.** αᵀQα is no norm: it is negative somewhere, and 0 for classifiers that separate, with a
     margin said to be infinite. Taken is αᵀ|Q|α with the eigenvalues' absolute values: the squared norm of the

@@ -14,7 +14,7 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.psd import repair
 from ..core.solution import Status
-from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, sandwich
+from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, sandwich, threshold_of, widest_gaps
 from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
 from .path import Path, Task, ladder, mistakes
@@ -25,6 +25,10 @@ __all__ = ["check_pymoo", "flipped", "searched"]
 SLACK = 1e-6
 #: So much more than 1, relative, and the product Qα of the scaled α has no content margin below 1 in its last bits.
 ROUNDING = 1e-13
+#: Relative difference in ‖w‖² that is none.
+SAME = 1e-9
+#: Most turns of `Search.polish`.
+ROUNDS = 20
 
 
 def check_pymoo() -> None:
@@ -123,27 +127,41 @@ class Search:
         return np.clip(np.concatenate([kept, mixed]), 0.0, self.upper)
 
     def points(self, A: NDArray) -> tuple[ParetoPoint, ...]:
-        """The classifiers of a population that are not dominated."""
+        """The classifiers of a population that are not dominated; for the number of points at every scale."""
+        if self.errors == "zero-one":
+            return self.trimmed(A)
         F, biases = self.evaluate(A)
         return merged([self.point(A[k], float(biases[k])) for k in nondominated(F)])
 
+    def trimmed(self, A: NDArray) -> tuple[ParetoPoint, ...]:
+        """For each number of points given up the widest margin along any α of a population (m, n)."""
+        y, biased = self.task.signs, self.problem.e is not None
+        G, norms = (A @ self.Q) * y, np.einsum("ij,ij->i", A, A @ self.norm)
+        gaps = widest_gaps(G, y, biased)
+        open_gap = gaps > 0
+        scaled = np.where(open_gap, 4.0 * np.maximum(norms, 0.0)[:, None] / np.where(open_gap, gaps, 1.0) ** 2, np.inf)
+        best = np.argmin(scaled, axis=0)
+        counts = np.arange(scaled.shape[1])
+        F = np.column_stack([scaled[best, counts], counts])
+        zero = np.zeros(len(y))
+        points = [self.point(zero, float(sign)) for sign in ((1, -1) if biased else (0,))]
+        for k in nondominated(F):
+            if np.isfinite(F[k, 0]):
+                row = best[k]
+                scale = 2.0 * (1.0 + ROUNDING) / gaps[row, k]
+                bias = -threshold_of(G[row], y, int(k)) if biased else 0.0
+                points.append(self.point(scale * A[row], scale * bias))
+        return merged(points)
+
     def point(self, alpha: NDArray, bias: float, certificate: Certificate | None = None) -> ParetoPoint:
-        """One classifier; for the number of points scaled until those counted as content are so to the last bit."""
+        """One classifier."""
         task, values = self.task, self.values(alpha, bias)
-        if self.errors == "zero-one":
-            content = values >= 1.0 - SLACK
-            least = float(values[content].min(initial=np.inf))
-            if least < 1.0:
-                scale = (1.0 + ROUNDING) / least
-                alpha, bias, values = scale * alpha, scale * bias, scale * values
-            error = float(np.count_nonzero(values < 1.0))
-        else:
-            error = float(np.maximum(0.0, 1.0 - values).sum())
+        counted = self.errors == "zero-one"
         if self.problem.offset:
             bias = self.problem.offset * float(task.signs @ alpha)
         return ParetoPoint(
             squared_norm=max(0.0, float(alpha @ self.norm @ alpha)),
-            error=error,
+            error=float(np.count_nonzero(values < 1.0) if counted else np.maximum(0.0, 1.0 - values).sum()),
             mistakes=mistakes(values, task.signs),
             C=None,
             alpha=alpha,
@@ -155,25 +173,36 @@ class Search:
         )
 
     def polish(self, points: tuple[ParetoPoint, ...]) -> tuple[tuple[ParetoPoint, ...], FrontStatus]:
-        """The same counts or less with the largest margins that whoever is content there allows."""
-        done: list[ParetoPoint] = []
-        status = FrontStatus.SEARCHED
+        """In turns, until nothing new comes: the widest margin for whom each point keeps content, and for each number
+        of points given up the best choice of them along these α. No count's ‖w‖² rises, but for round-off.
+        """
+        known: set[bytes] = set()
         try:
-            for point in points:
-                if self.task.late():
-                    status = FrontStatus.TIME_LIMIT
+            for _ in range(ROUNDS):
+                fresh = [point for point in points if self.content(point).tobytes() not in known]
+                if not fresh:
                     break
-                done.append(self.widest(point))
+                for point in fresh:
+                    if self.task.late():
+                        return points, FrontStatus.TIME_LIMIT
+                    known.add(self.content(point).tobytes())
+                    points = merged([*(other for other in points if other is not point), self.widest(point)])
+                along = self.trimmed(np.stack([point.alpha for point in points]))
+                points = merged([*points, *(new for new in along if not any(_as_good(old, new) for old in points))])
         except KeyboardInterrupt:
-            status = FrontStatus.INTERRUPTED
-        return merged([*points, *done]), status
+            return points, FrontStatus.INTERRUPTED
+        return points, FrontStatus.SEARCHED
+
+    def content(self, point: ParetoPoint) -> NDArray:
+        """Which training points have a margin of at least 1, shape (n,)."""
+        return np.asarray(self.values(point.alpha, point.bias) >= 1.0)
 
     def widest(self, point: ParetoPoint) -> ParetoPoint:
         """The largest margin that keeps content whoever the point does: a hard margin, certified.
 
         The point itself where that is no better, or, with a bias, where a single class is content: w = 0 does that.
         """
-        task, kept = self.task, self.values(point.alpha, point.bias) >= 1.0
+        task, kept = self.task, self.content(point)
         classes = len(np.unique(task.signs[kept]))
         if classes < (2 if task.fit_intercept else 1):
             return point
@@ -188,7 +217,12 @@ class Search:
             return point
         scale = max(1.0, (1.0 + ROUNDING) / least)
         better = self.point(scale * alpha, scale * bias, certificate)
-        return better if better.error <= point.error and better.squared_norm <= point.squared_norm else point
+        return better if _as_good(better, point) else point
+
+
+def _as_good(one: ParetoPoint, other: ParetoPoint) -> bool:
+    """Whether one is as good as another in both criteria, up to round-off: else it would beat a certified twin."""
+    return one.error <= other.error and one.squared_norm <= (1.0 + SAME) * other.squared_norm
 
 
 def merged(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
