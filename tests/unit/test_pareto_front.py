@@ -210,6 +210,15 @@ def test_the_bound_holds_however_badly_the_problems_are_solved(moons, monkeypatc
         assert best <= (0.5 * norm + C * error) / (1 - front.distance) * (1 + 1e-9)
 
 
+def test_a_front_the_solver_cannot_make_good_is_not_called_certified(moons):
+    X, y = moons
+    front = pareto_front(1e6 * X, y, kernel="linear")  # at C = 0.01 as good as a hard margin, and there is none
+    assert (front.status is FrontStatus.CERTIFIED) == (front.distance <= 1e-2)
+    assert front.status in (FrontStatus.CERTIFIED, FrontStatus.SOLVER_GAP)
+    exact = primal(X, y, 1e10)  # the same problem in other units: C is 1e12 times as much
+    assert front.lower_bound(exact[0] / 1e12) <= exact[1] + 1e-6
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False, "penalised"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
 def test_points_predict_what_they_say(moons, kernel, fit_intercept):

@@ -26,6 +26,7 @@ class FrontStatus(Enum):
 
     CERTIFIED = "The front is known to the tolerance, between its points and supporting lines."
     SEARCHED = "The search ran its course; the front may lie below what was found."
+    SOLVER_GAP = "What is left of the distance is the gap of the solver at a point: more points would not help."
     POINT_LIMIT = "The limit of points was reached before the tolerance; the distance is what is known."
     TIME_LIMIT = "The time limit was reached; these are the points so far."
     INTERRUPTED = "Interrupted (Ctrl-C); these are the points so far."

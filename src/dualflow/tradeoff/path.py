@@ -86,7 +86,10 @@ def follow(task: Task, tol: float, max_points: int) -> Path:
                 known = np.array(path.weights)
                 at, distance = sandwich(path.criteria(), known, np.array(path.bounds), task.C[0], task.C[-1])
                 fresh = np.abs(at[:, None] - known).min(axis=1) > NEAR * at
-                if distance.max() <= tol or not (fresh & (distance > tol)).any():
+                if distance.max() <= tol:
+                    break
+                if not (fresh & (distance > tol)).any():
+                    path.status = FrontStatus.SOLVER_GAP
                     break
                 C = float(at[np.argmax(np.where(fresh, distance, -1.0))])
             if len(path.points) >= max_points:
