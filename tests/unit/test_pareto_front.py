@@ -289,16 +289,46 @@ def test_a_search_is_never_worse_than_the_path_and_somewhere_better(moons, fit_i
     assert max(point.relative_gap or 0.0 for point in front.points) <= 1e-8
 
 
+@pytest.mark.parametrize("errors", ["hinge", pytest.param("zero-one", marks=needs_pymoo)])
+@pytest.mark.parametrize("fit_intercept", [True, False, "penalised"])
+def test_an_indefinite_kernel_has_the_front_of_its_flipped_one(moons, fit_intercept, errors):
+    X, y = moons
+    kernel = {"kernel": "sigmoid", "gamma": 0.5, "coef0": -1.0}
+    inside = fit_intercept == "penalised"
+    K = Gram(X, **kernel).full()
+    lam, V = np.linalg.eigh(K + inside)
+    absolute = (V * np.abs(lam)) @ V.T
+    options = {"C": (1e-2, 10), "errors": errors, "generations": 10}
+    front = pareto_front(X, y, fit_intercept=fit_intercept, **kernel, **options)
+    mended = dualflow.repair(K + inside, "flip").matrix  # a search follows the last bits: the same ones
+    np.testing.assert_allclose(mended, absolute, atol=1e-12)
+    bias = False if inside else fit_intercept
+    peer = pareto_front(mended, y, kernel="precomputed", fit_intercept=bias, **options)
+    np.testing.assert_allclose(front.criteria, peer.criteria, rtol=1e-6)
+    assert (front.distance is None) == (errors == "zero-one")
+    assert front.distance is None or front.distance <= 1e-2
+    negative = 0
+    for point in front.points:
+        beta, values = y * point.alpha, y * point.decision_function(X)
+        negative += (point.alpha < 0).any()
+        assert point.squared_norm == pytest.approx(beta @ absolute @ beta, rel=1e-8, abs=1e-12)
+        told = np.maximum(0, 1 - values).sum() if errors == "hinge" else (values < 1 - 1e-8).sum()
+        assert told == pytest.approx(point.error, rel=1e-7)
+    assert negative > 0
+    with pytest.raises(ProblemError, match="give X and y"):
+        front.pick()
+
+
 @needs_pymoo
 @pytest.mark.parametrize("fit_intercept", [True, False, "penalised"])
-def test_an_indefinite_kernel_is_searched_above_a_certified_bound(moons, fit_intercept):
+def test_a_raw_indefinite_kernel_is_searched_above_a_certified_bound(moons, fit_intercept):
     X, y = moons
     kernel = {"kernel": "sigmoid", "gamma": 0.5, "coef0": -1.0}
     K = Gram(X, **kernel).full() + (fit_intercept == "penalised")
     lam, V = np.linalg.eigh(K)
     assert lam[0] < -1e-2 * lam[-1]
     absolute = (V * np.abs(lam)) @ V.T
-    front = pareto_front(X, y, C=(1e-2, 10), generations=40, fit_intercept=fit_intercept, **kernel)
+    front = pareto_front(X, y, C=(1e-2, 10), generations=40, fit_intercept=fit_intercept, indefinite="raw", **kernel)
     assert front.status is FrontStatus.SEARCHED
     assert 0 < front.distance < 1
     for point in front.points:
@@ -319,8 +349,9 @@ def test_an_indefinite_kernel_is_searched_above_a_certified_bound(moons, fit_int
 @needs_pymoo
 def test_a_search_is_never_worse_than_where_the_default_solver_rests(moons):
     X, y = moons
-    gram = Gram(X, "sigmoid", gamma=0.5, coef0=-1.0)
-    front = pareto_front(X, y, kernel="sigmoid", gamma=0.5, coef0=-1.0, C=(1e-2, 10), generations=20, random_state=3)
+    kernel = {"kernel": "sigmoid", "gamma": 0.5, "coef0": -1.0}
+    front = pareto_front(X, y, indefinite="raw", C=(1e-2, 10), generations=20, random_state=3, **kernel)
+    gram = Gram(X, **kernel)
     lam, V = np.linalg.eigh(gram.full())
     absolute = (V * np.abs(lam)) @ V.T
     for C in (0.01, 0.1, 1.0, 10.0):
@@ -438,6 +469,7 @@ def test_plots(moons):
     ("changed", "message"),
     [
         ({"errors": "squared"}, "errors='squared'"),
+        ({"indefinite": "clip"}, "indefinite='clip'"),
         ({"C": 1.0}, "C=1.0 must be increasing"),
         ({"C": (1.0, 1.0)}, "must be increasing"),
         ({"C": (0.0, 1.0)}, "> 0"),

@@ -15,7 +15,7 @@ from ..evolution.fronts import nondominated, sandwich
 from ..exceptions import ProblemError
 from .front import ParetoFront
 from .path import Path, Task, follow
-from .search import check_pymoo, flipped, searched
+from .search import check_pymoo, flipped, searched, turned_back
 
 __all__ = ["pareto_front"]
 
@@ -31,6 +31,7 @@ def pareto_front(
     coef0: float = 0.0,
     C: ArrayLike = (1e-2, 1e3),
     fit_intercept: bool | str = True,
+    indefinite: str = "flip",
     tol: float = 1e-2,
     max_points: int = 200,
     population: int = 100,
@@ -55,6 +56,9 @@ def pareto_front(
         Range of the weight of the error, and what in it is solved in any case. For a search: the box [0, max C].
     fit_intercept : bool or "penalised"
         As for `problems.svc`.
+    indefinite : {"flip", "raw"}
+        What is done with a kernel that is not positive semidefinite. "flip": coefficients yᵢαᵢ may have any sign, and
+        the front is found as that of the flipped kernel. "raw": α in the box [0, max C], searched for both errors.
     tol : float > 0
         Wanted `ParetoFront.distance` of a certified front, relative.
     max_points : int
@@ -94,12 +98,13 @@ def pareto_front(
 
     **Indefinite kernels.** αᵀQα is no norm: it is negative somewhere, and 0 for classifiers that separate, with a
     margin said to be infinite. Taken is αᵀ|Q|α with the eigenvalues' absolute values: the squared norm of the
-    Hilbert space that majorises the kernel's Krein space, and ‖w‖² where the kernel is positive semidefinite. The
-    classifier is that of the kernel as it is, α in the box as in Mierswa's dual (eq. 31-33), and NSGA-II searches both
-    errors, from stationary points of the dual at rising C. For every coefficient vector β the values Kβ are also those
-    of |K| with a vector of the same norm: so the C-path of the flipped kernel, which frees β of its signs, bounds the
-    front from below (`ParetoFront.lower_bound`, for the hinge), and is a front of its own:
-    ``repair(K, "flip")``.
+    Hilbert space that majorises the kernel's Krein space, and ‖w‖² where the kernel is positive semidefinite. With it
+    β ↦ Jβ, J = sign(K), turns coefficients for |K| into coefficients for K with the same values on the training
+    points, |K|β = K(Jβ), and the same norm. So all classifiers Σβᵢk(xᵢ, x) + b with this kernel have the front of
+    ``repair(K, "flip")``, and for the hinge that is a C-path, certified; new points are told apart by K itself.
+    Mierswa's α (eq. 31-33) have the sign of the class: to these "raw" keeps, and NSGA-II searches them, from stationary
+    points of the dual at rising C. They are fewer, so that their front lies on or above the other, which bounds it from
+    below (`ParetoFront.lower_bound`, for the hinge).
 
     Examples
     --------
@@ -119,6 +124,8 @@ def pareto_front(
     started = time.monotonic()
     if errors not in ("hinge", "zero-one"):
         raise ProblemError(f"errors={errors!r} is not one of 'hinge', 'zero-one'")
+    if indefinite not in ("flip", "raw"):
+        raise ProblemError(f"indefinite={indefinite!r} is not one of 'flip', 'raw'")
     gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
     signs, classes = _two_classes(y, gram.n)
     deadline = None if time_limit is None else started + time_limit
@@ -130,10 +137,22 @@ def pareto_front(
         raise ProblemError(
             f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {CHECK_UP_TO}: subsample"
         )
-    if errors == "hinge" and evidence.is_psd:
-        return _certified(task, follow(task, tol, max_points))
+
+    def front_of(task: Task) -> ParetoFront:
+        if errors == "zero-one":
+            check_pymoo()
+        path = follow(task, tol, max_points)
+        if errors == "hinge":
+            return _certified(task, path)
+        return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
+
+    if evidence.is_psd:
+        return front_of(task)
+    mirrored, back = flipped(task)
+    if indefinite == "flip":
+        return turned_back(front_of(mirrored), task, back)
     check_pymoo()
-    path = follow(task if evidence.is_psd else flipped(task), tol, max_points)
+    path = follow(mirrored, tol, max_points)
     return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
 
 

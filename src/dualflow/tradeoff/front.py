@@ -53,11 +53,13 @@ class ParetoPoint:
     C : float or None
         The weight whose optimum this is; None for points of a search.
     alpha : array of shape (n,)
+        ≥ 0; of any sign with ``indefinite="flip"``, where a kernel is indefinite.
     bias : float
         b, the one inside the kernel (``fit_intercept="penalised"``) too.
     certificate : Certificate or None
         Of ``alpha`` as the dual optimum at C; for the number of points, of the hard margin between those content
-        (``alpha`` is then its α, scaled until no content margin is below 1). None where nothing convex is behind it.
+        (``alpha`` is then its α, scaled until no content margin is below 1). With ``indefinite="flip"`` of the same for
+        the flipped kernel. None where nothing convex is behind it.
     """
 
     squared_norm: float
@@ -190,8 +192,8 @@ class ParetoFront:
         Raises
         ------
         ProblemError
-            X or y do not fit the training data, or are empty; or they are left out, and the points have no C, or a
-            class has fewer points than there are folds.
+            X or y do not fit the training data, or are empty; or they are left out, and the points have no C, the
+            kernel is indefinite, or a class has fewer points than there are folds.
         """
         if X is None or y is None:
             wrong = self._cross_validated(X, y, folds, random_state)

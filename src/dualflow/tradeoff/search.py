@@ -19,7 +19,7 @@ from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
 from .path import Path, Task, ladder, mistakes
 
-__all__ = ["check_pymoo", "flipped", "searched"]
+__all__ = ["check_pymoo", "flipped", "searched", "turned_back"]
 
 #: Points within this of margin 1 count as content while searching; what is handed out is scaled until they are.
 SLACK = 1e-6
@@ -272,9 +272,22 @@ def stationary(task: Task) -> list[NDArray]:
     return found
 
 
-def flipped(task: Task) -> Task:
-    """The task with the kernel (and its bias) that has the eigenvalues' absolute values."""
-    norm = krein_norm(task.problem(float(task.C[-1])))
+def flipped(task: Task) -> tuple[Task, NDArray]:
+    """The task with the kernel that has the eigenvalues' absolute values (its bias, if inside, too), and the map of
+    shape (n, n) that turns coefficients of that kernel into those of the task's with the same values and norm.
+    """
     inside = task.fit_intercept == "penalised"
-    gram = Gram.precomputed(task.signs[:, None] * norm * task.signs)
-    return replace(task, gram=gram, fit_intercept=False if inside else task.fit_intercept)
+    mended = repair(task.gram.full() + (1.0 if inside else 0.0), "flip")
+    assert mended.map is not None
+    gram = Gram.precomputed(mended.matrix)
+    return replace(task, gram=gram, fit_intercept=False if inside else task.fit_intercept), mended.map
+
+
+def turned_back(front: ParetoFront, task: Task, back: NDArray) -> ParetoFront:
+    """A front of the flipped kernel as one of the task's own: α of any sign, all figures as they are."""
+    points = []
+    for point in front.points:
+        alpha = task.signs * (back @ (task.signs * point.alpha))
+        bias = float(task.signs @ alpha) if task.fit_intercept == "penalised" else point.bias
+        points.append(replace(point, gram=task.gram, alpha=alpha, bias=bias))
+    return replace(front, points=tuple(points), fit_intercept=task.fit_intercept)

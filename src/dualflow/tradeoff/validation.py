@@ -12,6 +12,7 @@ from .. import problems
 from .._solve import solve
 from ..core.kernels import Gram
 from ..core.solution import Status
+from ..exceptions import ProblemError
 
 __all__ = ["cross_validated"]
 
@@ -23,6 +24,10 @@ def cross_validated(
 
     Folds are stratified and shuffled; in each the path is followed by warm starts, with the kernel width of all points.
     """
+    if not problems.svc(gram, signs, weights[-1], fit_intercept=fit_intercept).psd.is_psd:
+        raise ProblemError(
+            "the kernel is indefinite: each fold would repair it in its own way; give X and y to pick by"
+        )
     wrong = np.zeros(len(weights), dtype=int)
     splits = StratifiedKFold(folds, shuffle=True, random_state=random_state).split(signs, signs)
     for train, held in splits:
