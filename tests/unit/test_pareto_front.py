@@ -27,6 +27,7 @@ from dualflow.evolution.fronts import (
     widest_gaps,
 )
 from dualflow.tradeoff import path, search
+from dualflow.tradeoff.validation import cross_validated
 
 needs_pymoo = pytest.mark.skipif(
     importlib.util.find_spec("pymoo") is None, reason="pymoo comes with pip install 'dualflow[evolution]'"
@@ -432,13 +433,16 @@ def test_pick_takes_the_fewest_mistakes_and_then_the_larger_margin(cancer):
 
 def test_pick_by_cross_validation_is_libsvms(moons):
     X, y = moons
-    front = pareto_front(X, y, C=(0.1, 100), tol=0.05)
-    gamma, wrong = front.points[0].gram.gamma, np.zeros(len(front), dtype=int)
+    front = pareto_front(X, y, gamma=3.0, C=(0.1, 100), tol=0.05)
+    wrong = np.zeros(len(front), dtype=int)
     for train, held in StratifiedKFold(4, shuffle=True, random_state=7).split(X, y):
         for k, point in enumerate(front.points):
-            peer = SVC(C=point.C, gamma=gamma, tol=1e-8).fit(X[train], y[train])
+            peer = SVC(C=point.C, gamma=3.0, tol=1e-8).fit(X[train], y[train])
             wrong[k] += (peer.predict(X[held]) != y[held]).sum()
     assert wrong.min() < wrong.max()
+    first = front.points[0]
+    ours = cross_validated(first.gram, first.signs, [point.C for point in front.points], True, 4, 7)
+    assert ours.tolist() == wrong.tolist()
     assert front.pick(folds=4, random_state=7) is front.points[int(np.argmin(wrong))]
 
 
