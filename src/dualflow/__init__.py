@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .solvers.variational_flow import VariationalFlow
     from .solvers.variational_lotka_volterra import VariationalLotkaVolterra
     from .solvers.working_set import WorkingSet
+    from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
 __version__ = importlib.metadata.version("dualflow")
 
@@ -81,6 +82,7 @@ __all__ = [
     "EvolutionStrategy",
     "FidelityKernel",
     "FrankWolfe",
+    "FrontStatus",
     "GeneralizationReport",
     "GradientFlow",
     "Gram",
@@ -96,6 +98,8 @@ __all__ = [
     "Invasion",
     "Kind",
     "LotkaVolterra",
+    "ParetoFront",
+    "ParetoPoint",
     "ParticleSwarm",
     "ProblemError",
     "Progress",
@@ -119,6 +123,7 @@ __all__ = [
     "list_devices",
     "list_solvers",
     "load",
+    "pareto_front",
     "problems",
     "quantum_kernel",
     "repair",
@@ -139,6 +144,10 @@ _LAZY = {
     "IncrementalSVR": "dualflow.estimators",
     "compare": "dualflow.comparison",
     "Comparison": "dualflow.comparison",
+    "pareto_front": "dualflow.tradeoff",
+    "ParetoFront": "dualflow.tradeoff",
+    "ParetoPoint": "dualflow.tradeoff",
+    "FrontStatus": "dualflow.tradeoff",
     "final_circuit": "dualflow.quantum.final_circuit",
     "FidelityKernel": "dualflow.quantum.fidelity",
     "quantum_kernel": "dualflow.quantum.fidelity",

@@ -1,0 +1,6 @@
+"""Floor 6: margin against training error, as a Pareto front."""
+
+from .door import pareto_front
+from .front import FrontStatus, ParetoFront, ParetoPoint
+
+__all__ = ["FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"]

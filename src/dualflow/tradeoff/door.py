@@ -1,0 +1,189 @@
+"""The public door: data in, a front out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._solve import check_limits
+from ..core.kernels import Gram
+from ..core.psd import CHECK_UP_TO
+from ..evolution.fronts import nondominated, sandwich
+from ..exceptions import ProblemError
+from .front import ParetoFront
+from .path import Path, Task, follow
+from .search import check_pymoo, flipped, searched, turned_back
+
+__all__ = ["pareto_front"]
+
+
+def pareto_front(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    errors: str = "hinge",
+    kernel: Any = "rbf",
+    gamma: str | float = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    C: ArrayLike = (1e-2, 1e3),
+    fit_intercept: bool | str = True,
+    indefinite: str = "flip",
+    tol: float = 1e-2,
+    max_points: int = 200,
+    population: int = 100,
+    generations: int = 200,
+    random_state: int | np.random.Generator | None = 0,
+    time_limit: float | None = None,
+) -> ParetoFront:
+    """Margin against training error: the classifiers of which none is better in both.
+
+    Parameters
+    ----------
+    X : array of shape (n, m)
+        Training data; the kernel matrix of shape (n, n) for ``kernel="precomputed"``.
+    y : array of shape (n,)
+        Labels of two classes.
+    errors : {"hinge", "zero-one"}
+        The second criterion: Σξᵢ, ξᵢ = max(0, 1 − yᵢf(xᵢ)), or the number of points with yᵢf(xᵢ) < 1, given up by a
+        margin that all others keep. (The number of wrong signs would not do: w → 0 changes no sign.)
+    kernel, gamma, degree, coef0
+        As for `Gram`. The kernel may be indefinite.
+    C : increasing numbers > 0, at least two
+        Range of the weight of the error, and what in it is solved in any case. For a search: the box [0, max C].
+    fit_intercept : bool or "penalised"
+        As for `problems.svc`.
+    indefinite : {"flip", "raw"}
+        What is done with a kernel that is not positive semidefinite. "flip": coefficients yᵢαᵢ may have any sign, and
+        the front is found as that of the flipped kernel. "raw": α in the box [0, max C], searched for both errors.
+    tol : float > 0
+        Wanted `ParetoFront.distance` of a certified front, relative.
+    max_points : int
+        Most points of a certified front.
+    population, generations : int
+        Of a search by NSGA-II.
+    random_state : int, numpy.random.Generator or None
+        Of a search. Same seed, same front.
+    time_limit : float, optional
+        Seconds; the points so far are returned, as they are after Ctrl-C.
+
+    Returns
+    -------
+    ParetoFront
+
+    Raises
+    ------
+    ProblemError
+        The data or an argument is out of range.
+    SolverUnavailable
+        A search is needed, and pymoo is not installed: ``pip install 'dualflow[evolution]'``.
+
+    Notes
+    -----
+    **Hinge, positive semidefinite kernel.** Both criteria are convex in (w, b), so that every point of the front has
+    the least ½‖w‖² + CΣξ for some C: the front is the C-path, and no search is needed. It is solved at rising C, each
+    from the solutions beside it; every solution is a point that can be had, and its dual value a supporting line that
+    nothing can lie below. Between the points of two neighbours are mixtures of both. The next C is the one at which
+    the two bounds are farthest apart (`evolution.fronts`).
+
+    **Number of points.** Not convex: which points to give up is a combinatorial question. NSGA-II searches α in the
+    box [0, max C], with the best bias for each, from the C-path's points (one matrix product evaluates a population).
+    Then, in turns until nothing new comes: along each α found, for each number of points given up, the choice of them
+    and the scale that leave the widest margin; and for each choice the largest margin of all α, a convex problem,
+    certified. No point of the path has a smaller ‖w‖² at its count (to 3e-6 relative: margins within 1e-6 of 1 count
+    as 1 there). That no better choice of points exists is not claimed; most of what is gained is gained in the turns.
+
+    **Indefinite kernels.** αᵀQα is no norm: it is negative somewhere, and 0 for classifiers that separate, with a
+    margin said to be infinite. Taken is αᵀ|Q|α with the eigenvalues' absolute values: the squared norm of the
+    Hilbert space that majorises the kernel's Krein space, and ‖w‖² where the kernel is positive semidefinite. With it
+    β ↦ Jβ, J = sign(K), turns coefficients for |K| into coefficients for K with the same values on the training
+    points, |K|β = K(Jβ), and the same norm. So all classifiers Σβᵢk(xᵢ, x) + b with this kernel have the front of
+    ``repair(K, "flip")``, and for the hinge that is a C-path, certified; new points are told apart by K itself.
+    Mierswa's α (eq. 31-33) have the sign of the class: to these "raw" keeps, and NSGA-II searches them, from stationary
+    points of the dual at rising C. They are fewer, so that their front lies on or above the other, which bounds it from
+    below (`ParetoFront.lower_bound`, for the hinge).
+
+    Examples
+    --------
+    >>> from dualflow import pareto_front
+    >>> front = pareto_front([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1], kernel="linear")
+    >>> front.distance <= 1e-2, front.points[-1].margin, front.points[-1].error
+    (True, 1.0, 0.0)
+    """
+    check_limits(tol, None, time_limit)
+    for name, value, least in (
+        ("max_points", max_points, 2),
+        ("population", population, 4),
+        ("generations", generations, 1),
+    ):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
+    started = time.monotonic()
+    if errors not in ("hinge", "zero-one"):
+        raise ProblemError(f"errors={errors!r} is not one of 'hinge', 'zero-one'")
+    if indefinite not in ("flip", "raw"):
+        raise ProblemError(f"indefinite={indefinite!r} is not one of 'flip', 'raw'")
+    gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
+    signs, classes = _two_classes(y, gram.n)
+    deadline = None if time_limit is None else started + time_limit
+    task = Task(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
+    if gram.n <= CHECK_UP_TO:
+        gram.full()  # kept: every solve needs it
+    evidence = task.problem(float(task.C[-1])).psd
+    if evidence.kind == "unknown" or (gram.n > CHECK_UP_TO and not (errors == "hinge" and evidence.is_psd)):
+        raise ProblemError(
+            f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {CHECK_UP_TO}: subsample"
+        )
+
+    def front_of(task: Task) -> ParetoFront:
+        if errors == "zero-one":
+            check_pymoo()
+        path = follow(task, tol, max_points)
+        if errors == "hinge":
+            return _certified(task, path)
+        return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
+
+    if evidence.is_psd:
+        return front_of(task)
+    mirrored, back = flipped(task)
+    if indefinite == "flip":
+        return turned_back(front_of(mirrored), task, back)
+    check_pymoo()
+    path = follow(mirrored, tol, max_points)
+    return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
+
+
+def _certified(task: Task, path: Path) -> ParetoFront:
+    F, weights, bounds = path.criteria(), np.array(path.weights), np.array(path.bounds)
+    distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
+    points = tuple(path.points[k] for k in nondominated(F))
+    return ParetoFront(points, "hinge", path.status, distance, task.fit_intercept, weights, bounds)
+
+
+def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
+    """Signs of shape (n,), and the two classes, the one of +1 last."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ProblemError(f"y has shape {labels.shape}, X has {n} points; one label a point is needed")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ProblemError("y contains NaN or infinity; give every point a label")
+    if labels.dtype.kind == "O" and len({type(label) for label in labels.tolist()}) > 1:
+        raise ProblemError("y mixes labels of several types; use one")
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        raise ProblemError(f"y holds {len(classes)} classes, a front of margin and error is of two; pick a pair")
+    return np.where(labels == classes[1], 1.0, -1.0), classes
+
+
+def _check_weights(C: ArrayLike) -> NDArray:
+    try:
+        weights = np.asarray(C, dtype=float)
+    except (TypeError, ValueError):
+        raise ProblemError(f"C={C!r} must be increasing numbers > 0, at least two: the range, or a grid") from None
+    good = weights.ndim == 1 and len(weights) > 1 and (weights > 0).all() and np.isfinite(weights).all()
+    if not good or not (np.diff(weights) > 0).all():
+        raise ProblemError(f"C={C!r} must be increasing finite numbers > 0, at least two: the range, or a grid")
+    return weights

@@ -1,0 +1,269 @@
+"""What `pareto_front` returns: the points, what is certified of them, a drawing, and one of them picked."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..core.certificate import Certificate
+from ..core.kernel_checks import as_matrix
+from ..core.kernels import Gram
+from ..exceptions import ProblemError, SolverUnavailable
+
+__all__ = ["FrontStatus", "ParetoFront", "ParetoPoint"]
+
+_COLUMNS = ("squared_norm", "margin", "error", "mistakes", "C", "bias", "n_support", "relative_gap")
+
+
+class FrontStatus(Enum):
+    """How a front came about; the value is the sentence a user reads."""
+
+    CERTIFIED = "The front is known to the tolerance, between its points and supporting lines."
+    SEARCHED = "The search ran its course; the front may lie below what was found."
+    SOLVER_GAP = "What is left of the distance is the gap of the solver at a point: more points would not help."
+    POINT_LIMIT = "The limit of points was reached before the tolerance; the distance is what is known."
+    TIME_LIMIT = "The time limit was reached; these are the points so far."
+    INTERRUPTED = "Interrupted (Ctrl-C); these are the points so far."
+
+    @property
+    def text(self) -> str:
+        """The sentence a user reads."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class ParetoPoint:
+    """One classifier of the front, Σ yᵢαᵢk(xᵢ, x) + b.
+
+    Attributes
+    ----------
+    squared_norm : float
+        The first criterion, ‖w‖² in feature space (``fit_intercept="penalised"``: with b²); of an indefinite kernel
+        αᵀ|Q|α, see `pareto_front`.
+    error : float
+        The second: Σξᵢ, ξᵢ = max(0, 1 − yᵢf(xᵢ)), or the number of training points with yᵢf(xᵢ) < 1.
+    mistakes : int
+        Training points on the wrong side (`predict` is wrong).
+    C : float or None
+        The weight whose optimum this is; None for points of a search.
+    alpha : array of shape (n,)
+        ≥ 0; of any sign with ``indefinite="flip"``, where a kernel is indefinite.
+    bias : float
+        b, the one inside the kernel (``fit_intercept="penalised"``) too.
+    certificate : Certificate or None
+        Of ``alpha`` as the dual optimum at C; for the number of points, of the hard margin between those content
+        (``alpha`` is then its α, scaled until no content margin is below 1). With ``indefinite="flip"`` of the same for
+        the flipped kernel. None where nothing convex is behind it.
+    """
+
+    squared_norm: float
+    error: float
+    mistakes: int
+    C: float | None
+    alpha: NDArray = field(repr=False)
+    bias: float
+    certificate: Certificate | None = field(repr=False)
+    gram: Gram = field(repr=False)
+    signs: NDArray = field(repr=False)
+    classes: NDArray = field(repr=False)
+
+    @property
+    def margin(self) -> float:
+        """1/‖w‖, in feature space; ∞ where w = 0."""
+        return float(1.0 / np.sqrt(self.squared_norm)) if self.squared_norm > 0 else float(np.inf)
+
+    @property
+    def support(self) -> NDArray:
+        """Indices of the training points with weight."""
+        return np.flatnonzero(self.alpha)
+
+    @property
+    def n_support(self) -> int:
+        """How many they are."""
+        return len(self.support)
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The certified one, where there is a certificate."""
+        return None if self.certificate is None else self.certificate.relative_gap
+
+    def decision_function(self, Z: ArrayLike) -> NDArray:
+        """Values at new points, shape (k,), positive for ``classes[1]``.
+
+        Parameters
+        ----------
+        Z : array of shape (k, m)
+            Of a precomputed kernel the values between the new points and all n training points, shape (k, n).
+
+        Raises
+        ------
+        ProblemError
+            Z is not a finite matrix of the training data's width.
+        """
+        points = as_matrix(Z, "Z")
+        if points.shape[1] != self.gram.X.shape[1]:
+            raise ProblemError(f"Z has {points.shape[1]} columns, the training data have {self.gram.X.shape[1]}")
+        J = self.support
+        weights = (self.signs * self.alpha)[J]
+        return self.gram.expand(points, J, weights[:, None])[:, 0] + self.bias
+
+    def predict(self, Z: ArrayLike) -> NDArray:
+        """Classes of new points, shape (k,)."""
+        return np.asarray(self.classes[(self.decision_function(Z) >= 0).astype(int)])
+
+
+@dataclass(frozen=True)
+class ParetoFront:
+    """Points of which none is as good as another in both criteria, by rising ‖w‖² and falling error.
+
+    Attributes
+    ----------
+    points : tuple of ParetoPoint
+    errors : {"hinge", "zero-one"}
+    status : FrontStatus
+    distance : float or None
+        Largest, over all C of the range asked for, of (best ½‖w‖² + CΣξ among the points − certified lower bound) /
+        the former; relative. None for the number of points, and where no bound is known.
+    fit_intercept : bool or "penalised"
+    weights, bounds : arrays of shape (m,), or None
+        Rising C, and certified lower bounds V ≤ ½‖w‖² + CΣξ of every classifier with this kernel: the supporting
+        lines.
+    """
+
+    points: tuple[ParetoPoint, ...]
+    errors: str
+    status: FrontStatus
+    distance: float | None
+    fit_intercept: bool | str
+    weights: NDArray | None = field(repr=False, default=None)
+    bounds: NDArray | None = field(repr=False, default=None)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __str__(self) -> str:
+        known = "" if self.distance is None else f", certified to {self.distance:.2g} (relative) for every C between"
+        first, last = self.points[0], self.points[-1]
+        return (
+            f"{len(self)} points ({self.errors}) from ‖w‖² {first.squared_norm:.4g}, error {first.error:.4g} to ‖w‖² "
+            f"{last.squared_norm:.4g}, error {last.error:.4g}{known}. {self.status.text}"
+        )
+
+    @property
+    def criteria(self) -> NDArray:
+        """‖w‖² and error of the points, shape (k, 2)."""
+        return np.array([[point.squared_norm, point.error] for point in self.points])
+
+    def lower_bound(self, squared_norm: ArrayLike) -> NDArray:
+        """Certified: no classifier of this ‖w‖² has a smaller Σξ; the best supporting line, and 0.
+
+        Raises
+        ------
+        ProblemError
+            Nothing is certified of this front.
+        """
+        if self.weights is None or self.bounds is None:
+            raise ProblemError(f"nothing is certified of this front of errors={self.errors!r}; see its status")
+        given = np.asarray(squared_norm, dtype=float)
+        lines = (self.bounds - 0.5 * given[..., None]) / self.weights
+        return np.asarray(np.maximum(lines.max(axis=-1), 0.0))
+
+    def pick(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, *, folds: int = 5, random_state: int = 0
+    ) -> ParetoPoint:
+        """The point with the fewest mistakes on validation data; of several the one of the largest margin.
+
+        Parameters
+        ----------
+        X : array of shape (k, m), optional
+            Not the training data; as for `ParetoPoint.decision_function`. Left out, a certified hinge front is
+            cross-validated on its training data, at the C of its points.
+        y : array of shape (k,), optional
+            Labels, of the training data's two classes.
+        folds, random_state : int
+            Of the cross-validation: stratified, shuffled.
+
+        Raises
+        ------
+        ProblemError
+            X or y do not fit the training data, or are empty; or they are left out, and the points have no C, the
+            kernel is indefinite, or a class has fewer points than there are folds.
+        """
+        if X is None or y is None:
+            wrong = self._cross_validated(X, y, folds, random_state)
+            return self.points[int(np.argmin(wrong))]
+        points, labels = as_matrix(X, "X"), np.asarray(y)
+        if labels.shape != (len(points),):
+            raise ProblemError(f"y has shape {labels.shape}, X has {len(points)} points; one label a point is needed")
+        classes = self.points[0].classes
+        if unknown := sorted(set(labels.tolist()) - set(classes.tolist()), key=str):
+            raise ProblemError(f"y holds {unknown!r}; the front was made of the classes {classes.tolist()!r}")
+        wrong = np.array([np.count_nonzero(point.predict(points) != labels) for point in self.points])
+        return self.points[int(np.argmin(wrong))]
+
+    def _cross_validated(self, X: Any, y: Any, folds: int, random_state: int) -> NDArray:
+        from .validation import cross_validated
+
+        if X is not None or y is not None:
+            raise ProblemError("X and y go together; give both, or neither for cross-validation")
+        weights = [point.C for point in self.points if point.C is not None]
+        if len(weights) < len(self):
+            raise ProblemError("points of a search have no C to train at in each fold; give X and y to pick by")
+        first = self.points[0]
+        least = int(min((first.signs > 0).sum(), (first.signs < 0).sum()))
+        if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or not 2 <= folds <= least:
+            raise ProblemError(f"folds={folds!r} must be an integer in 2…{least}, the points of the smaller class")
+        return cross_validated(first.gram, first.signs, weights, self.fit_intercept, int(folds), random_state)
+
+    def to_csv(self, path: str | Path) -> None:
+        """One line a point, figures in full precision, empty where there is none."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(_COLUMNS)
+            for point in self.points:
+                values = (getattr(point, name) for name in _COLUMNS)
+                writer.writerow(["" if value is None else value for value in values])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw error against ‖w‖² with matplotlib; returns the axes.
+
+        Of a hinge front the points are joined: mixtures of two neighbours lie on or below the line between them. The
+        shaded part below the supporting lines is out of reach.
+
+        Raises
+        ------
+        SolverUnavailable
+            matplotlib is not installed; the message has the pip line.
+        """
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise SolverUnavailable("plot needs matplotlib: pip install 'dualflow[plot]'") from error
+            ax = pyplot.figure().subplots()
+        norms, errors = self.criteria.T
+        positive = norms[norms > 0]
+        if len(positive) and len(positive) == len(norms):
+            ax.set_xscale("log")
+        elif len(positive):
+            ax.set_xscale("symlog", linthresh=float(positive.min()))
+        if self.errors == "hinge":
+            # Mixtures lie on straight lines, which a logarithmic axis bends.
+            fine = np.interp(np.arange(0, len(norms) - 1 + 1e-9, 0.05), np.arange(len(norms)), norms)
+            (line,) = ax.plot(fine, np.interp(fine, norms, errors), label="mixtures of neighbours")
+            ax.plot(norms, errors, "o", markersize=3, color=line.get_color(), label="points")
+        else:
+            ax.step(norms, errors, "o-", where="post", markersize=3, label="points")
+        if self.weights is not None and len(positive):
+            grid = np.geomspace(positive.min(), norms.max(), 400)
+            ax.fill_between(grid, 0.0, self.lower_bound(grid), alpha=0.15, label="certified: out of reach")
+        ax.set_xlabel("‖w‖² = 1/margin²")
+        ax.set_ylabel("Σξ on the training data" if self.errors == "hinge" else "training points with y f(x) < 1")
+        ax.legend()
+        return ax
