@@ -126,12 +126,12 @@ class SplitStepCircuit(ParametricCircuit):
         """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
         V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
-        chunk = max(1, MOST_PHASES // len(V))
+        groups, chunk = _matrices(self), max(1, MOST_PHASES // len(V))
         for first in range(0, self.steps, chunk):
             phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.steps)], V))
             for k, phase in enumerate(phases, first):
                 psi = psi * phase
-                for matrices in _matrices(self):
+                for matrices in groups:
                     # The top qubits turn and go to the bottom; after all groups every qubit is back in its place.
                     psi = (matrices[k] @ psi.reshape(matrices.shape[1], -1)).T.ravel()
         # The last half of V is diagonal and changes no probability.
