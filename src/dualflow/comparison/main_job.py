@@ -54,7 +54,7 @@ def compare(
     controls: bool = True,
     studies: bool = False,
     inlier_class: Any = None,
-    time_limit: float | None = 10.0,
+    time_limit: float | None = 5.0,
     random_state: int = 0,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
@@ -98,7 +98,7 @@ def compare(
         Include solvers of maturity "study". One named in ``solvers`` always runs.
     inlier_class : label, optional
         The class "svdd" describes; the smaller label by default.
-    time_limit : float or None, default=10.0
+    time_limit : float or None, default=5.0
         Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then. A solver
         that is one library call is not cut short.
     random_state : int ≥ 0
