@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import html.parser
+import inspect
 import math
 import sys
 import time
 import types
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -171,6 +172,21 @@ def test_a_quantum_solver_runs_on_every_device_and_in_both_controls(comparison):
             assert 0 <= row.classical_share <= 1
         measured = [row for row in rows if row.role == "quantum"]
         assert min(min(row.qubits, row.depth, row.two_qubit_gates) for row in measured) > 0
+
+
+def test_exact_rows_run_on_the_solvers_own_device(register):
+    @dataclass(frozen=True)
+    class Homeless(Garbage):
+        device: str = field(kw_only=True)
+        shots: int | None = None
+        name: ClassVar[str] = "homeless"
+        quantum: ClassVar[bool] = True
+
+    register(Homeless)
+    for solver, own in (("hamiltonian-descent", "emulator"), ("hamiltonian-dilation", "aer"), ("homeless", "aer")):
+        (exact,) = [entry for entry in plan([solver], 100, None, True, False) if entry.shots is None]
+        assert (exact.role, exact.device, exact.options["device"]) == ("quantum", own, own)
+    assert inspect.signature(compare).parameters["time_limit"].default == 10.0
 
 
 def test_what_does_not_apply_is_one_row_with_the_reason(comparison):

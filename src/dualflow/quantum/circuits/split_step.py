@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import ProblemError
-from .base import ParametricCircuit
+from .base import ParametricCircuit, check_positive
 from .multiplexer import walsh
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class SplitStepCircuit(ParametricCircuit):
         super().__post_init__()
         if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
             raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
-        if not 0 < self.total_time < np.inf:
-            raise ProblemError(f"total_time={self.total_time!r} must be a finite number > 0")
+        check_positive(self.total_time, "total_time")
 
     @property
     def n_parameters(self) -> int:
