@@ -97,7 +97,7 @@ def compare(
     devices: Annotated[str | None, typer.Option(help="For quantum solvers, comma separated.")] = None,
     studies: Annotated[bool, typer.Option("--studies", help="Include solvers that are studies.")] = False,
     seed: Annotated[int, typer.Option(help="Of the subsample and of every solver.")] = 0,
-    time_limit: Annotated[float, typer.Option(help="Seconds a row; it shows what there is by then.")] = 10.0,
+    time_limit: Annotated[float, typer.Option(help="Seconds a row; it shows what there is by then.")] = 5.0,
     tol: Annotated[float, typer.Option(help="Relative gap at which a run ends.")] = 1e-6,
     report: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("dualflow-report.html"),
     csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV too.")] = None,

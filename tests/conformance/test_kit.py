@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from collections import Counter
+from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ import dualflow
 from dualflow import Kind
 from dualflow.registry import solver_class
 from dualflow.solvers.smo import SMO
-from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, zoo
-from dualflow.testing.bench import digest, objective, sampled_floor
+from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, zoo
+from dualflow.testing.bench import Bench, digest, objective, sampled_floor
 from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum
 
 FEW = {"six points", "overlapping clouds", "soft SVDD cloud", "squared hinge clouds"}
@@ -105,6 +107,29 @@ def test_good_solver_is_accepted_on_the_same_problems():
     assert set(report.gaps) == FEW
     assert max(report.gaps.values()) <= 1e-4
     assert list(report.skipped) == ["not separable"]
+
+
+def test_sampled_gaps_are_judged_by_the_median_of_all_seeds_and_no_run_too_many(monkeypatch):
+    z = next(z for z in few() if z.name == "squared hinge clouds")
+    monkeypatch.setattr(checks, "objective", lambda z, alpha: z.optimum + alpha * abs(z.optimum))
+    monkeypatch.setattr(Bench, "allowed_gap", lambda bench, z: 1.0)
+    for seeds, gaps in ((n, gaps) for n in (1, 2, 3, 4, 5) for gaps in product((0.5, 2.0), repeat=n)):
+        asked = []
+        bench = Bench(solver_class("variational-flow")(shots=10), [z], seeds, 1.0)
+
+        def run(z, seed, gaps=gaps, asked=asked):
+            asked.append(seed)
+            return SimpleNamespace(raw_certificate=SimpleNamespace(alpha=gaps[seed]))
+
+        monkeypatch.setattr(bench, "run", run)
+        if np.median(gaps) <= 1.0:
+            checks.gap(bench, z)
+        else:
+            with pytest.raises(AssertionError, match="allows 1"):
+                checks.gap(bench, z)
+        assert asked == list(range(len(asked)))
+        assert seeds // 2 < len(asked) <= seeds
+        assert len(set(gaps)) > 1 or len(asked) == seeds // 2 + 1
 
 
 def test_a_failed_check_is_an_assertion_error_that_names_all():

@@ -25,6 +25,7 @@ from dualflow.quantum.box_zoom import (
     zoom,
 )
 from dualflow.quantum.encoding import bit_table
+from dualflow.solvers import hamiltonian_adiabatic
 
 SOLVERS = ("hamiltonian-descent", "hamiltonian-adiabatic")
 
@@ -87,6 +88,16 @@ def test_shots_are_counted_and_budgeted(solver):
     other = solve(p, solver, shots=1000, max_blocks=3, tol=1e-12, random_state=1)
     assert not np.array_equal(solution.raw_alpha, other.raw_alpha)
     assert solve(p, solver, shots=1000, shot_budget=17_000, tol=1e-12).cost.shots == 16_000
+
+
+@pytest.mark.parametrize("budget", [22_400, 36_800, 44_000, 72_800])
+def test_a_budget_holds_the_calibration_of_every_size_of_block(budget):
+    options = {"device": "classical-sampler", "shots": 300, "mitigation": "confusion", "block": 5}
+    run = {"tol": 1e-9, "random_state": 1}
+    spent = solve(problem("digits", 32), "hamiltonian-descent", shot_budget=budget, **options, **run).cost.shots
+    assert 22_400 <= spent <= budget
+    with pytest.raises(ProblemError, match="levels=8"):
+        HamiltonianDescent(shot_budget=22_399, **options)
 
 
 def test_whole_problem_in_two_qubits_a_variable():
@@ -194,6 +205,23 @@ def test_zoom_with_a_perfect_reader_finds_the_minimum():
     np.testing.assert_allclose(found, inside, atol=1e-5)
 
 
+def test_zoom_meets_the_equality_by_the_multiplier():
+    """From a wrong multiplier too, and at the minimum of f among the points that meet it, by a direct solution."""
+    Q, g, e = np.diag([1.0, 2.0, 3.0, 4.0]), -np.array([0.9, 1.0, 0.6, 2.0]), np.array([1.0, 1.0, -1.0, -1.0])
+    block = Block(np.arange(4), Q, g, np.ones(4), e, 0.2, np.array([0.6, 0.5, 0.4, 0.5]))
+    best = np.linalg.solve(np.block([[Q, e[:, None]], [e[None], 0.0]]), np.append(-g, 0.2))[:4]
+    assert ((best > 0) & (best < 1)).all()
+    assert abs(float(e @ (-g / np.diag(Q)) - 0.2)) > 0.1  # without the equality another point is the lowest
+
+    def corner(qubo):
+        return bit_table(4)[qubo.energies().argmin()]
+
+    for multiplier in (0.0, 0.3):
+        found = zoom(block, np.full(4, 0.5), multiplier, 200, 0.95, 1, corner)
+        np.testing.assert_allclose(found, best, atol=1e-2)
+        assert float(e @ found) == pytest.approx(0.2, abs=1e-3)
+
+
 def test_uniform_outcomes_move_nothing_and_boxes_shrink_around_where_they_are():
     seen, block = [], a_block()
 
@@ -248,19 +276,41 @@ def test_a_block_can_always_keep_the_equality_and_move():
         (HamiltonianDescent, {"max_blocks": 0}),
         (HamiltonianDescent, {"shots": "adaptive"}),
         (HamiltonianDescent, {"shots": 10, "final_shots": 10}),
+        (HamiltonianDescent, {"shrink": "0.5"}),
+        (HamiltonianDescent, {"shrink": np.array([0.5, 0.5])}),
+        (HamiltonianDescent, {"total_time": "5"}),
+        (HamiltonianDescent, {"total_time": True}),
+        (HamiltonianAdiabatic, {"total_time": None}),
+        (HamiltonianDescent, {"shots": 1000, "shot_budget": 7999}),
         (HamiltonianAdiabatic, {"sampler": "dwave"}),
         (HamiltonianAdiabatic, {"reads": 0}),
         (HamiltonianAdiabatic, {"sampler": "annealing", "shots": 10}),
     ],
 )
 def test_bad_options_are_named(solver, options):
-    with pytest.raises(ProblemError, match="|".join(options)):
+    with pytest.raises(ProblemError, match=f"({'|'.join(options)})="):
         solver(**options)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert HamiltonianDescent(bits=np.int64(2), block=np.int32(4), shrink=np.float32(0.5)).bits == 2
+    assert HamiltonianAdiabatic(sampler="annealing", reads=np.int64(5), total_time=np.float32(3.0)).reads == 5
 
 
 def test_too_many_variables_are_refused_by_name():
     with pytest.raises(SolverMismatch, match="working-set"):
         solve(problem("moons", 200), "hamiltonian-descent")
+
+
+def test_annealing_claims_no_circuit(monkeypatch):
+    monkeypatch.setattr(hamiltonian_adiabatic, "sample_annealing", lambda qubo, reads, seed: np.full(qubo.n_bits, 0.5))
+    solution = solve(problem("digits", 8), HamiltonianAdiabatic(sampler="annealing", max_blocks=1))
+    cost, said = solution.cost, solution.provenance
+    assert (cost.circuits, cost.qubits, cost.depth, cost.two_qubit_gates) == (0, 0, 0, 0)
+    assert said["sampler"] == "annealing"
+    assert not {"device", "circuit", "cx_gates", "job_ids"} & set(said)
+    said = solve(problem("digits", 8), HamiltonianAdiabatic(max_blocks=1)).provenance
+    assert (said["sampler"], said["device"], said["cx_gates"]) == ("circuit", "emulator", 31 * 28 * 2)
 
 
 def test_simulated_annealing_in_the_circuits_place():

@@ -6,7 +6,7 @@ import scipy.linalg
 from sklearn.datasets import load_digits, make_moons
 
 import dualflow
-from dualflow import HHL, DualProblem, Gram, ProblemError, SolverMismatch
+from dualflow import HHL, DualProblem, Gram, ProblemError, SolverMismatch, Status
 from dualflow.quantum.circuits import HHLCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.linear_system import clock_for, invert, make_system
@@ -133,6 +133,7 @@ def test_the_null_device_misses_ten_times(data):
     problem = build(data)
     solution = dualflow.solve(problem, "hhl", device="null", refine=False)
     assert direction_error(solution.raw_alpha, bordered(problem)) > MISS * LIMIT
+    assert solution.raw_status is Status.DROWNED
 
 
 def test_success_probability_is_the_norm_of_the_solution():
@@ -213,6 +214,9 @@ def test_refusals():
     singular = DualProblem(gram, np.ones(3), -np.inf, np.inf)
     with pytest.raises(ProblemError, match="singular"):
         make_system(singular)
+    indefinite = dualflow.problems.least_squares(Gram(-4.0 * np.eye(4), "precomputed"), [1, -1, 1, -1], 1.0)
+    with pytest.raises(ProblemError, match=r"indefinite.*from -3 to"):
+        make_system(indefinite)
 
 
 def test_the_clock_grows_with_the_condition_number():

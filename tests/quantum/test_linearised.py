@@ -211,6 +211,14 @@ def test_kept_outcomes_show_the_dissipative_flow(circuit, error):
         assert kept.sum() == pytest.approx(said, abs=4 * error)
 
 
+@pytest.mark.parametrize(("cutoff", "said"), [(12.5, 1.5e-2), (25.0, 2.1e-3), (50.0, 9e-5)])
+def test_what_lies_beyond_the_cutoff(cutoff, said):
+    circuit, lt = LCHSCircuit(14, 13, cutoff=cutoff), np.linspace(0.0, 5.0, 1001)
+    error = np.abs(np.exp(-1j * np.outer(lt, circuit.k)) @ circuit.weights - np.exp(-lt))
+    assert 0.9 * said < error.max() < said
+    assert cutoff != 12.5 or error[0] == pytest.approx(2.7e-3, rel=0.02)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_with_an_antisymmetric_part_too(family):
     circuit, model = family(10, 8, 32), random_model(4, 6)
@@ -438,6 +446,14 @@ def test_when_nothing_is_kept_the_error_says_so():
         {"splits": 0},
         {"ancillas": 1},
         {"ancillas": 2.5},
+        {"ancillas": -1},
+        {"ancillas": "8"},
+        {"ancillas": None},
+        {"ancillas": 17},
+        {"longest": "2"},
+        {"longest": True},
+        {"cutoff": "12"},
+        {"cutoff": None},
         {"steps": 0},
         {"longest": 0.0},
         {"cutoff": -1.0},
@@ -445,15 +461,16 @@ def test_when_nothing_is_kept_the_error_says_so():
     ],
 )
 def test_bad_options(options):
-    with pytest.raises(ProblemError):
+    (name,) = options
+    with pytest.raises(ProblemError, match=f"{name}="):
         dualflow.HamiltonianLCHS(**options)
     if "cutoff" not in options:
-        with pytest.raises(ProblemError):
+        with pytest.raises(ProblemError, match=f"{name}="):
             dualflow.HamiltonianSchrodingerisation(**options)
 
 
 def test_bad_widths():
-    for half_width in (0.0, np.inf):
+    for half_width in (0.0, np.inf, "16"):
         with pytest.raises(ProblemError, match="half_width"):
             dualflow.HamiltonianSchrodingerisation(half_width=half_width)
     with pytest.raises(ProblemError, match="n_qubits"):

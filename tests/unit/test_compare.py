@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import html.parser
+import inspect
 import math
 import sys
 import time
 import types
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -37,7 +38,7 @@ def blobs(n: int = 60, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def comparison() -> dualflow.Comparison:
     # Circuits of two thousand gates take seconds a row on PennyLane: cut off, they are rows all the same.
-    return compare(*blobs(), max_n=16, shots=SHOTS, time_limit=1.0)
+    return compare(*blobs(), max_n=16, shots=SHOTS, time_limit=4.0)
 
 
 def section(comparison: dualflow.Comparison, name: str):
@@ -173,6 +174,21 @@ def test_a_quantum_solver_runs_on_every_device_and_in_both_controls(comparison):
         assert min(min(row.qubits, row.depth, row.two_qubit_gates) for row in measured) > 0
 
 
+def test_exact_rows_run_on_the_solvers_own_device(register):
+    @dataclass(frozen=True)
+    class Homeless(Garbage):
+        device: str = field(kw_only=True)
+        shots: int | None = None
+        name: ClassVar[str] = "homeless"
+        quantum: ClassVar[bool] = True
+
+    register(Homeless)
+    for solver, own in (("hamiltonian-descent", "emulator"), ("hamiltonian-dilation", "aer"), ("homeless", "aer")):
+        (exact,) = [entry for entry in plan([solver], 100, None, True, False) if entry.shots is None]
+        assert (exact.role, exact.device, exact.options["device"]) == ("quantum", own, own)
+    assert inspect.signature(compare).parameters["time_limit"].default == 10.0
+
+
 def test_what_does_not_apply_is_one_row_with_the_reason(comparison):
     (row,) = [row for row in section(comparison, "hinge").rows if row.solver == "variational-flow"]
     assert row.status == "DOES NOT APPLY"
@@ -218,9 +234,10 @@ def test_raw_gaps_rank_whatever_the_refinement_finds(register):
         assert gaps == sorted(gaps)
 
 
-def test_the_null_device_is_far_worse_and_the_classical_sampler_is_not(comparison):
+@pytest.mark.parametrize("solver", ["variational-flow", "hamiltonian-dilation"])
+def test_the_null_device_is_far_worse_and_the_classical_sampler_is_not(comparison, solver):
     for name in ("squared_hinge", "svdd"):
-        rows = {(r.device, r.shots_per_circuit): r for r in section(comparison, name).rows if r.device}
+        rows = {(r.device, r.shots_per_circuit): r for r in section(comparison, name).rows if r.solver == solver}
         aer, null, classical = (rows[device, SHOTS] for device in ("aer", "null", "classical-sampler"))
         assert null.excess > 20 * aer.excess
         assert null.raw_gap > 2 * aer.raw_gap

@@ -59,7 +59,7 @@ def compare(
     studies: bool = False,
     repairs: Sequence[str] | None = REPAIRS,
     inlier_class: Any = None,
-    time_limit: float | None = 10.0,
+    time_limit: float | None = 5.0,
     random_state: int = 0,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
@@ -111,7 +111,7 @@ def compare(
         (`dualflow.repair`). Such a section has no reference, and the excess is over its best known objective.
     inlier_class : label, optional
         The class "svdd" describes; the smaller label by default.
-    time_limit : float or None, default=10.0
+    time_limit : float or None, default=5.0
         Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then. A solver
         that is one library call is not cut short.
     random_state : int ≥ 0

@@ -81,6 +81,8 @@ def _variants(
             Entry(name, _on(solver, device), role, {}, _device_name(device), count) for role, device, count in wanted
         ]
     own_device: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
+    if own_device is dataclasses.MISSING:
+        own_device = DEFAULT_DEVICES[0]
     if "shots" not in options:  # exact distributions only: its own device unless some are named
         named = [*(devices or (own_device,)), *(d for d in CONTROLS if controls and d not in (devices or ()))]
         roles = ["control" if d in CONTROLS else "quantum" for d in named]

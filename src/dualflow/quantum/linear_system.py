@@ -82,11 +82,14 @@ class Inversion:
     alpha : array of shape (n,)
     success : array of shape (2,)
         Probability of the post-selection in both circuits; 0 where none was run.
+    measured : array of shape (2^q,)
+        All outcomes of the first circuit; empty where none was run.
     done : bool
     """
 
     alpha: NDArray
     success: NDArray
+    measured: NDArray
     done: bool
     account: Account
     lab: Laboratory = field(repr=False, metadata={"saved": False})
@@ -100,7 +103,7 @@ def make_system(problem: DualProblem) -> LinearSystem:
     Raises
     ------
     ProblemError
-        Q is singular where α may move.
+        Q is singular to rounding, or indefinite, where α may move.
     """
     Q, p, e, n = problem.dense(), problem.p, problem.e, problem.n
     A, b = Q, p
@@ -113,7 +116,10 @@ def make_system(problem: DualProblem) -> LinearSystem:
         b = np.where(np.abs(b) <= 1e-14 * np.abs(p).max(), 0.0, b)  # all labels equal: nothing but round-off is left
     values = np.linalg.eigvalsh(A)
     if not values[0] > 1e-12 * values[-1]:
-        raise ProblemError("Q is singular on the affine set, so that the optimum is not unique; add a ridge (finite C)")
+        raise ProblemError(
+            f"Q is singular or indefinite on the affine set: its eigenvalues there go from {values[0]:.4g} to "
+            f"{values[-1]:.4g}; lower C (a ridge of 1/C), or scale the data"
+        )
     return LinearSystem(A, b, float(values[0]), float(values[-1]))
 
 
@@ -138,7 +144,7 @@ def invert(state: Inversion, shots: int | None = None) -> Inversion:
     """Run both circuits, with ``shots`` each or exactly."""
     system, circuit, lab = state.system, state.circuit, state.lab
     if circuit is None:
-        return Inversion(np.zeros_like(system.b), state.success, True, state.account, lab, system, None)
+        return Inversion(np.zeros_like(system.b), state.success, np.empty(0), True, state.account, lab, system, None)
     found, account = lab.measure(state.account, circuit, np.empty(0), shots)
     size = system.magnitudes(circuit, found)
     reference = float(np.sqrt(np.mean(size**2)))
@@ -149,4 +155,4 @@ def invert(state: Inversion, shots: int | None = None) -> Inversion:
     shifted = system.magnitudes(shifted_circuit, shown)
     alpha = np.where(shifted**2 >= size**2 + reference**2, size, -size)
     success = np.array([circuit.accepted(found).sum(), shifted_circuit.accepted(shown).sum()])
-    return Inversion(alpha, success, True, account, lab, system, circuit)
+    return Inversion(alpha, success, found, True, account, lab, system, circuit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,16 +101,22 @@ class BoxZoom(QuantumSolver):
                 continue
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ProblemError(f"{option}={value!r} must be an integer ≥ 1")
-        if not 0 < self.shrink < 1:
-            raise ProblemError(f"shrink={self.shrink!r} must lie between 0 and 1")
+        if isinstance(self.shrink, bool) or not isinstance(self.shrink, Real) or not 0 < self.shrink < 1:
+            raise ProblemError(f"shrink={self.shrink!r} must be a number between 0 and 1")
         if self._plan.adaptive or self.final_shots is not None:
             found = "shots='adaptive'" if self._plan.adaptive else f"final_shots={self.final_shots!r}"
             raise ProblemError(f"{found}: {self.name!r} takes a fixed number of shots a circuit, and no final circuit")
         if self.block < 2:
             raise ProblemError(f"block={self.block!r} must be ≥ 2: one variable alone cannot keep an equality")
         if self.block * self.bits_each > MOST_QUBITS:
+            each = f" with bits={self.bits_each}" if self.bits_each > 1 else ""
             raise ProblemError(
-                f"block={self.block!r} asks for {self.block * self.bits_each} qubits; {MOST_QUBITS} at most"
+                f"block={self.block!r}{each} asks for {self.block * self.bits_each} qubits; {MOST_QUBITS} at most"
+            )
+        if self.shot_budget is not None and self.shot_budget < self._calibration + self.levels * int(self.shots or 0):
+            raise ProblemError(
+                f"shot_budget={self.shot_budget} does not hold one block: levels={self.levels} circuits of "
+                f"{self.shots} shots, and {self._calibration} for the calibration; raise it or ask for fewer shots"
             )
         self.circuit_of(2)  # refuses steps and times that are out of range
 
@@ -207,8 +213,11 @@ class BoxZoom(QuantumSolver):
     def finished(self, state: BoxZoomState) -> bool:
         sweep = -(-len(state.alpha) // self.block)
         plan, account = self._plan, state.account
-        if self.shots is not None and plan.exhausted(int(self.shots) * self.levels, account, 1):
-            return True
+        if self.shots is not None:
+            # A block of another size is another circuit, and is calibrated anew.
+            new = self._calibration if state.blocks == 0 or state.disappointments % 2 else 0
+            if plan.exhausted(int(self.shots) * self.levels + new, account, 1):
+                return True
         if self.max_blocks is not None:
             return state.blocks >= self.max_blocks
         if self.shots is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
+from ..quantum.circuits.base import check_positive
 from ..quantum.circuits.select import SelectCircuit
 from ..quantum.laboratory import open_account
 from ..quantum.linearised import (
@@ -28,6 +30,8 @@ from ._quantum import QuantumSolver
 
 __all__ = ["LinearisedSolver"]
 
+#: Most ancillas: with 16 variables, 20 qubits.
+MOST_ANCILLAS = 16
 #: Steps of a splitting in a window, where there is something to split.
 SPLITS = 8
 #: With shots: windows until the solver rests, and standard deviations that f may rise in a window.
@@ -65,8 +69,11 @@ class LinearisedSolver(QuantumSolver):
             isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1
         ):
             raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
-        if self.longest is not None and not 0 < self.longest < np.inf:
-            raise ProblemError(f"longest={self.longest!r} must be a finite number > 0")
+        if self.longest is not None:
+            check_positive(self.longest, "longest")
+        whole = isinstance(self.ancillas, Integral) and not isinstance(self.ancillas, bool)
+        if not (whole and 2 <= self.ancillas <= MOST_ANCILLAS):
+            raise ProblemError(f"ancillas={self.ancillas!r} must be an integer from 2 to {MOST_ANCILLAS}")
         self._circuit(2)  # refuses what the family refuses
 
     def _family(self, n_qubits: int, splits: int) -> SelectCircuit:

@@ -53,17 +53,21 @@ class QuantumSolver(Solver):
     def __post_init__(self) -> None:
         plan = self._plan  # refuses shots that are out of range
         check_method(self.mitigation, exact=self.shots is None)
-        if self.mitigation and plan.budget is not None:
-            calibration = 2 * max(CALIBRATION_SHOTS, plan.first or 0)
-            if plan.budget < calibration + (plan.first or 0) + (plan.final or 0):
-                raise ProblemError(
-                    f"shot_budget={plan.budget} does not hold the calibration of mitigation={self.mitigation!r} "
-                    f"({calibration} shots) and a circuit; raise it, or set mitigation=None"
-                )
+        least = self._calibration + (plan.first or 0) + (plan.final or 0)
+        if self.mitigation and plan.budget is not None and plan.budget < least:
+            raise ProblemError(
+                f"shot_budget={plan.budget} does not hold the calibration of mitigation={self.mitigation!r} "
+                f"({self._calibration} shots) and a circuit; raise it, or set mitigation=None"
+            )
 
     @property
     def _plan(self) -> ShotPlan:
         return ShotPlan(self.shots, self.final_shots, self.shot_budget)
+
+    @property
+    def _calibration(self) -> int:
+        """Shots that calibrate the mitigation for one circuit."""
+        return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
 
     def _laboratory(self) -> Laboratory:
         return Laboratory(make_device(self.device), self.name, self.mitigation, self.journal)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from ..exceptions import ProblemError
 from ..quantum.circuits.anneal import AnnealCircuit
 from ..quantum.laboratory import Account, Laboratory
 from ..quantum.qubo import Qubo, sample_annealing
-from ._box_zoom import BoxZoom
+from ._box_zoom import BoxZoom, BoxZoomState
 
 __all__ = ["HamiltonianAdiabatic"]
 
@@ -52,7 +53,8 @@ class HamiltonianAdiabatic(BoxZoom):
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        From `start`: the device is not known, cannot do what is asked, or is not installed; so for dwave-samplers.
+        From `start`: the device is not known, cannot do what is asked, or is not installed. From a step: dwave-samplers
+        is not installed.
     """
 
     steps: int = 30
@@ -65,7 +67,7 @@ class HamiltonianAdiabatic(BoxZoom):
     def __post_init__(self) -> None:
         if self.sampler not in SAMPLERS:
             raise ProblemError(f"sampler={self.sampler!r} is not one of {', '.join(map(repr, SAMPLERS))}")
-        if isinstance(self.reads, bool) or not isinstance(self.reads, int) or self.reads < 1:
+        if isinstance(self.reads, bool) or not isinstance(self.reads, Integral) or self.reads < 1:
             raise ProblemError(f"reads={self.reads!r} must be an integer ≥ 1")
         if self.sampler == "annealing" and self.shots is not None:
             raise ProblemError(f"shots={self.shots!r} is an option of sampler='circuit'; annealing takes reads")
@@ -73,6 +75,16 @@ class HamiltonianAdiabatic(BoxZoom):
 
     def circuit_of(self, variables: int) -> AnnealCircuit:
         return AnnealCircuit(variables, self.steps, self.total_time)
+
+    def cost(self, state: BoxZoomState) -> dict[str, float | int | None]:
+        return super().cost(state) if self.sampler == "circuit" else {}
+
+    def provenance(self, state: BoxZoomState) -> dict[str, Any]:
+        found = super().provenance(state) | {"sampler": self.sampler}
+        if self.sampler == "circuit":
+            return found
+        of_circuits = ("device", "circuit", "angles", "padded_size", "cx_gates", "strang_steps", "job_ids")
+        return {name: value for name, value in found.items() if name not in of_circuits}
 
     def _means(
         self, lab: Laboratory, account: Account, qubo: Qubo, rng: np.random.Generator

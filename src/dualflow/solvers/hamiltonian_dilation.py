@@ -15,7 +15,6 @@ from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.dilation import DilationState, Reading, implicit_direction, make_dilation
 from ..quantum.laboratory import open_account
-from ..quantum.mitigation import CALIBRATION_SHOTS
 from ._quantum import QuantumSolver
 
 __all__ = ["HamiltonianDilation"]
@@ -134,8 +133,7 @@ class HamiltonianDilation(QuantumSolver):
         if self.shot_budget is None:
             return self.steps or DEFAULT_STEPS
         shots = int(self.shots)
-        calibration = 2 * max(CALIBRATION_SHOTS, shots) if self.mitigation else 0
-        return min(self.steps or math.inf, (self.shot_budget - calibration) // shots - 1)
+        return min(self.steps or math.inf, (self.shot_budget - self._calibration) // shots - 1)
 
     def mismatch(self, problem: DualProblem) -> str | None:
         reason = super().mismatch(problem)

@@ -40,7 +40,7 @@ class HamiltonianLCHS(LinearisedSolver):
     ----------
     device, shots, final_shots, shot_budget, mitigation, journal
         As in `variational-flow`; of the shots of a circuit those that are kept count.
-    ancillas : int ≥ 2, default=8
+    ancillas : int from 2 to 16, default=8
         Points of the sum over k: 2^ancillas.
     form : {"replicator", "lotka-volterra"}
         "replicator": on √μ, symmetric, K = 0, n amplitudes. "lotka-volterra": ẇ = w∘(1 − Hw) on (w/√w₀, ‖√w₀‖), n + 1
@@ -59,7 +59,8 @@ class HamiltonianLCHS(LinearisedSolver):
         and without any limit with exact distributions and evolutions: e^(−λt) is then replaced, where λt is larger,
         by what the period of the sum makes of it, and the window is taken if f falls.
     cutoff : float, default=12.5
-        |k| at most. The rest is 2.7e-3 of the sum, and nothing at the optimum, where x is what L does not damp.
+        |k| at most. What is left out changes e^(−λt) by 1.5e-2 at most, and nothing at the optimum, where x is what
+        L does not damp.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     ----------
     device, shots, final_shots, shot_budget, mitigation, journal
         As in `variational-flow`; of the shots of a circuit those that are kept count.
-    ancillas : int ≥ 3, default=8
+    ancillas : int from 3 to 16, default=8
         Points of p: 2^ancillas.
     form, evolution, splits, order, steps
         As in `hamiltonian-lchs`.

@@ -88,6 +88,7 @@ class HHL(Solver):
         return Inversion(
             alpha=np.zeros(problem.n) if warm is None else np.array(warm, dtype=float),
             success=np.zeros(2),
+            measured=np.empty(0),
             done=False,
             account=open_account(rng),
             lab=Laboratory(make_device(self.device), self.name),
@@ -103,6 +104,11 @@ class HHL(Solver):
 
     def finished(self, state: Inversion) -> bool:
         return state.done
+
+    def drowned(self, state: Inversion) -> bool:
+        if state.circuit is None or not state.measured.size:
+            return False
+        return state.lab.drowned(state.account, state.circuit, np.empty(0), state.measured, None)
 
     def cost(self, state: Inversion) -> dict[str, float | int | None]:
         if state.circuit is None:

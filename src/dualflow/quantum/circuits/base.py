@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter
 
-__all__ = ["ParametricCircuit"]
+__all__ = ["ParametricCircuit", "check_positive"]
 
 #: Of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
+
+
+def check_positive(value: Any, name: str) -> None:
+    """Raise `ProblemError` naming an option unless it is a finite number > 0."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and 0 < value < np.inf):
+        raise ProblemError(f"{name}={value!r} must be a finite number > 0")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
 from ..encoding import simplex_to_angles
+from .base import check_positive
 from .select import SelectCircuit
 from .tree import TreeCircuit
 
@@ -55,8 +56,7 @@ class SchrodingerisedCircuit(SelectCircuit):
         super().__post_init__()
         if self.ancillas < 3:
             raise ProblemError(f"ancillas={self.ancillas!r} must be an integer ≥ 3")
-        if not 0 < self.half_width < np.inf:
-            raise ProblemError(f"half_width={self.half_width!r} must be a finite number > 0")
+        check_positive(self.half_width, "half_width")
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

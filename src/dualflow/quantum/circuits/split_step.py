@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import ProblemError
-from .base import ParametricCircuit
+from .base import ParametricCircuit, check_positive
 from .multiplexer import walsh
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class SplitStepCircuit(ParametricCircuit):
         super().__post_init__()
         if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
             raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
-        if not 0 < self.total_time < np.inf:
-            raise ProblemError(f"total_time={self.total_time!r} must be a finite number > 0")
+        check_positive(self.total_time, "total_time")
 
     @property
     def n_parameters(self) -> int:
@@ -126,12 +125,12 @@ class SplitStepCircuit(ParametricCircuit):
         """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
         V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
-        chunk = max(1, MOST_PHASES // len(V))
+        groups, chunk = _matrices(self), max(1, MOST_PHASES // len(V))
         for first in range(0, self.steps, chunk):
             phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.steps)], V))
             for k, phase in enumerate(phases, first):
                 psi = psi * phase
-                for matrices in _matrices(self):
+                for matrices in groups:
                     # The top qubits turn and go to the bottom; after all groups every qubit is back in its place.
                     psi = (matrices[k] @ psi.reshape(matrices.shape[1], -1)).T.ravel()
         # The last half of V is diagonal and changes no probability.
