@@ -77,7 +77,7 @@ class EvolutionStrategy(EvolutionarySolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mutation not in MUTATIONS:
+        if not isinstance(self.mutation, str) or self.mutation not in MUTATIONS:
             raise ProblemError(f"mutation={self.mutation!r} is not one of {', '.join(MUTATIONS)}")
         if self.population % 2:
             raise ProblemError(f"population={self.population!r} must be even: individuals mate in pairs")
