@@ -139,7 +139,9 @@ class Search:
         G, norms = (A @ self.Q) * y, np.einsum("ij,ij->i", A, A @ self.norm)
         gaps = widest_gaps(G, y, biased)
         open_gap = gaps > 0
-        scaled = np.where(open_gap, 4.0 * np.maximum(norms, 0.0)[:, None] / np.where(open_gap, gaps, 1.0) ** 2, np.inf)
+        with np.errstate(over="ignore"):  # square roots first: of tiny kernels the gap's square is 0
+            scaled = (2.0 * np.sqrt(np.maximum(norms, 0.0))[:, None] / np.where(open_gap, gaps, 1.0)) ** 2
+        scaled = np.where(open_gap, scaled, np.inf)
         best = np.argmin(scaled, axis=0)
         counts = np.arange(scaled.shape[1])
         F = np.column_stack([scaled[best, counts], counts])
