@@ -154,7 +154,7 @@ def pareto_front(
         return turned_back(front_of(mirrored), task, back)
     check_pymoo()
     path = follow(mirrored, tol, max_points)
-    return searched(task, errors, path, population, generations, rng)
+    return searched(task, errors, path, population, generations, rng, mirrored.gram.full())
 
 
 def _certified(task: Task, path: Path) -> ParetoFront:
