@@ -447,6 +447,19 @@ def test_boxes_whose_far_corner_overflows_are_refused(solver):
     assert solve(problems.svc(huge, [1, -1], 1.0, fit_intercept=False), solver).certificate.objective < np.inf
 
 
+@pytest.mark.parametrize("solver", ["evolution-strategy", "particle-swarm"])
+def test_at_any_c_what_learns_is_no_worse_than_zero(solver):
+    rng = np.random.default_rng(0)
+    gram = Gram(rng.normal(size=(40, 2)))
+    y = np.where(rng.normal(size=40) > 0, 1, -1)
+    solution = solve(problems.svc(gram, y, 1e9, fit_intercept=False), solver, generations=5)
+    assert solution.certificate.objective < 0
+    warm = 1e-3 * np.ones(40)
+    problem = problems.svc(gram, y, 1.0, fit_intercept=False)
+    first = (EvolutionStrategy if solver == "evolution-strategy" else ParticleSwarm)().first(problem, warm)
+    assert first is warm
+
+
 @pytest.mark.parametrize("solver", [EvolutionStrategy, ParticleSwarm])
 def test_a_step_of_a_large_population_takes_no_longer(solver):
     assert solver().generations_a_step(200) == 10

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
@@ -66,6 +67,13 @@ class EvolutionarySolver(Solver):
     def sweeps_made(self) -> int:
         """Sweeps in the life of an individual, 0 without memetic learning."""
         return int(self.sweeps) if self.chosen("memetic") else 0
+
+    def first(self, problem: DualProblem, warm: NDArray | None) -> NDArray | None:
+        """Who takes the first place of a random population: a warm start, or where individuals learn α = 0.
+
+        At large C coordinate descent from a random α ends no better than 0 in any reasonable time.
+        """
+        return np.zeros(problem.n) if warm is None and self.sweeps_made else warm
 
     def generations_a_step(self, n: int) -> int:
         """So many that a step takes some milliseconds and a time limit is kept."""
