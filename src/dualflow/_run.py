@@ -20,6 +20,7 @@ from . import _checkpoint
 from ._checkpoint import Checkpoint
 from .core.certificate import Certificate, certify, inseparability_witness
 from .core.problem import DualProblem
+from .core.seeds import generator_of
 from .core.solution import Cost, Solution, Status, Trajectory
 from .core.support import refine as refine_support
 from .core.support import support_set
@@ -99,7 +100,7 @@ class Run:
             self.certify(decisive=self.steps % self.certify_every == 0)
         else:
             # Making a generator takes as long as a tenth of a small fit.
-            rng = np.random.default_rng(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
+            rng = generator_of(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
             self.state = self.engine.start(self.problem, rng, warm)
             # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
             worth = warm is not None or self.certify_every == 1

@@ -51,7 +51,7 @@ def svc(
     y = _check_signs(y, gram.n)
     C = _check_positive(C, "C")
     weight = _check_weight(sample_weight, gram.n)
-    if fit_intercept not in (True, False, "penalised"):
+    if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):
         raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
     penalised = fit_intercept == "penalised"
     signs = y * (weight > 0)

@@ -263,6 +263,9 @@ def test_estimators_take_the_kernel_and_predict_new_points():
         (lambda: quantum_kernel("zz", X, n_qubits=4), ProblemError, "n_qubits=4, but the map 'zz' has"),
         (lambda: quantum_kernel("zz", X, n_qubits=0), ProblemError, "n_qubits=0"),
         (lambda: quantum_kernel("zz", X, mitigation="confusion"), ProblemError, "mitigation"),
+        (lambda: quantum_kernel("zz", X, random_state=-1), ProblemError, "random_state=-1 must be"),
+        (lambda: quantum_kernel("zz", X, diagonal=np.ones(2)), ProblemError, "diagonal=array"),
+        (lambda: quantum_kernel("zz", X * 1e200), ProblemError, "feature_map: an angle of the point .* is not finite"),
         (lambda: quantum_kernel("angle", np.zeros((2, 25))), DeviceError, "has 24 qubits, the feature map needs 25"),
     ],
 )
@@ -286,6 +289,47 @@ def test_what_is_no_feature_map_is_refused():
     kernel(X, X)
     with pytest.raises(ProblemError, match="2 features, this kernel's first ones 3"):
         kernel(X[:, :2], X[:, :2])
+
+
+def test_a_circuit_whose_angles_are_not_finite_is_refused():
+    a, b, c = ParameterVector("a", 3)
+    circuit = QuantumCircuit(1)
+    circuit.ry(1 / a, 0)
+    circuit.rz(b.arccos(), 0)
+    circuit.rx(c, 0)
+    for points in (np.zeros((2, 3)), np.full((2, 3), 2.0)):
+        with pytest.raises(ProblemError, match=r"an angle of the point .* is not finite"):
+            quantum_kernel(circuit, points)
+
+
+@pytest.mark.parametrize("device", ["emulator", "aer"])
+def test_what_is_no_state_preparation_of_pennylanes_is_refused(device):
+    @qml.qnode(qml.device("default.qubit", wires=3))
+    def node(x, wires):
+        qml.AngleEmbedding(x, wires)
+        return qml.state()
+
+    def outside(x, wires):
+        qml.RX(x[0], 7)
+
+    def named(x, wires):
+        qml.RX(x[0], "a")
+
+    def measured(x, wires):
+        qml.RX(x[0], 0)
+        qml.measure(0)
+
+    for function, words in [
+        (node, "applies no operation of PennyLane's; of a QNode give the function"),
+        (outside, "RX acts on wire 7, and the wires are 0 to 2; set n_qubits"),
+        (named, "RX acts on wire 'a'"),
+        (measured, "the function measures"),
+    ]:
+        with pytest.raises(ProblemError, match=words):
+            quantum_kernel(function, X, device=device)
+    np.testing.assert_allclose(quantum_kernel(lambda x, wires: node.func(x, wires), X), quantum_kernel("angle", X))
+    wide = quantum_kernel(outside, X, n_qubits=np.int64(8))
+    np.testing.assert_allclose(wide, np.cos(0.5 * (X[:, :1] - X[:, 0])) ** 2, atol=1e-12)
 
 
 def test_a_missing_package_is_named(monkeypatch):

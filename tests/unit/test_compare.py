@@ -579,6 +579,8 @@ def test_progress_is_told():
         ({"kernel": "rbff"}, "did you mean 'rbf'"),
         ({"kernel": "precomputed"}, r"must be square, found shape \(60, 3\)"),
         ({"repairs": ["clip", "flop"]}, "repairs: 'flop' is not one of"),
+        ({"repairs": 3}, "repairs: 3 is not one of"),
+        ({"repairs": [["clip"]]}, r"repairs: \['clip'\] is not one of"),
         ({"inlier_class": "north"}, "inlier_class='north' is not a label"),
         ({"X_test": np.zeros((2, 3))}, "X_test and y_test go together"),
         ({"X_test": np.zeros((2, 5)), "y_test": ["east", "west"]}, "X_test has 5 features, X has 3"),

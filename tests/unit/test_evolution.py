@@ -411,6 +411,9 @@ def test_presets_say_what_was_left_open():
         ({"patience": 2.5}, r"patience=2.5 must be an integer ≥ 1"),
         ({"sweeps": None}, r"sweeps=None must be an integer ≥ 1"),
         ({"memetic": "yes"}, r"memetic='yes' must be True, False, or None"),
+        ({"memetic": np.ones(2)}, r"memetic=array.* must be True, False, or None"),
+        ({"preset": ["paper"]}, r"preset=\['paper'\] is not one of"),
+        ({"mutation": np.array(["gaussian", "hybrid"])}, r"mutation=array.* is not one of"),
         ({"crossover": 1.5}, r"crossover=1.5 must be a number from 0 to 1"),
         ({"sigma": 0}, r"sigma=0 must be a number"),
         ({"tournament": float("nan")}, r"tournament=nan must be a number"),
@@ -433,6 +436,36 @@ def test_boxes_that_are_open_on_one_side_are_refused():
         solve(problem, "evolution-strategy")
     with pytest.raises(SolverMismatch, match="does not solve problems of kind"):
         solve(problems.svc(gram, [1, -1]), "evolution-strategy")
+
+
+@pytest.mark.parametrize("solver", ["evolution-strategy", "particle-swarm"])
+def test_boxes_whose_far_corner_overflows_are_refused(solver):
+    gram = Gram([[0.0], [1.0]])
+    with pytest.raises(SolverMismatch, match="f overflows float64 there; give a smaller C"):
+        solve(problems.svc(gram, [1, -1], 1e300, fit_intercept=False), solver)
+    huge = Gram.precomputed(1e200 * np.eye(2))
+    assert solve(problems.svc(huge, [1, -1], 1.0, fit_intercept=False), solver).certificate.objective < np.inf
+
+
+@pytest.mark.parametrize("solver", ["evolution-strategy", "particle-swarm"])
+def test_at_any_c_what_learns_is_no_worse_than_zero(solver):
+    rng = np.random.default_rng(0)
+    gram = Gram(rng.normal(size=(40, 2)))
+    y = np.where(rng.normal(size=40) > 0, 1, -1)
+    solution = solve(problems.svc(gram, y, 1e9, fit_intercept=False), solver, generations=5)
+    assert solution.certificate.objective < 0
+    warm = 1e-3 * np.ones(40)
+    problem = problems.svc(gram, y, 1.0, fit_intercept=False)
+    first = (EvolutionStrategy if solver == "evolution-strategy" else ParticleSwarm)().first(problem, warm)
+    assert first is warm
+
+
+@pytest.mark.parametrize("solver", [EvolutionStrategy, ParticleSwarm])
+def test_a_step_of_a_large_population_takes_no_longer(solver):
+    assert solver().generations_a_step(200) == 10
+    assert solver(preset="paper").generations_a_step(200) == 50
+    assert solver(preset="paper", population=100).generations_a_step(200) == 5
+    assert solver(population=1000).generations_a_step(200) == 1
 
 
 def test_a_run_depends_on_its_seed_alone():

@@ -466,6 +466,28 @@ def test_plots(moons):
         assert bool(ax.collections) == (errors == "hinge")
 
 
+@pytest.mark.filterwarnings("error")
+def test_weights_may_be_any_numbers_apart():
+    front = pareto_front([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1], kernel="linear", C=(1e-300, 1e300), max_points=5)
+    assert front.status is FrontStatus.POINT_LIMIT
+    assert len(front) <= 5
+
+
+@needs_pymoo
+@pytest.mark.filterwarnings("error", "ignore:overflow encountered in matmul")  # α itself is 1e200
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_fronts_of_kernels_of_any_scale(unit):
+    y = [0, 0, 0, 1, 1, 1]
+    K = np.eye(6) * unit
+    front = pareto_front(K, y, kernel="precomputed", errors="zero-one", generations=20, population=40)
+    # The hulls of p and of q orthogonal points of length √unit are √(unit/p + unit/q) apart.
+    exact = {0: 4 / (1 / 3 + 1 / 3), 1: 4 / (1 / 2 + 1 / 3), 2: 4 / (1 + 1 / 3), 3: 0.0}
+    norms, counts = front.criteria.T
+    assert {3, 2, 0} <= set(counts)
+    np.testing.assert_allclose(norms * unit, [exact[k] for k in counts], rtol=1e-6)
+    assert pareto_front(K, y, kernel="precomputed").distance >= 0
+
+
 # --- bad inputs, packages ----------------------------------------------------------------------
 
 
@@ -491,7 +513,13 @@ def test_plots(moons):
         ({"y": np.full(60, np.nan)}, "NaN"),
         ({"y": np.ones(3)}, "one label a point"),
         ({"y": np.array([1, "a"] * 30, dtype=object)}, "several types"),
+        ({"y": np.full(60, None)}, "labels of type NoneType"),
         ({"X": np.full((60, 2), np.nan)}, "NaN"),
+        ({"errors": np.array(["hinge", "zero-one"])}, "errors=array"),
+        ({"indefinite": ["flip"]}, "indefinite="),
+        ({"fit_intercept": np.array([1, 0])}, "fit_intercept=array"),
+        ({"random_state": "a"}, "random_state='a' must be an integer"),
+        ({"random_state": -1}, "random_state=-1 must be an integer"),
     ],
 )
 def test_bad_arguments_are_named(moons, changed, message):
@@ -506,7 +534,7 @@ def test_bad_validation_data_are_named(moons):
     for arguments, message in [
         ((X, y[:3]), "one label a point"),
         ((X, np.full(60, 7.0)), "7.0"),
-        ((X[:, :1], y), "1 columns"),
+        ((X[:, :1], y), "X has 1 columns"),
         ((X, None), "go together"),
     ]:
         with pytest.raises(ProblemError, match=message):

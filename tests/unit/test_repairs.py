@@ -52,6 +52,27 @@ def test_a_training_point_seen_again_gets_its_row_of_the_repaired_matrix(method)
     np.testing.assert_allclose(mended.transform(new), new @ by_hand, atol=1e-11)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [-300, -200, 200, 300])
+@pytest.mark.parametrize("method", REPAIRS)
+def test_no_scale_is_too_small_or_too_large(method, power):
+    unit = 10.0**power
+    plain, mended = repair(indefinite(), method), repair(indefinite() * unit, method)
+    np.testing.assert_allclose(mended.matrix / unit, plain.matrix, atol=1e-12)
+    assert mended.change / unit == pytest.approx(plain.change, rel=1e-12)
+    assert mended.relative_change == pytest.approx(plain.relative_change, rel=1e-12)
+    assert mended.smallest_eigenvalue / unit == pytest.approx(plain.smallest_eigenvalue, rel=1e-12)
+    assert mended.negative_eigenvalues == plain.negative_eigenvalues
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_spectrum_is_looked_at_whatever_its_scale():
+    for unit in (1e-300, 1e300, 4e307):
+        evidence = examine(unit * np.array([[1.0, 2.0], [2.0, 1.0]]))
+        assert evidence.kind == "indefinite"
+        assert evidence.smallest_eigenvalue / unit == pytest.approx(-1.0)
+
+
 def test_shift_changes_the_diagonal_and_no_new_point():
     K = indefinite()
     mended = repair(K, "shift")
@@ -76,6 +97,7 @@ def test_what_is_positive_semidefinite_stays_to_the_bit(method, K):
     ("call", "words"),
     [
         (lambda: repair(np.eye(3), "clp"), "method='clp' is not one of 'clip', 'flip', 'shift'"),
+        (lambda: repair(np.eye(3), ["clip"]), r"method=\['clip'\] is not one of"),
         (lambda: repair(np.ones((2, 3))), "must be square"),
         (lambda: repair([[0.0, 1.0], [2.0, 0.0]]), "not symmetric"),
         (lambda: repair([[np.nan]]), "K contains NaN"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,11 +23,11 @@ SOLVER = "working-set"
 
 def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
     """The repairs asked for, each once, or `ProblemError`."""
-    names = tuple(dict.fromkeys([repairs] if isinstance(repairs, str) else repairs or ()))
+    names = [repairs] if isinstance(repairs, str) or not isinstance(repairs, Iterable | None) else repairs or ()
     for name in names:
-        if name not in REPAIRS:
+        if not isinstance(name, str) or name not in REPAIRS:
             raise ProblemError(f"repairs: {name!r} is not one of {', '.join(map(repr, REPAIRS))}")
-    return names
+    return tuple(dict.fromkeys(names))
 
 
 def repaired(task: Task, method: str) -> tuple[Task, Repair]:

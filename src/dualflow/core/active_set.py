@@ -138,7 +138,8 @@ class ActiveSet:
         if not self.problem.is_hard_margin:
             return None
         total = float(self.alpha.sum())
-        flat = float(self.alpha @ (self.h + self.problem.p)) <= 1e-11 * self.diag_max * total**2
+        # From the left: total² alone may overflow.
+        flat = float(self.alpha @ (self.h + self.problem.p)) <= 1e-11 * self.diag_max * total * total
         return inseparability_witness(self.problem, self.alpha) if total > 0 and flat else None
 
     def multipliers(self, h: NDArray | None = None) -> NDArray:

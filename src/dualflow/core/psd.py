@@ -19,6 +19,9 @@ CHECK_UP_TO = 4096
 #: What `repair` does to the eigenvalues λ below 0: 0 in their place, −λ, or −λ_min added to all.
 REPAIRS = ("clip", "flip", "shift")
 
+#: Largest entries of a matrix whose eigenvalues are taken without scaling it first.
+LEAST, MOST = 1e-100, 1e100
+
 
 @dataclass(frozen=True)
 class SpectrumEvidence:
@@ -54,6 +57,7 @@ def examine(Q: NDArray) -> SpectrumEvidence:
 
     "Indefinite" means λ_min < −n·ε·‖Q‖: round-off alone puts duplicate rows of an RBF Gram at −1.6e-14.
     """
+    Q, unit = _in_range(Q)
     n, slack = len(Q), _slack(Q)
     if slack == 0.0:
         return SpectrumEvidence("checked")
@@ -63,8 +67,20 @@ def examine(Q: NDArray) -> SpectrumEvidence:
     except scipy.linalg.LinAlgError:
         smallest = float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0], check_finite=False)[0])
         if smallest < -slack:
-            return SpectrumEvidence("indefinite", smallest)
+            return SpectrumEvidence("indefinite", smallest * unit)
     return SpectrumEvidence("checked")
+
+
+def _in_range(Q: NDArray) -> tuple[NDArray, float]:
+    """Q and its unit: divided by it where squares or sums of entries would leave float64, else as it is, in units of 1.
+
+    The unit is a power of 2, so that no bit is lost.
+    """
+    largest = float(np.abs(Q).max())
+    if largest == 0.0 or LEAST <= largest <= MOST:
+        return Q, 1.0
+    unit = 2.0 ** np.floor(np.log2(largest))
+    return Q / unit, float(unit)
 
 
 def _slack(Q: NDArray) -> float:
@@ -167,9 +183,9 @@ def repair(K: ArrayLike, method: str = "clip") -> Repair:
     >>> mended.matrix.round(12).tolist(), round(mended.change, 12)
     ([[1.5, 1.5], [1.5, 1.5]], 1.0)
     """
-    if method not in REPAIRS:
+    if not isinstance(method, str) or method not in REPAIRS:
         raise ProblemError(f"method={method!r} is not one of {', '.join(map(repr, REPAIRS))}")
-    given = check_precomputed(as_matrix(K, "K"))
+    given, unit = _in_range(check_precomputed(as_matrix(K, "K")))
     slack = _slack(given)
     eigenvalues, V = scipy.linalg.eigh(given, check_finite=False)
     smallest = float(eigenvalues[0])
@@ -177,7 +193,7 @@ def repair(K: ArrayLike, method: str = "clip") -> Repair:
     count = int(np.count_nonzero(negative))
     linear = None if method == "shift" else np.eye(len(given))
     if not count:
-        return Repair(method, given.copy(), 0.0, 0.0, smallest, 0, linear)
+        return Repair(method, given * unit, 0.0, 0.0, smallest * unit, 0, linear)
     U, lam = V[:, negative], eigenvalues[negative]
     if linear is None:
         matrix, change = given + np.diag(np.full(len(given), -smallest)), -smallest * float(np.sqrt(len(given)))
@@ -188,4 +204,4 @@ def repair(K: ArrayLike, method: str = "clip") -> Repair:
         lost = times * (U * lam) @ U.T
         matrix, change = given - 0.5 * (lost + lost.T), times * float(np.linalg.norm(lam))
     size = float(np.linalg.norm(eigenvalues))
-    return Repair(method, matrix, change, change / size, smallest, count, linear)
+    return Repair(method, matrix * unit, change * unit, change / size, smallest * unit, count, linear)

@@ -78,7 +78,7 @@ def sandwich(F: NDArray, known: NDArray, values: NDArray, least: float, most: fl
     C = np.unique(np.clip(np.concatenate([crossings, known, [least, most]]), least, most))
     upper = (0.5 * hull[:, 0] + C[:, None] * hull[:, 1]).min(axis=1)
     lower = least_weighted(C, known, values)
-    return C, np.where(upper > 0, (upper - lower) / np.where(upper > 0, upper, 1.0), 0.0)
+    return C, np.where(upper > 0, np.maximum(upper - lower, 0.0) / np.where(upper > 0, upper, 1.0), 0.0)
 
 
 def best_thresholds(G: NDArray, y: NDArray, slack: float) -> NDArray:

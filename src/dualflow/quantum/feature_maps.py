@@ -54,10 +54,20 @@ class StepsMap(FeatureMap):
         self.circuit = FidelityCircuit(n_qubits, steps, name)
 
     def pairs(self, X: NDArray, Z: NDArray) -> tuple[FidelityCircuit, NDArray]:
-        return self.circuit, np.hstack([self.angles(X), self.angles(Z)])
+        return self.circuit, np.hstack([self._angles(X), self._angles(Z)])
 
     def states(self, X: NDArray) -> NDArray:
-        return evolve(self.n_qubits, self.steps, self.angles(X))
+        return evolve(self.n_qubits, self.steps, self._angles(X))
+
+    def _angles(self, X: NDArray) -> NDArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            angles = np.asarray(self.angles(X))
+        finite = np.isfinite(angles).all(axis=1)
+        if not finite.all():
+            raise ProblemError(
+                f"feature_map: an angle of the point {X[np.argmin(finite)].tolist()} is not finite; scale the features"
+            )
+        return angles
 
 
 class QiskitAngles:
@@ -74,8 +84,15 @@ class QiskitAngles:
                 out[:, g] = X[:, column[expression]]
                 continue
             free = [(parameter, column[parameter]) for parameter in expression.parameters]
-            out[:, g] = [float(expression.bind({p: float(x[k]) for p, k in free})) for x in X]
+            out[:, g] = [self._bound(expression, {p: float(x[k]) for p, k in free}) for x in X]
         return out
+
+    @staticmethod
+    def _bound(expression: Any, values: dict[Any, float]) -> float:
+        try:
+            return float(expression.bind(values))
+        except (ArithmeticError, RuntimeError, TypeError):  # Qiskit's ways to say infinite, NaN, complex
+            return np.nan
 
 
 class PennyLaneMap(FeatureMap):
@@ -94,7 +111,21 @@ class PennyLaneMap(FeatureMap):
 
         with pennylane.queuing.AnnotatedQueue() as queue:
             self.function(x, range(self.n_qubits))
-        return pennylane.tape.QuantumScript.from_queue(queue)
+        tape = pennylane.tape.QuantumScript.from_queue(queue)
+        if not tape.operations:
+            raise ProblemError(
+                "feature_map: the function applies no operation of PennyLane's; of a QNode give the function it was "
+                "made of (its attribute func)"
+            )
+        for operation in tape.operations:
+            if operation.name == "MidMeasureMP":
+                raise ProblemError("feature_map: the function measures; a feature map prepares a state")
+            if unknown := [wire for wire in operation.wires if wire not in range(self.n_qubits)]:
+                raise ProblemError(
+                    f"feature_map: {operation.name} acts on wire {unknown[0]!r}, and the wires are 0 to "
+                    f"{self.n_qubits - 1}; set n_qubits to have more"
+                )
+        return tape
 
     def states(self, X: NDArray) -> NDArray:
         import pennylane
@@ -190,7 +221,7 @@ def make_feature_map(
 
 
 def _from_qiskit(circuit: QuantumCircuit, n_features: int) -> StepsMap:
-    from .export import elementary
+    from qiskit import transpile
 
     parameters = list(circuit.parameters)
     if len(parameters) != n_features:
@@ -200,7 +231,10 @@ def _from_qiskit(circuit: QuantumCircuit, n_features: int) -> StepsMap:
         )
     steps: list[Step] = []
     index: dict[Any, int] = {}
-    gates = elementary(circuit)
+    known = {*ROTATIONS, *SELF_INVERSE}
+    gates = circuit
+    if not set(circuit.count_ops()) <= known:
+        gates = transpile(circuit, basis_gates=sorted(known), optimization_level=0)
     for instruction in gates.data:
         gate, qubits = instruction.operation, tuple(gates.find_bit(q).index for q in instruction.qubits)
         if gate.name == "barrier":

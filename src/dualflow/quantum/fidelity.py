@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernel_checks import as_matrix
+from ..core.seeds import generator_of
 from ..exceptions import DeviceError, ProblemError
 from .devices import Device, check_shots, make_device
 from .devices.emulator import EmulatorDevice
@@ -97,16 +99,17 @@ class FidelityKernel:
         journal: str | Path | None = None,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        if diagonal not in DIAGONALS:
+        if not isinstance(diagonal, str) or diagonal not in DIAGONALS:
             raise ProblemError(f"diagonal={diagonal!r} is not one of {', '.join(map(repr, DIAGONALS))}")
-        if n_qubits is not None and (isinstance(n_qubits, bool) or not isinstance(n_qubits, int) or n_qubits < 1):
+        if n_qubits is not None and (isinstance(n_qubits, bool) or not isinstance(n_qubits, Integral) or n_qubits < 1):
             raise ProblemError(f"n_qubits={n_qubits!r} must be an integer ≥ 1, or None for one a feature")
-        self.feature_map, self.diagonal, self.n_qubits = feature_map, diagonal, n_qubits
+        self.feature_map, self.diagonal = feature_map, diagonal
+        self.n_qubits = None if n_qubits is None else int(n_qubits)
         self.shots = check_shots(shots)
         check_method(mitigation, exact=self.shots is None)
         self.device = make_device(device)
         self._map: FeatureMap | None = None
-        self._rng = np.random.default_rng(random_state)
+        self._rng = generator_of(random_state)
         # The emulator as a device would compute 2^q outcomes a pair; the fidelity itself is one product of states.
         self._by_states = type(self.device) is EmulatorDevice and mitigation is None and journal is None
         self._lab = Laboratory(self.device, "fidelity-kernel", mitigation, journal)

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
@@ -19,6 +20,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {"patience": 100, "generations": 10_000, "memetic": True},
     "paper": {"patience": 5, "generations": 1000, "memetic": False},
 }
+#: Bounds or kernel values from which f is looked at for overflow.
+LARGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,9 @@ class EvolutionarySolver(Solver):
     default_max_steps: ClassVar[int] = 1_000_000  # ``generations`` is the limit that counts
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
+        if not isinstance(self.preset, str) or self.preset not in PRESETS:
             raise ProblemError(f"preset={self.preset!r} is not one of {', '.join(PRESETS)}")
-        if self.memetic not in (None, True, False):
+        if self.memetic is not None and not isinstance(self.memetic, (bool, np.bool_)):
             raise ProblemError(f"memetic={self.memetic!r} must be True, False, or None for what the preset says")
         for name in ("population", "patience", "generations", "sweeps"):
             value = getattr(self, name)
@@ -65,12 +68,27 @@ class EvolutionarySolver(Solver):
         """Sweeps in the life of an individual, 0 without memetic learning."""
         return int(self.sweeps) if self.chosen("memetic") else 0
 
+    def first(self, problem: DualProblem, warm: NDArray | None) -> NDArray | None:
+        """Who takes the first place of a random population: a warm start, or where individuals learn α = 0.
+
+        At large C coordinate descent from a random α ends no better than 0 in any reasonable time.
+        """
+        return np.zeros(problem.n) if warm is None and self.sweeps_made else warm
+
     def generations_a_step(self, n: int) -> int:
         """So many that a step takes some milliseconds and a time limit is kept."""
-        return max(1, min(10, 2000 // n) if self.sweeps_made else min(50, 20_000_000 // n**2))
+        crowd = max(1.0, self.population / 10)
+        return max(1, int((min(10, 2000 // n) if self.sweeps_made else min(50, 20_000_000 // n**2)) / crowd))
 
     def mismatch(self, problem: DualProblem) -> str | None:
         reason = super().mismatch(problem)
         if reason is None and not np.isfinite(problem.upper).all():
             return f"{self.name!r} draws α from the whole box, and some upper bounds are infinite; give a finite C"
+        most = float(problem.upper.max(initial=0.0))
+        if reason is None and max(most, float(np.abs(problem.diag()).max())) > LARGE:
+            with np.errstate(over="ignore", invalid="ignore"):
+                reach = np.abs(problem.dense()).sum() * most * most + np.abs(problem.p).sum() * most
+            if not np.isfinite(reach):
+                reason = f"{self.name!r} draws α from the whole box, up to {most:.3g}, and f overflows float64 there; "
+                reason += "give a smaller C, or scale the kernel"
         return reason

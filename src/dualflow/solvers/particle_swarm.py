@@ -70,7 +70,7 @@ class ParticleSwarm(EvolutionarySolver):
 
     def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Swarm:
         Q = problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
-        places = random_population(problem.upper, self.population, rng, warm)
+        places = random_population(problem.upper, self.population, rng, self.first(problem, warm))
         values, _ = evaluated(Q, problem.p, places)
         best = int(values.argmin())
         return Swarm(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._solve import check_limits
 from ..core.kernels import Gram
 from ..core.psd import CHECK_UP_TO
+from ..core.seeds import generator_of
 from ..evolution.fronts import nondominated, sandwich
 from ..exceptions import ProblemError
 from .front import ParetoFront
@@ -121,10 +122,10 @@ def pareto_front(
     ):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
-    started = time.monotonic()
-    if errors not in ("hinge", "zero-one"):
+    started, rng = time.monotonic(), generator_of(random_state)
+    if not isinstance(errors, str) or errors not in ("hinge", "zero-one"):
         raise ProblemError(f"errors={errors!r} is not one of 'hinge', 'zero-one'")
-    if indefinite not in ("flip", "raw"):
+    if not isinstance(indefinite, str) or indefinite not in ("flip", "raw"):
         raise ProblemError(f"indefinite={indefinite!r} is not one of 'flip', 'raw'")
     gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
     signs, classes = _two_classes(y, gram.n)
@@ -144,7 +145,7 @@ def pareto_front(
         path = follow(task, tol, max_points)
         if errors == "hinge":
             return _certified(task, path)
-        return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
+        return searched(task, errors, path, population, generations, rng)
 
     if evidence.is_psd:
         return front_of(task)
@@ -153,7 +154,7 @@ def pareto_front(
         return turned_back(front_of(mirrored), task, back)
     check_pymoo()
     path = follow(mirrored, tol, max_points)
-    return searched(task, errors, path, population, generations, np.random.default_rng(random_state))
+    return searched(task, errors, path, population, generations, rng, mirrored.gram.full())
 
 
 def _certified(task: Task, path: Path) -> ParetoFront:
@@ -172,7 +173,12 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
         raise ProblemError("y contains NaN or infinity; give every point a label")
     if labels.dtype.kind == "O" and len({type(label) for label in labels.tolist()}) > 1:
         raise ProblemError("y mixes labels of several types; use one")
-    classes = np.unique(labels)
+    try:
+        classes = np.unique(labels)
+    except TypeError:
+        raise ProblemError(
+            f"y holds labels of type {type(labels[0]).__name__}; numbers or strings are needed"
+        ) from None
     if len(classes) != 2:
         raise ProblemError(f"y holds {len(classes)} classes, a front of margin and error is of two; pick a pair")
     return np.where(labels == classes[1], 1.0, -1.0), classes

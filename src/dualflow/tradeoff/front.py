@@ -201,7 +201,9 @@ class ParetoFront:
         points, labels = as_matrix(X, "X"), np.asarray(y)
         if labels.shape != (len(points),):
             raise ProblemError(f"y has shape {labels.shape}, X has {len(points)} points; one label a point is needed")
-        classes = self.points[0].classes
+        classes, width = self.points[0].classes, self.points[0].gram.X.shape[1]
+        if points.shape[1] != width:
+            raise ProblemError(f"X has {points.shape[1]} columns, the training data have {width}")
         if unknown := sorted(set(labels.tolist()) - set(classes.tolist()), key=str):
             raise ProblemError(f"y holds {unknown!r}; the front was made of the classes {classes.tolist()!r}")
         wrong = np.array([np.count_nonzero(point.predict(points) != labels) for point in self.points])

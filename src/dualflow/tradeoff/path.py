@@ -112,7 +112,7 @@ def ladder(C: NDArray) -> list[float]:
     """The C asked for, with steps of at most a decade: no warm start reaches much further."""
     rungs = [C[:1]]
     for low, high in pairwise(C):
-        rungs.append(np.geomspace(low, high, 1 + int(np.ceil(np.log10(high / low) - 1e-9)))[1:])
+        rungs.append(np.geomspace(low, high, 1 + int(np.ceil(np.log10(high) - np.log10(low) - 1e-9)))[1:])
     return [float(c) for c in np.concatenate(rungs)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from .._solve import solve
 from ..core.certificate import Certificate
 from ..core.kernels import Gram
-from ..core.problem import DualProblem
 from ..core.psd import repair
 from ..core.solution import Status
 from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, sandwich, threshold_of, widest_gaps
@@ -37,12 +37,6 @@ def check_pymoo() -> None:
         raise SolverUnavailable("this front needs NSGA-II from pymoo: pip install 'dualflow[evolution]'")
 
 
-def krein_norm(problem: DualProblem) -> NDArray:
-    """|Q| of shape (n, n): Q with its negative eigenvalues flipped; Q itself where there are none."""
-    Q = problem.dense()
-    return Q if problem.psd.is_psd else repair(Q, "flip").matrix
-
-
 @dataclass
 class Search:
     """Both criteria of whole populations, and the run of NSGA-II (Deb, Pratap, Agarwal, Meyarivan, IEEE Trans. Evol.
@@ -52,14 +46,18 @@ class Search:
     ----------
     task : Task
     errors : {"hinge", "zero-one"}
+    majorant : array of shape (n, n), optional
+        Of an indefinite kernel (with its bias, if inside) the one that has the eigenvalues' absolute values: `flipped`.
     """
 
     task: Task
     errors: str
+    majorant: NDArray | None = None
 
     def __post_init__(self) -> None:
-        self.problem = self.task.problem(float(self.task.C[-1]))
-        self.Q, self.norm = self.problem.dense(), krein_norm(self.problem)
+        self.problem, y = self.task.problem(float(self.task.C[-1])), self.task.signs
+        self.Q = self.problem.dense()
+        self.norm = self.Q if self.majorant is None else y[:, None] * self.majorant * y
         self.upper = float(self.task.C[-1])
 
     def values(self, alpha: NDArray, bias: float) -> NDArray:
@@ -131,7 +129,7 @@ class Search:
         if self.errors == "zero-one":
             return self.trimmed(A)
         F, biases = self.evaluate(A)
-        return merged([self.point(A[k], float(biases[k])) for k in nondominated(F)])
+        return merged(self.all_of([(A[k], float(biases[k])) for k in nondominated(F)]))
 
     def trimmed(self, A: NDArray) -> tuple[ParetoPoint, ...]:
         """For each number of points given up the widest margin along any α of a population (m, n)."""
@@ -139,28 +137,46 @@ class Search:
         G, norms = (A @ self.Q) * y, np.einsum("ij,ij->i", A, A @ self.norm)
         gaps = widest_gaps(G, y, biased)
         open_gap = gaps > 0
-        scaled = np.where(open_gap, 4.0 * np.maximum(norms, 0.0)[:, None] / np.where(open_gap, gaps, 1.0) ** 2, np.inf)
+        with np.errstate(over="ignore"):  # square roots first: of tiny kernels the gap's square is 0
+            scaled = (2.0 * np.sqrt(np.maximum(norms, 0.0))[:, None] / np.where(open_gap, gaps, 1.0)) ** 2
+        scaled = np.where(open_gap, scaled, np.inf)
         best = np.argmin(scaled, axis=0)
         counts = np.arange(scaled.shape[1])
         F = np.column_stack([scaled[best, counts], counts])
-        zero = np.zeros(len(y))
-        points = [self.point(zero, float(sign)) for sign in ((1, -1) if biased else (0,))]
-        for k in nondominated(F):
-            if np.isfinite(F[k, 0]):
-                row = best[k]
-                scale = 2.0 * (1.0 + ROUNDING) / gaps[row, k]
-                bias = -threshold_of(G[row], y, int(k)) if biased else 0.0
-                points.append(self.point(scale * A[row], scale * bias))
-        return merged(points)
+        given_up = np.array([k for k in nondominated(F) if np.isfinite(F[k, 0])], dtype=int)
+        rows = best[given_up]
+        scales = 2.0 * (1.0 + ROUNDING) / gaps[rows, given_up]
+        middles = [threshold_of(G[row], y, int(k)) if biased else 0.0 for row, k in zip(rows, given_up, strict=True)]
+        zeros = [(np.zeros(len(y)), float(sign)) for sign in ((1, -1) if biased else (0,))]
+        scaled_rows = zip(scales[:, None] * A[rows], -scales * np.array(middles), strict=True)
+        return merged(self.all_of([*zeros, *scaled_rows]))
 
     def point(self, alpha: NDArray, bias: float, certificate: Certificate | None = None) -> ParetoPoint:
         """One classifier."""
-        task, values = self.task, self.values(alpha, bias)
+        return self.all_of([(alpha, bias)], certificate)[0]
+
+    def all_of(
+        self, classifiers: Sequence[tuple[NDArray, float]], certificate: Certificate | None = None
+    ) -> list[ParetoPoint]:
+        """Classifiers (α, b), evaluated by one or two matrix products."""
+        A, biases = np.stack([alpha for alpha, _ in classifiers]), np.array([bias for _, bias in classifiers])
+        G = A @ self.Q
+        norms = np.einsum("ij,ij->i", A, G if self.norm is self.Q else A @ self.norm)
+        values = G + (0.0 if self.problem.e is None else biases[:, None] * self.task.signs)
+        return [
+            self._made(alpha, float(bias), float(norm), row, certificate)
+            for alpha, bias, norm, row in zip(A, biases, norms, values, strict=True)
+        ]
+
+    def _made(
+        self, alpha: NDArray, bias: float, norm: float, values: NDArray, certificate: Certificate | None
+    ) -> ParetoPoint:
+        task = self.task
         counted = self.errors == "zero-one"
         if self.problem.offset:
             bias = self.problem.offset * float(task.signs @ alpha)
         return ParetoPoint(
-            squared_norm=max(0.0, float(alpha @ self.norm @ alpha)),
+            squared_norm=max(0.0, norm),
             error=float(np.count_nonzero(values < 1.0) if counted else np.maximum(0.0, 1.0 - values).sum()),
             mistakes=mistakes(values, task.signs),
             C=None,
@@ -232,10 +248,16 @@ def merged(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
 
 
 def searched(
-    task: Task, errors: str, path: Path, population: int, generations: int, rng: np.random.Generator
+    task: Task,
+    errors: str,
+    path: Path,
+    population: int,
+    generations: int,
+    rng: np.random.Generator,
+    majorant: NDArray | None = None,
 ) -> ParetoFront:
-    """A front by search; ``path`` is that of the kernel, or of the flipped one where the kernel is indefinite."""
-    search = Search(task, errors)
+    """A front by search; ``path`` is that of the kernel, or of the flipped one, ``majorant``, if it is indefinite."""
+    search = Search(task, errors, majorant)
     convex = search.problem.psd.is_psd
     start = np.vstack([np.zeros((1, len(task.signs))), *path.alphas])
     found, status = start, path.status
