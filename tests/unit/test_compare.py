@@ -571,6 +571,7 @@ def test_progress_is_told():
         ({"shots": -5}, "shots=-5"),
         ({"random_state": -1}, "random_state=-1"),
         ({"tol": 0}, "tol=0"),
+        ({"time_limit": True}, "time_limit=True"),
         ({"time_limit": 0}, "time_limit=0"),
         ({"C": math.nan}, "C=nan"),
         ({"C": 0}, "C=0"),
