@@ -97,7 +97,9 @@ def check_limits(tol: float, max_steps: int | None, time_limit: float | None) ->
         isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer)) or max_steps < 1
     ):
         raise ProblemError(f"max_steps={max_steps!r} must be an integer ≥ 1")
-    if time_limit is not None and not (isinstance(time_limit, (int, float, np.number)) and time_limit > 0):
+    if time_limit is not None and (
+        isinstance(time_limit, bool) or not (isinstance(time_limit, (int, float, np.number)) and time_limit > 0)
+    ):
         raise ProblemError(f"time_limit={time_limit!r} must be > 0 seconds")
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.datasets import load_digits, make_moons
 
 import dualflow
-from dualflow import DeviceError, DualProblem, Gram, HamiltonianDilation, ProblemError, SolverMismatch
+from dualflow import DeviceError, DualProblem, Gram, HamiltonianDilation, ProblemError, SolverMismatch, Status
 from dualflow.quantum.dilation import BoxDilation, SimplexDilation, implicit_direction, make_dilation
 from dualflow.quantum.encoding import qubits_for
 from dualflow.testing.bench import sampled_floor
@@ -291,6 +291,17 @@ def test_warm_starts_at_a_vertex_are_left(kind, shots):
     wrong = problem.project(np.where(np.arange(16) == int(np.argmin(best)), 1.0, 0.0))
     solution = dualflow.solve(problem, "hamiltonian-dilation", warm=wrong, shots=shots, device="classical-sampler")
     assert excess(problem, solution.raw_alpha, best) <= (1e-6 if shots is None else 3 * floor(excess, problem, best))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_an_equality_that_leaves_one_point(sign):
+    gram = Gram(np.random.default_rng(0).normal(size=(5, 2)), gamma=1.0)
+    for d, alpha in ((0.0, 0.0), (5.0 * sign, 1.0)):
+        problem = DualProblem(gram, np.ones(5), 0.0, np.ones(5), e=np.full(5, sign), d=d)
+        solution = dualflow.solve(problem, "hamiltonian-dilation", device="emulator")
+        np.testing.assert_allclose(solution.raw_alpha, alpha, atol=1e-15)
+        assert solution.raw_status in (Status.OPTIMAL, Status.FINISHED)
 
 
 def test_a_single_variable():

@@ -238,6 +238,9 @@ def test_qubo_of_a_problem_is_its_objective_and_the_penalty():
     ball = problems.svdd(gram, nu=0.5)  # d = 1
     f = [ball.objective(row) + 0.5 * 3.0 * (row.sum() - 1.0) ** 2 for row in grid(np.zeros(5), np.full(5, 0.4), 1)]
     np.testing.assert_allclose(HamiltonianAdiabatic().to_qubo(ball, 3.0).energies(), f, atol=1e-12)
+    for bad in (-1.0, np.nan, np.inf, "1", True):
+        with pytest.raises(ProblemError, match="penalty="):
+            HamiltonianAdiabatic().to_qubo(ball, bad)
     free = problems.svc(gram, [1, -1, 1, -1, 1], C=2.0, fit_intercept=False)
     f = [free.objective(row) for row in grid(np.zeros(5), np.full(5, 2.0), 1)]
     np.testing.assert_allclose(HamiltonianAdiabatic().to_qubo(free).energies(), f, atol=1e-12)

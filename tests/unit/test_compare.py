@@ -186,7 +186,7 @@ def test_exact_rows_run_on_the_solvers_own_device(register):
     for solver, own in (("hamiltonian-descent", "emulator"), ("hamiltonian-dilation", "aer"), ("homeless", "aer")):
         (exact,) = [entry for entry in plan([solver], 100, None, True, False) if entry.shots is None]
         assert (exact.role, exact.device, exact.options["device"]) == ("quantum", own, own)
-    assert inspect.signature(compare).parameters["time_limit"].default == 10.0
+    assert inspect.signature(compare).parameters["time_limit"].default == 5.0
 
 
 def test_what_does_not_apply_is_one_row_with_the_reason(comparison):
@@ -571,6 +571,7 @@ def test_progress_is_told():
         ({"shots": -5}, "shots=-5"),
         ({"random_state": -1}, "random_state=-1"),
         ({"tol": 0}, "tol=0"),
+        ({"time_limit": True}, "time_limit=True"),
         ({"time_limit": 0}, "time_limit=0"),
         ({"C": math.nan}, "C=nan"),
         ({"C": 0}, "C=0"),

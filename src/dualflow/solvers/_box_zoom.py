@@ -263,8 +263,18 @@ class BoxZoom(QuantumSolver):
         problem : DualProblem
         penalty : float ≥ 0, optional
             The mean of Qᵢᵢ by default.
+
+        Raises
+        ------
+        SolverMismatch
+            The solver does not take this problem.
+        ProblemError
+            ``penalty`` is out of range.
         """
         self.check(problem)
+        number = penalty is None or (isinstance(penalty, Real) and not isinstance(penalty, bool))
+        if not number or (penalty is not None and not 0 <= penalty < np.inf):
+            raise ProblemError(f"penalty={penalty!r} must be a finite number ≥ 0, or None for the mean of Qᵢᵢ")
         Q, upper = problem.dense(), problem.effective_upper
         penalty = float(problem.diag().mean()) if penalty is None else penalty
         if problem.e is None:

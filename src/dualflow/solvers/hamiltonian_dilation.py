@@ -229,8 +229,10 @@ class HamiltonianDilation(QuantumSolver):
         if problem.objective(found.alpha) < problem.objective(state.z):
             h = min(LONGER * state.h, LONGEST / dilation.lipschitz)
             return replace(self._taken(state, V, found), x=found.alpha, h=h)
-        # Once a trial is that near, what is left of f's fall is below round-off.
+        # Once a trial is that near, what is left of f's fall is below round-off. So short a step rests too: where the
+        # equality leaves one point alone, `settled` moves any trial further than the step does.
         near = float(np.abs(found.alpha - state.z).max()) <= 1e-10 * float(np.abs(state.z).max())
+        near = near or float(np.abs(step).max()) <= 1e-12
         return replace(state, h=SHORTER * state.h, resting=state.resting or near)
 
     def _plain(self, problem: DualProblem, state: DilationState) -> DilationState:

@@ -39,7 +39,7 @@ class HHL(Solver):
 
     Moons and digits (1 against 4), n = 15, RBF, C = 10: κ = 34 and 18, 9 and 8 clock qubits, direction error 0.03 and
     0.04 %, 5962 and 4690 CX a circuit, success 12 and 0.6 %, of the second circuits 0.9 and 0.3 %. Sampled, the median
-    direction error would be 0.8 and 2.8 % at 10⁶ shots a circuit, 4 and 13 % at 10⁵. Distributions must therefore be
+    direction error would be 0.8 and 2.8 % at 10⁶ shots a circuit, 5 and 13 % at 10⁵. Distributions must therefore be
     exact here: there is no option ``shots``.
 
     Parameters
