@@ -158,6 +158,7 @@ def test_files_that_are_not_there_or_not_text(folder):
         (("--nu", "2"), ("nu=2",)),
         (("--gamma", "wide"), ("gamma='wide'",)),
         (("--kernel", "rbff"), ("did you mean 'rbf'",)),
+        (("--fit-intercept", "maybe"), ("fit_intercept='maybe'", "penalised")),
         (("--seed", "-1"), ("random_state=-1",)),
         (("--time-limit", "0"), ("time_limit=0",)),
         (("--digits", "1"), ("two different digits",)),
@@ -168,6 +169,17 @@ def test_files_that_are_not_there_or_not_text(folder):
 def test_bad_options_are_one_sentence(folder, options, words):
     refused(run("compare", *options), *words)
     assert list(folder.iterdir()) == []
+
+
+def test_a_comparison_of_an_indefinite_kernel_with_the_bias_inside_it(folder):
+    options = ("--kernel", "sigmoid", "--problems", "hinge", "--max-n", "20", "--no-report", "--csv", "rows.csv")
+    result = run("compare", *options, "--solvers", "working-set,evolution-strategy", "--fit-intercept", "penalised")
+    assert result.exit_code == 0, result.stderr
+    assert "penalised bias" in result.stdout
+    rows = (folder / "rows.csv").read_text(encoding="utf-8")
+    assert "evolution-strategy" in rows
+    assert rows.count("hinge,working-set,repair,") == 3
+    assert all(f"not ranked; {method}: " in rows for method in ("clip", "flip", "shift"))
 
 
 def test_an_unknown_option_exits_with_2():
