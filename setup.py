@@ -28,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles four C files (kernel, dual bound, margin path, pair loop), and that failed:\n"
+                "dualflow compiles five C files (kernel, bound, mating, margin path, pair loop), and that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -42,7 +42,7 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
         f"dualflow.{name}",
         [f"{folder}/{stem}.pyx"],
         depends=[f"src/dualflow/{header}" for header in headers],
-        include_dirs=["src/dualflow/core", "src/dualflow/online", "src/dualflow/working_set"],
+        include_dirs=["src/dualflow/core", "src/dualflow/evolution", "src/dualflow/online", "src/dualflow/working_set"],
         extra_compile_args=flags,
     )
 
@@ -52,6 +52,7 @@ setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
         compiled("core._radial", *RADIAL),
+        compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
         compiled("working_set._pairs", "working_set/pairs.h", "working_set/leap.h", *RADIAL),
     ],

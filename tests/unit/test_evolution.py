@@ -8,6 +8,7 @@ from itertools import product as every
 
 import numpy as np
 import pytest
+from dualflow.evolution._mating import evaluate, mate
 from sklearn.datasets import make_moons
 from sklearn.svm import LinearSVC
 
@@ -15,8 +16,7 @@ import dualflow
 from dualflow import EvolutionStrategy, Gram, ParticleSwarm, ProblemError, SolverMismatch, Status, problems, solve
 from dualflow.evolution import mutation
 from dualflow.evolution.generations import Evolution, Rules, evaluated, evolve, random_population, settled
-from dualflow.evolution.generations import _multiply as multiply
-from dualflow.evolution.selection import crossed, pairings, survivors, swaps
+from dualflow.evolution.selection import pairings, survivors, swaps
 from dualflow.evolution.swarm import Swarm, SwarmRules, fly, moved
 from dualflow.evolution.sweeps import sweep
 from dualflow.solvers.base import generator
@@ -98,11 +98,21 @@ def test_bernoulli_goes_on_where_the_first_gaps_do_not_reach_the_end(monkeypatch
     assert np.array_equal(mutation.bernoulli(100, 50, Short()), np.arange(100))
 
 
-def test_switching_changes_sides_with_probability_one_in_n():
+def turned(kind, before, upper, draw):
+    """Children of parents that mate with nobody, after one generation of a mutation."""
+    k, n = before.shape
+    alphas, alone = np.concatenate([before, np.full_like(before, np.nan)]), np.arange(k)
+    (genes,) = mutation.turns(kind, 1, k, upper, draw)
+    mate(alphas, alone, alone, np.zeros((k, n), dtype=np.uint8), *genes)
+    assert np.array_equal(alphas[:k], before)
+    return alphas[k:]
+
+
+@pytest.mark.parametrize("kind", ["switching", "switching-gaussian"])
+def test_switching_changes_sides_with_probability_one_in_n(kind):
     upper = np.array([1.0, 2.0, 0.5, 3.0])
     before = np.tile([0.0, 2.0, 0.2, 1.6], (5000, 1))
-    children = before.copy()
-    mutation.switching(children, upper, rng())
+    children = turned(kind, before, upper, rng())
     changed = children != before
     assert within(changed.sum(axis=0), 5000, 0.25)
     target = np.array([1.0, 0.0, 0.5, 0.0])
@@ -112,13 +122,24 @@ def test_switching_changes_sides_with_probability_one_in_n():
 def test_hybrid_zeroes_what_is_there_and_draws_what_is_not():
     upper = np.array([1.0, 4.0])
     before = np.tile([0.3, 0.0], (20000, 1))
-    children = before.copy()
-    mutation.hybrid(children, upper, rng())
+    children = turned("hybrid", before, upper, rng())
     assert within([(children[:, 0] == 0).sum(), (children[:, 1] > 0).sum()], 20000, 0.5)
     assert set(children[:, 0]) == {0.0, 0.3}
     drawn = children[children[:, 1] > 0, 1] / 4.0
     for quantile in (0.1, 0.5, 0.9):
         assert within((drawn < quantile).sum(), len(drawn), quantile)
+
+
+def test_turns_of_many_generations_are_those_of_each():
+    upper, generations, k, n = np.arange(1.0, 6.0), 4000, 2, 5
+    hits = np.zeros((generations, k * n), dtype=bool)
+    for row, (who, above, target) in zip(hits, mutation.turns("switching", generations, k, upper, rng()), strict=True):
+        row[who] = True
+        assert np.array_equal(target, upper[who % n])
+        assert np.array_equal(above, 0.5 * target)
+    assert within(hits.sum(axis=0), generations, 1 / n)
+    assert within((hits[1:, 0] & hits[:-1, -1]).sum(), generations - 1, 1 / n**2)
+    assert all(len(who) == 0 for who, _, _ in mutation.turns("gaussian", 7, k, upper, rng()))
 
 
 def test_one_fifth_rule():
@@ -150,7 +171,7 @@ def test_pairings_are_uniform_permutations():
 def test_crossover_swaps_half_the_genes_of_a_crossed_pair_and_none_of_another():
     both = swaps(4000, 6, 11, 0.9, rng())
     assert both.shape == (4000, 6, 11)
-    genes = both[:, :3]
+    genes = both[:, :3].astype(bool)
     assert np.array_equal(genes, both[:, 3:])
     crossing = genes.any(axis=2)  # in 1 of 2048 crossed pairs no gene is swapped
     assert within(crossing.sum(axis=0), 4000, 0.9 * (1 - 2.0**-11))
@@ -160,8 +181,10 @@ def test_crossover_swaps_half_the_genes_of_a_crossed_pair_and_none_of_another():
 def test_children_hold_the_genes_of_their_pair():
     population, order = rng(1).random((6, 9)), np.array([3, 0, 5, 1, 4, 2])
     genes = swaps(1, 6, 9, 1.0, rng(2))[0]
-    children = np.empty((6, 9))
-    crossed(population, order, np.roll(order, 3), genes, children)
+    alphas = np.concatenate([population, np.empty((6, 9))])
+    mate(alphas, order, np.roll(order, 3), genes, *mutation.NOTHING)
+    children = alphas[6:]
+    assert np.array_equal(alphas[:6], population)
     for k, (mother, father) in enumerate([(3, 1), (0, 4), (5, 2)]):
         assert np.array_equal(children[k], np.where(genes[k], population[father], population[mother]))
         assert np.array_equal(children[k + 3], np.where(genes[k], population[mother], population[father]))
@@ -192,14 +215,43 @@ def test_one_matrix_product_is_the_loop_over_individuals():
 
 
 @pytest.mark.parametrize("changed", [0, 5, 300])
-def test_products_from_the_genes_that_differ_are_products(changed):
-    Q, _, upper = box(320)
-    parents = random_population(upper, 10, rng())
-    children = parents.copy()
-    children[:, rng(1).permutation(320)[:changed]] = 0.0
-    out = np.empty_like(children)
-    multiply(Q, parents, parents @ Q, children, out)
-    assert np.abs(out - children @ Q).max() <= 1e-12
+@pytest.mark.parametrize("n", [1, 7, 320])
+def test_products_and_values_from_the_genes_that_differ_are_those_of_the_children(n, changed):
+    Q, p, upper = box(n)
+    parents, order = random_population(upper, 10, rng()), rng(2).permutation(10)
+    alphas = np.concatenate([parents, parents[order]])
+    alphas[10:, rng(1).permutation(n)[:changed]] = 0.0
+    products, values = np.full((20, n), np.nan), np.full(20, np.nan)
+    values[:10], products[:10] = evaluated(Q, p, parents)
+    before = values[:10].copy(), products[:10].copy()
+    evaluate(Q, p, alphas, products, values, order)
+    expected, product = evaluated(Q, p, alphas[10:])
+    assert np.abs(products[10:] - product).max() <= 1e-12 * n
+    assert values[10:] == pytest.approx(expected, rel=1e-12, abs=1e-12 * n)
+    assert np.array_equal(values[:10], before[0])
+    assert np.array_equal(products[:10], before[1])
+
+
+def test_what_is_compiled_refuses_what_does_not_fit():
+    Q, p, _ = box(5)
+    alphas, products, values, order = np.ones((4, 5)), np.ones((4, 5)), np.ones(4), np.array([1, 0])
+    genes = np.zeros((2, 5), dtype=np.uint8)
+    mate(alphas, order, order, genes, *mutation.NOTHING)
+    with pytest.raises(ValueError, match="two rows"):
+        mate(alphas[:3], order, order, genes, *mutation.NOTHING)
+    with pytest.raises(ValueError, match="one length"):
+        mate(alphas, order, order, genes, np.array([1]), *mutation.NOTHING[1:])
+    for wrong in (np.array([0, 2]), np.array([0, -1])):
+        with pytest.raises(ValueError, match="rows of parents"):
+            mate(alphas, order, wrong, genes, *mutation.NOTHING)
+        with pytest.raises(ValueError, match="rows of parents"):
+            evaluate(Q, p, alphas, products, values, wrong)
+    with pytest.raises(ValueError, match="genes of the children"):
+        mate(alphas, order, order, genes, np.array([10]), np.ones(1), np.ones(1))
+    with pytest.raises(ValueError, match="one n"):
+        evaluate(Q, p[:4], alphas, products, values, order)
+    with pytest.raises(ValueError, match="two rows"):
+        evaluate(Q, p, alphas, products, values[:3], order)
 
 
 @pytest.mark.parametrize("n", [40, 300])

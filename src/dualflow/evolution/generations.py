@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import mutation
-from .selection import crossed, pairings, survivors, swaps
+from ._mating import evaluate, mate
+from .selection import pairings, survivors, swaps
 from .sweeps import sweep
 
 __all__ = ["MUTATIONS", "Evolution", "Rules", "evaluated", "evolve", "random_population"]
@@ -20,9 +21,6 @@ MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
 ADAPT_EVERY = 10
 #: f must fall by this fraction of itself for a generation to count as an improvement.
 IMPROVEMENT = 1e-10
-#: Share of the genes changed in a generation up to which products are updated by the rows of Q that belong to them, and
-#: the n from which it is worth looking.
-FEW, LARGE = 0.25, 256
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def evolve(
     """The state so many generations later, or fewer if evolution comes to rest before.
 
     Each generation makes as many children as there are parents, by uniform crossover of random pairs and mutation,
-    and evaluates them by one product with Q. Survivors are the fittest of parents and children, and winners of
+    and evaluates them by one product with Q, or from the parents' by the rows of Q whose genes changed. Survivors are the fittest of parents and children, and winners of
     tournaments among them. With sweeps the children learn, and what they learn is inherited (Lamarck); so does the
     fittest parent.
     """
@@ -134,26 +132,23 @@ def evolve(
     alphas[:k], products[:k], values[:k] = state.population, state.products, state.values
     orders, genes = pairings(generations, k, rng), swaps(generations, k, n, rules.crossover, rng)
     partners = np.roll(orders, k // 2, axis=1)
+    turns = mutation.turns(rules.mutation, generations, k, upper, rng)
     ranks = survivors(generations, k, 2 * k, rules.entrants, rng)
     sigma, successes, trials = state.sigma, state.successes, state.trials
     generation, stale, loose, settling = state.generation, state.stale, state.loose, state.settling
-    updating = n >= LARGE and rules.mutation != "gaussian" and not rules.sweeps
-    for order, partner, swapped, rank in zip(orders, partners, genes, ranks, strict=True):
-        parents, children, best = alphas[:k], alphas[k:], float(values[k - 1])
-        crossed(parents, order, partner, swapped, children)
-        if gaussian := not settling and rules.mutation.endswith("gaussian"):
+    by_changes = rules.mutation != "gaussian" and not rules.sweeps
+    for order, partner, swapped, turned, rank in zip(orders, partners, genes, turns, ranks, strict=True):
+        children, best = alphas[k:], float(values[k - 1])
+        gaussian = not settling and rules.mutation.endswith("gaussian")
+        mate(alphas, order, partner, swapped, *(mutation.NOTHING if gaussian else turned))
+        if gaussian:
             mutation.gaussian(children, sigma * upper * loose, upper, rng)
-        elif rules.mutation == "hybrid":
-            mutation.hybrid(children, upper, rng)
-        else:
-            mutation.switching(children, upper, rng)
         if rules.sweeps:
             _learn(Q, p, upper, alphas[k - 1 :], products[k - 1 :], values[k - 1 :], rules.sweeps, rng)
+        elif by_changes and not gaussian:
+            evaluate(Q, p, alphas, products, values, order)
         else:
-            if updating:
-                _multiply(Q, parents.take(order, axis=0), products.take(order, axis=0), children, products[k:])
-            else:
-                np.dot(children, Q, out=products[k:])
+            np.dot(children, Q, out=products[k:])
             values[k:] = _values(p, children, products[k:])
         if gaussian:
             successes += int(np.count_nonzero(values[k:] < np.minimum(values.take(order), values.take(partner))))
@@ -161,7 +156,7 @@ def evolve(
         generation += 1
         places = values.argsort().take(rank)
         alphas.take(places, axis=0, out=spare[:k], mode="clip")
-        if updating:
+        if by_changes:
             products.take(places, axis=0, out=spare_products[:k], mode="clip")
             products, spare_products = spare_products, products
         values[:k] = values.take(places)
@@ -195,17 +190,6 @@ def settled(population: NDArray, upper: NDArray) -> NDArray:
     """Which variables the whole population has at 0 or the whole population at u, shape (n,)."""
     found: NDArray = (population == 0.0).all(axis=0) | (population == upper).all(axis=0)
     return found
-
-
-def _multiply(Q: NDArray, bases: NDArray, products: NDArray, children: NDArray, out: NDArray) -> None:
-    """αᵀQ of the children into ``out``: from those of their ``bases`` (parents) where few genes differ."""
-    change = children - bases
-    J = np.flatnonzero(change.any(axis=0))
-    if len(J) > FEW * len(Q):
-        np.dot(children, Q, out=out)
-        return
-    np.dot(change.take(J, axis=1), Q.take(J, axis=0), out=out)
-    out += products
 
 
 def _learn(

@@ -1,14 +1,16 @@
-"""Mutations of a population on the box 0 ≤ α ≤ u (Mierswa 4.2 and Fig. 4), in place, and the 1/5 rule."""
+"""Mutations of a population on the box 0 ≤ α ≤ u (Mierswa 4.2 and Fig. 4), and the 1/5 rule."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["adapted", "bernoulli", "gaussian", "hybrid", "switching"]
+__all__ = ["NOTHING", "adapted", "bernoulli", "gaussian", "turns"]
 
 #: Schwefel's factor of the 1/5 rule.
 FACTOR = 0.85
+#: No gene is turned.
+NOTHING = (np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 def gaussian(children: NDArray, step: NDArray, upper: NDArray, rng: np.random.Generator) -> None:
@@ -20,18 +22,25 @@ def gaussian(children: NDArray, step: NDArray, upper: NDArray, rng: np.random.Ge
     np.minimum(children, upper, out=children)
 
 
-def switching(children: NDArray, upper: NDArray, rng: np.random.Generator) -> None:
-    """Each αᵢ changes sides with probability 1/n: to 0 from the upper half of its interval, else to uᵢ."""
-    genes, who = children.reshape(-1), bernoulli(children.size, children.shape[1], rng)
-    bound = upper[who % children.shape[1]]
-    genes[who] = np.where(genes[who] > 0.5 * bound, 0.0, bound)
+def turns(
+    kind: str, generations: int, population: int, upper: NDArray, rng: np.random.Generator
+) -> list[tuple[NDArray, NDArray, NDArray]]:
+    """The genes that mutations of a ``kind`` turn, each with probability 1/n, in each of so many generations.
 
-
-def hybrid(children: NDArray, upper: NDArray, rng: np.random.Generator) -> None:
-    """Mierswa's Fig. 4: with probability 1/n, αᵢ > 0 becomes 0, and αᵢ = 0 uniform on [0, uᵢ]."""
-    genes, who = children.reshape(-1), bernoulli(children.size, children.shape[1], rng)
-    anywhere = upper[who % children.shape[1]] * rng.random(len(who))
-    genes[who] = np.where(genes[who] > 0.0, 0.0, anywhere)
+    Genes of (population, n) children in one row; the value above which each becomes 0; and what it becomes otherwise.
+    "switching": to 0 from the upper half of its interval, else to uᵢ. "hybrid", Mierswa's Fig. 4: αᵢ > 0 becomes 0,
+    and αᵢ = 0 uniform on [0, uᵢ]. "switching-gaussian" begins as "switching"; "gaussian" turns none.
+    """
+    if kind == "gaussian":
+        return [NOTHING] * generations
+    n, size = len(upper), population * len(upper)
+    found = bernoulli(generations * size, n, rng)
+    bound = upper[found % n]
+    above = np.zeros(len(found)) if kind == "hybrid" else 0.5 * bound
+    target = bound * rng.random(len(found)) if kind == "hybrid" else bound
+    ends = found.searchsorted(size * np.arange(1, generations + 1)).tolist()
+    found %= size
+    return [(found[i:j], above[i:j], target[i:j]) for i, j in zip([0, *ends], ends, strict=False)]
 
 
 def bernoulli(trials: int, n: int, rng: np.random.Generator) -> NDArray:

@@ -5,31 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["crossed", "pairings", "survivors", "swaps"]
+__all__ = ["pairings", "survivors", "swaps"]
 
 
 def pairings(generations: int, population: int, rng: np.random.Generator) -> NDArray:
     """Random permutations, shape (generations, population); place k mates with place k + population/2."""
-    everyone = np.broadcast_to(np.arange(population), (generations, population))
-    return rng.permuted(everyone, axis=1)
+    everyone = np.tile(np.arange(population, dtype=np.int64), (generations, 1))
+    return rng.permuted(everyone, axis=1, out=everyone)
 
 
 def swaps(generations: int, population: int, n: int, probability: float, rng: np.random.Generator) -> NDArray:
-    """Genes that change places in uniform crossover, shape (generations, population, n), the same for both of a pair.
+    """Genes that change places in uniform crossover, 1 or 0, shape (generations, population, n), the same for a pair.
 
     Each does with probability ½ in a pair that is crossed, which it is with the given ``probability``; none in others.
     """
     pairs = population // 2
     octets = rng.integers(0, 256, (generations, pairs, -(-n // 8)), dtype=np.uint8)
-    swapped = np.unpackbits(octets, axis=2, count=n).view(bool)
-    swapped &= rng.random((generations, pairs, 1)) < probability
+    swapped = np.unpackbits(octets, axis=2, count=n)
+    swapped &= (rng.random((generations, pairs, 1)) < probability).view(np.uint8)
     return np.concatenate([swapped, swapped], axis=1)
-
-
-def crossed(population: NDArray, order: NDArray, partners: NDArray, swapped: NDArray, out: NDArray) -> None:
-    """Children of a generation into ``out`` of shape (population, n): those of ``order`` with genes of ``partners``."""
-    population.take(order, axis=0, out=out, mode="clip")
-    np.copyto(out, population.take(partners, axis=0), where=swapped)
 
 
 def survivors(generations: int, population: int, pool: int, entrants: int, rng: np.random.Generator) -> NDArray:
