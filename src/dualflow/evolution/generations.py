@@ -121,9 +121,9 @@ def evolve(
     """The state so many generations later, or fewer if evolution comes to rest before.
 
     Each generation makes as many children as there are parents, by uniform crossover of random pairs and mutation,
-    and evaluates them by one product with Q, or from the parents' by the rows of Q whose genes changed. Survivors are the fittest of parents and children, and winners of
-    tournaments among them. With sweeps the children learn, and what they learn is inherited (Lamarck); so does the
-    fittest parent.
+    and evaluates them by one product with Q, or from their parents by the rows of Q whose genes changed. Survivors are
+    the fittest of parents and children, and winners of tournaments among them. With sweeps the children learn, and what
+    they learn is inherited (Lamarck); so does the fittest parent.
     """
     k, n = state.population.shape
     # Parents above, children below, in two buffers that take turns.

@@ -25,8 +25,7 @@ class EvolutionStrategy(EvolutionarySolver):
     (``problems.svc(..., fit_intercept=False)`` or ``"penalised"``): f = ½ αᵀQα − pᵀα over 0 ≤ α ≤ u, the paper's (12)
     with the + Σα it lacks and the sign turned. Each generation makes as many children as there are parents: uniform
     crossover of random pairs, then mutation. One product of the children with Q evaluates them all, or what
-    has changed of it. Of parents and
-    children together the fittest survives, and the winners of tournaments.
+    has changed of it. Of parents and children together the fittest survives, and the winners of tournaments.
 
     Evolution alone is slow: on the paper's data, after up to 2000 generations, it has about 0.6 of the optimum by
     "hybrid", 0.88 by "switching", 0.95 by "gaussian" and 0.97 by "switching-gaussian". Hence by default children also
