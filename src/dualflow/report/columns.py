@@ -83,7 +83,9 @@ RESULTS = (
         gap_text,
         "in-\nfeas.",
     ),
-    Column("accuracy", "held-out points classified rightly by the raw answer", _of("accuracy"), _percent),
+    Column(
+        "accuracy", "held-out points classified rightly by the raw answer", _of("accuracy"), _percent, "accu-\nracy"
+    ),
     Column(
         "support",
         "agreement of the raw answer's support set with cvxopt's (Jaccard index, 1 = the same)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from textwrap import wrap
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -15,6 +16,8 @@ from .model import Comparison, Row, Section
 
 __all__ = ["render", "renderable"]
 
+#: Widest line of a solver's name, the longest part between two hyphens of ours.
+NAME = 18
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
 _BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "DROWNED")
 
@@ -85,7 +88,7 @@ def _table(title: str) -> Table:
 
 def _add_names(table: Table) -> None:
     table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("solver", overflow="fold", min_width=16, max_width=16)
+    table.add_column("solver", overflow="fold", min_width=16, max_width=NAME)
     table.add_column("device", overflow="fold", min_width=9, max_width=17)
 
 
@@ -97,4 +100,8 @@ def _add_columns(table: Table, columns: Sequence[Column]) -> None:
 def _head(row: Row) -> tuple[Text, Text, Text]:
     place = MISSING if row.rank is None else str(row.rank)
     where = row.variant.replace("control: ", "control:\n").replace("pennylane:", "pennylane:\n")
-    return Text(place), Text(row.solver), Text(where)
+    return (
+        Text(place),
+        Text("\n".join(wrap(row.solver, NAME - 1, break_long_words=False))),
+        Text(where),
+    )  # names break at their hyphens
