@@ -27,8 +27,9 @@ class EvolutionStrategy(EvolutionarySolver):
     crossover of random pairs, then mutation. One product of the children with Q evaluates them all, or what
     has changed of it. Of parents and children together the fittest survives, and the winners of tournaments.
 
-    Evolution alone is slow: on the paper's data, after up to 2000 generations, it has about 0.6 of the optimum by
-    "hybrid", 0.88 by "switching", 0.95 by "gaussian" and 0.97 by "switching-gaussian". Hence by default children also
+    Evolution alone is slow. By the paper's preset it stops, on most of the paper's sets, at 0.5 to 0.8 of the optimum,
+    and at C = 1 on two of them can end above f = 0; after 2000 generations "switching-gaussian" has 0.93 to 0.99 of it
+    but for one set with 0.7 (``benchmarks/mierswa_table_2.py``, the least of 20 folds). Hence by default children also
     learn (``memetic``), by sweeps of exact coordinate descent over the box, and one starts at α = 0. With that the
     solver reaches 1e-4, and what takes it there on a convex problem is the coordinate descent; it slows down as C
     grows (100 points of two overlapping moons, ten seconds: 4e-5 at C = 100, 1e-2 at 1e4, no bound to speak of at 1e6).

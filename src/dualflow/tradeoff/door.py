@@ -12,10 +12,10 @@ from .._solve import check_limits
 from ..core.kernels import Gram
 from ..core.psd import CHECK_UP_TO
 from ..core.seeds import generator_of
-from ..evolution.fronts import nondominated, sandwich
+from ..evolution.fronts import nondominated
 from ..exceptions import ProblemError
 from .front import ParetoFront
-from .path import Path, Task, follow
+from .path import Task, bounded, follow
 from .search import check_pymoo, flipped, searched, turned_back
 
 __all__ = ["pareto_front"]
@@ -144,7 +144,8 @@ def pareto_front(
             check_pymoo()
         path = follow(task, tol, max_points)
         if errors == "hinge":
-            return _certified(task, path)
+            points = tuple(path.points[k] for k in nondominated(path.criteria()))
+            return bounded(task, path, points, path.status)
         return searched(task, errors, path, population, generations, rng)
 
     if evidence.is_psd:
@@ -155,13 +156,6 @@ def pareto_front(
     check_pymoo()
     path = follow(mirrored, tol, max_points)
     return searched(task, errors, path, population, generations, rng, mirrored.gram.full())
-
-
-def _certified(task: Task, path: Path) -> ParetoFront:
-    F, weights, bounds = path.criteria(), np.array(path.weights), np.array(path.bounds)
-    distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
-    points = tuple(path.points[k] for k in nondominated(F))
-    return ParetoFront(points, "hinge", path.status, distance, task.fit_intercept, weights, bounds)
 
 
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:

@@ -16,9 +16,9 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..evolution.fronts import sandwich
-from .front import FrontStatus, ParetoPoint
+from .front import FrontStatus, ParetoFront, ParetoPoint
 
-__all__ = ["Path", "Task", "follow", "ladder", "mistakes"]
+__all__ = ["Path", "Task", "bounded", "follow", "ladder", "mistakes"]
 
 #: Certified relative gap of every solve: far below any tolerance of a front.
 TOL = 1e-9
@@ -48,6 +48,30 @@ class Task:
     def late(self) -> bool:
         """Whether the time is up."""
         return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def point(
+        self,
+        alpha: NDArray,
+        bias: float,
+        squared_norm: float,
+        error: float,
+        values: NDArray,
+        certificate: Certificate | None,
+        C: float | None = None,
+    ) -> ParetoPoint:
+        """A classifier, with its ``values`` y·f on the training points, shape (n,)."""
+        return ParetoPoint(
+            squared_norm=max(0.0, squared_norm),
+            error=error,
+            mistakes=mistakes(values, self.signs),
+            C=C,
+            alpha=alpha,
+            bias=bias,
+            certificate=certificate,
+            gram=self.gram,
+            signs=self.signs,
+            classes=self.classes,
+        )
 
 
 @dataclass
@@ -147,19 +171,16 @@ def _point(
     norm = max(0.0, float(alpha @ Qa))
     # A bias inside the kernel is in Qα already.
     values = Qa + (0.0 if problem.e is None else task.signs * bias)
-    point = ParetoPoint(
-        squared_norm=norm,
-        error=float(np.maximum(0.0, 1.0 - values).sum()),
-        mistakes=mistakes(values, task.signs),
-        C=C,
-        alpha=alpha,
-        bias=bias,
-        certificate=certificate,
-        gram=task.gram,
-        signs=task.signs,
-        classes=task.classes,
-    )
-    return point, (norm, float(problem.p @ alpha))
+    slack = float(np.maximum(0.0, 1.0 - values).sum())
+    return task.point(alpha, bias, norm, slack, values, certificate, C), (norm, float(problem.p @ alpha))
+
+
+def bounded(task: Task, path: Path, points: tuple[ParetoPoint, ...], status: FrontStatus) -> ParetoFront:
+    """The hinge front of these points above the path's supporting lines, and how far it is known."""
+    F = np.array([[point.squared_norm, point.error] for point in points])
+    weights, bounds = np.array(path.weights), np.array(path.bounds)
+    distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
+    return ParetoFront(points, "hinge", status, distance, task.fit_intercept, weights, bounds)
 
 
 def mistakes(values: NDArray, signs: NDArray) -> int:

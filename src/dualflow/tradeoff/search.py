@@ -14,10 +14,10 @@ from ..core.certificate import Certificate
 from ..core.kernels import Gram
 from ..core.psd import repair
 from ..core.solution import Status
-from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, sandwich, threshold_of, widest_gaps
+from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, threshold_of, widest_gaps
 from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
-from .path import Path, Task, ladder, mistakes
+from .path import Path, Task, bounded, ladder
 
 __all__ = ["check_pymoo", "flipped", "searched", "turned_back"]
 
@@ -171,22 +171,11 @@ class Search:
     def _made(
         self, alpha: NDArray, bias: float, norm: float, values: NDArray, certificate: Certificate | None
     ) -> ParetoPoint:
-        task = self.task
-        counted = self.errors == "zero-one"
         if self.problem.offset:
-            bias = self.problem.offset * float(task.signs @ alpha)
-        return ParetoPoint(
-            squared_norm=max(0.0, norm),
-            error=float(np.count_nonzero(values < 1.0) if counted else np.maximum(0.0, 1.0 - values).sum()),
-            mistakes=mistakes(values, task.signs),
-            C=None,
-            alpha=alpha,
-            bias=bias,
-            certificate=certificate,
-            gram=task.gram,
-            signs=task.signs,
-            classes=task.classes,
-        )
+            bias = self.problem.offset * float(self.task.signs @ alpha)
+        counted = self.errors == "zero-one"
+        error = float(np.count_nonzero(values < 1.0) if counted else np.maximum(0.0, 1.0 - values).sum())
+        return self.task.point(alpha, bias, norm, error, values, certificate)
 
     def polish(self, points: tuple[ParetoPoint, ...]) -> tuple[tuple[ParetoPoint, ...], FrontStatus]:
         """In turns, until nothing new comes: the widest margin for whom each point keeps content, and for each number
@@ -273,10 +262,7 @@ def searched(
         points, status = search.polish(points)
     if errors == "zero-one":
         return ParetoFront(points, errors, status, None, task.fit_intercept)
-    F = np.array([[point.squared_norm, point.error] for point in points])
-    weights, bounds = np.array(path.weights), np.array(path.bounds)
-    distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
-    return ParetoFront(points, errors, status, distance, task.fit_intercept, weights, bounds)
+    return bounded(task, path, points, status)
 
 
 def stationary(task: Task) -> list[NDArray]:

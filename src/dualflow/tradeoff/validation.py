@@ -13,6 +13,7 @@ from .._solve import solve
 from ..core.kernels import Gram
 from ..core.solution import Status
 from ..exceptions import ProblemError
+from .path import mistakes
 
 __all__ = ["cross_validated"]
 
@@ -40,5 +41,5 @@ def cross_validated(
             alpha, last = solution.alpha, C
             J = np.flatnonzero(alpha)
             values = gram.block(held, train[J]) @ solution.coefficients[J] + solution.bias
-            wrong[k] += np.count_nonzero((values >= 0) != (signs[held] > 0))
+            wrong[k] += mistakes(signs[held] * values, signs[held])
     return wrong
