@@ -95,6 +95,21 @@ def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
     return X, y
 
 
+def first(name: str, n: int) -> tuple[NDArray, NDArray]:
+    """The first n of "moons" (noise 0.2, seed 0) or "digits" / 16, and ±1: for circuits of few qubits.
+
+    +1 are the digits 1 against 4, and beyond the 350 there are of both, those below 5 against the rest.
+    """
+    if name == "moons":
+        X, label = _moons(n, 0)
+        return X, 2 * label - 1
+    digits = load_digits()
+    few = n <= 350
+    rows = np.isin(digits.target, (1, 4)) if few else np.ones(len(digits.target), dtype=bool)
+    X, digit = digits.data[rows][:n] / 16, digits.target[rows][:n]
+    return X, np.where(digit == 1 if few else digit < 5, 1, -1)
+
+
 def _numbers(column: Any) -> NDArray:
     """A column as numbers; names become their place in the alphabet."""
     try:

@@ -22,7 +22,7 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from sklearn.datasets import load_digits, make_moons
+from data import first
 
 from dualflow import Gram, problems, solve
 
@@ -53,14 +53,9 @@ COLUMNS = [
 COLUMNS += ["shots", "qubits", "depth", "cx_gates", "success_probability"]
 
 
-def problem(data: str, n: int, bias: bool):
-    if data == "moons":
-        X, t = make_moons(n, noise=0.2, random_state=0)
-    else:
-        digits = load_digits()
-        chosen = np.isin(digits.target, (1, 4))
-        X, t = digits.data[chosen][:n] / 16, digits.target[chosen][:n] == 1
-    return problems.svc(Gram(X, kernel="rbf", gamma="scale"), 2.0 * (t > 0) - 1, 1.0, fit_intercept=bias)
+def problem(name: str, n: int, bias: bool):
+    X, y = first(name, n)
+    return problems.svc(Gram(X, kernel="rbf", gamma="scale"), y, 1.0, fit_intercept=bias)
 
 
 def main() -> int:

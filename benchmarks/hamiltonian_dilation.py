@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from data import first
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits, make_moons
 
 from dualflow import DualProblem, Gram, HamiltonianDilation, certify, problems, solve
 from dualflow.testing.bench import sampled_floor
@@ -40,14 +40,7 @@ COLUMNS = [
 
 def build(data: str, kind: str, n: int) -> DualProblem:
     """The dual of a data set; kind is "l2", "svdd", "hinge" or "hinge without bias"."""
-    if data == "moons":
-        X, label = make_moons(n, noise=0.2, random_state=0)
-        y = 2 * label - 1
-    else:
-        bunch = load_digits()
-        rows = np.isin(bunch.target, (1, 4)) if n <= 350 else np.ones(len(bunch.target), dtype=bool)
-        X, t = bunch.data[rows][:n] / 16, bunch.target[rows][:n]
-        y = np.where(t == 1, 1, -1) if n <= 350 else np.where(t < 5, 1, -1)
+    X, y = first(data, n)
     gram = Gram(X, kernel="rbf", gamma="scale")
     if kind == "svdd":
         return problems.svdd(gram)

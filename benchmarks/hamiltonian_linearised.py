@@ -15,7 +15,7 @@ import csv
 import sys
 
 import numpy as np
-from sklearn.datasets import load_digits, make_moons
+from data import first
 
 from dualflow import Gram, problems, solve
 
@@ -28,14 +28,9 @@ COLUMNS += ["success", "longest_window", "rejected", "wall_s", "classical_share"
 
 
 def problem_of(data: str, model: str, n: int):
-    if data == "moons":
-        X, y = make_moons(n, noise=0.2, random_state=0)
-    else:
-        X, y = load_digits(return_X_y=True)
-        chosen = np.isin(y, (1, 4))
-        X, y = X[chosen][:n] / 16, (y[chosen][:n] == 1).astype(int)
+    X, y = first(data, n)
     gram = Gram(X, kernel="rbf", gamma="scale")
-    return problems.svdd(gram) if model == "svdd" else problems.svc(gram, 2 * y - 1, C=10.0, loss="squared_hinge")
+    return problems.svdd(gram) if model == "svdd" else problems.svc(gram, y, C=10.0, loss="squared_hinge")
 
 
 def excess(problem, alpha, best):

@@ -15,8 +15,8 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import data
 import numpy as np
-from sklearn.datasets import load_digits, make_moons
 
 from dualflow import Gram, problems, solve
 
@@ -25,25 +25,20 @@ COLUMNS = ["data", "n", "C", "device", "direction_error", "kappa", "clock", "qub
 COLUMNS += ["circuits", "success_probability", "success_of_signs", "time_s", "classical_share"]
 
 
-def problem(data: str, n: int, C: float):
-    if data == "moons":
-        X, label = make_moons(n, noise=0.2, random_state=0)
-    else:
-        X, digit = load_digits(return_X_y=True)
-        chosen = np.isin(digit, (1, 4))
-        X, label = X[chosen][:n] / 16, digit[chosen][:n] == 1
-    return problems.least_squares(Gram(X, kernel="rbf", gamma="scale"), np.where(label, 1, -1), C)
+def problem(name: str, n: int, C: float):
+    X, y = data.first(name, n)
+    return problems.least_squares(Gram(X, kernel="rbf", gamma="scale"), y, C)
 
 
-def run(data: str, n: int, C: float, device: str) -> dict:
-    p = problem(data, n, C)
+def run(name: str, n: int, C: float, device: str) -> dict:
+    p = problem(name, n, C)
     exact = solve(p, "cvxopt", tol=1e-10).alpha
     found = solve(p, "hhl", device=device)
     alpha, cost, about = found.raw_alpha, found.cost, found.provenance
     length = np.linalg.norm(alpha)
     # No direction at all is as wrong as the opposite one.
     error = np.linalg.norm(alpha / length - exact / np.linalg.norm(exact)) if length > 0 else 2.0
-    values = [data, n, C, device, float(error), about["condition"], about["clock"], cost.qubits, cost.depth]
+    values = [name, n, C, device, float(error), about["condition"], about["clock"], cost.qubits, cost.depth]
     values += [cost.two_qubit_gates, cost.circuits, *about["success_probabilities"], cost.wall_time_s]
     return dict(zip(COLUMNS, [*values, cost.classical_share], strict=True))
 
@@ -52,16 +47,16 @@ def main() -> int:
     writer = csv.DictWriter(sys.stdout, COLUMNS)
     writer.writeheader()
     failed = 0
-    for data in ("moons", "digits"):
-        rows = [run(data, 15, 10.0, device) for device in ("aer", "null")]
-        rows += [run(data, n, C, "aer") for n, C in ((7, 10.0), (16, 10.0), (15, 1.0), (15, 100.0))]
+    for name in ("moons", "digits"):
+        rows = [run(name, 15, 10.0, device) for device in ("aer", "null")]
+        rows += [run(name, n, C, "aer") for n, C in ((7, 10.0), (16, 10.0), (15, 1.0), (15, 100.0))]
         for row in rows:
             writer.writerow({key: f"{value:.3g}" if isinstance(value, float) else value for key, value in row.items()})
         ours, null = rows[:2]
         error, kappa, control = ours["direction_error"], ours["kappa"], null["direction_error"]
         holds = error <= LIMIT and kappa <= MOST_KAPPA and control > MISS * LIMIT
         failed += not holds
-        text = f"hhl, {data}, n = 15: direction error {error:.2%} (wanted {LIMIT:.0%}), κ = {kappa:.0f} (wanted at most"
+        text = f"hhl, {name}, n = 15: direction error {error:.2%} (wanted {LIMIT:.0%}), κ = {kappa:.0f} (wanted at most"
         text += f" {MOST_KAPPA:.0f}), null device {control:.0%}"
         print(f"{'PASS' if holds else 'FAIL'}: {text}", file=sys.stderr)
     return failed
