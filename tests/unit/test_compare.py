@@ -521,6 +521,7 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
     text = comparison.table()
     assert max(map(len, text.splitlines())) <= 120
     assert "…" not in text
+    assert any(line.split()[:1] == ["dilation"] for line in text.splitlines())  # whole
     flat = " ".join(text.split())
     for row in comparison.rows:
         if row.ran:
