@@ -29,8 +29,8 @@ from qiskit_algorithms.time_evolvers.variational import ForwardEulerSolver, Imag
 from report import Verdict
 from variational import ANSAETZE, Table, header, judge, make_problem, one_thread, options
 
-from dualflow.quantum.ansatz import Ansatz, make_ansatz
-from dualflow.quantum.natural_gradient import faithful_rate
+from dualflow.quantum.engines.ansatz import Ansatz, make_ansatz
+from dualflow.quantum.engines.variational_flow import faithful_rate
 from dualflow.solvers.variational_flow import VariationalFlow
 
 N, ASKED, SAME = 32, 100.0, 1e-8

@@ -39,8 +39,8 @@ from variational import (
 import dualflow
 from dualflow.core.problem import DualProblem
 from dualflow.flows.gradient import GradientField
-from dualflow.quantum.ansatz import make_ansatz
 from dualflow.quantum.devices import make_device
+from dualflow.quantum.engines.ansatz import make_ansatz
 from dualflow.solvers.gradient_flow import GradientFlow
 
 #: n: (tolerance, seconds, seeds).

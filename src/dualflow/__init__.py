@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import DeviceInfo, list_devices
-    from .quantum.fidelity import FidelityKernel, quantum_kernel
-    from .quantum.final_circuit import final_circuit
+    from .quantum.kernels.fidelity import FidelityKernel, quantum_kernel
+    from .quantum.runs.final_circuit import final_circuit
     from .solvers.cvxopt import CVXOPT
     from .solvers.evolution_strategy import EvolutionStrategy
     from .solvers.frank_wolfe import FrankWolfe
@@ -148,9 +148,9 @@ _LAZY = {
     "ParetoFront": "dualflow.tradeoff",
     "ParetoPoint": "dualflow.tradeoff",
     "FrontStatus": "dualflow.tradeoff",
-    "final_circuit": "dualflow.quantum.final_circuit",
-    "FidelityKernel": "dualflow.quantum.fidelity",
-    "quantum_kernel": "dualflow.quantum.fidelity",
+    "final_circuit": "dualflow.quantum.runs.final_circuit",
+    "FidelityKernel": "dualflow.quantum.kernels.fidelity",
+    "quantum_kernel": "dualflow.quantum.kernels.fidelity",
     "list_devices": "dualflow.quantum.devices",
     "DeviceInfo": "dualflow.quantum.devices",
     "SMO": "dualflow.solvers.smo",

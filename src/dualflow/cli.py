@@ -197,7 +197,7 @@ def devices() -> None:
 def jobs(file: Annotated[Path, typer.Argument(help="The journal of a run: its solver's option journal.")]) -> None:
     """List the jobs in a journal: what was sent where, and what came of it."""
     with _clear_errors():
-        from .quantum.jobs import read_journal
+        from .quantum.runs.journal import read_journal
 
         rows = [
             (
@@ -219,8 +219,8 @@ def jobs(file: Annotated[Path, typer.Argument(help="The journal of a run: its so
 def list_circuits() -> None:
     """List the circuits that `export` writes: each family's small examples."""
     with _clear_errors():
-        from .quantum import resources
-        from .quantum.export import elementary, examples
+        from .quantum.circuits import resources
+        from .quantum.circuits.export import elementary, examples
 
         rows = [
             (circuit.name, circuit.family, cost.qubits, cost.parameters, cost.depth, cost.two_qubit_gates)
@@ -235,7 +235,7 @@ def export(
 ) -> None:
     """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes every time."""
     with _clear_errors():
-        from .quantum.export import export_circuits
+        from .quantum.circuits.export import export_circuits
 
         typer.echo(f"{len(export_circuits(out))} files: {out}")
 

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.certificate import Certificate, certify
 from ..core.growing import GrowingGram
 from ..exceptions import ProblemError
+from ..online.leave_one_out import Path, recorded
+from ..online.remembering import Model, Stream
 from ._base import KernelMachine, _reject_mixed_labels, _reject_unfit, is_plain
 from ._ids import as_ids, new_ids, uninterrupted
-from ._leave_one_out import Path, recorded
-from ._stream import Model, Stream
 
 __all__ = ["IncrementalMachine"]
 

@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import ProblemError
+from ..online.leave_one_out import LeaveOneOut, left_out
+from ..online.remembering import Model, Stream
 from ..problems import _check_positive
 from ._ids import check_count
 from ._incremental import IncrementalMachine
 from ._labels import encode
-from ._leave_one_out import LeaveOneOut, left_out
-from ._stream import Model, Stream
 
 __all__ = ["IncrementalSVC"]
 

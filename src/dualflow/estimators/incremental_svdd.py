@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from ..exceptions import ProblemError
+from ..online.remembering import Model, Stream
 from ..problems import _check_positive
 from ._ids import check_count
 from ._incremental import IncrementalMachine
-from ._stream import Model, Stream
 
 __all__ = ["IncrementalSVDD"]
 

@@ -10,9 +10,9 @@ from sklearn.base import RegressorMixin
 
 from ..core.kernel_checks import check_number
 from ..exceptions import ProblemError
+from ..online.remembering import Model
 from ..problems import _check_positive
 from ._incremental import IncrementalMachine
-from ._stream import Model
 
 __all__ = ["IncrementalSVR"]
 

@@ -12,14 +12,22 @@ from numpy.typing import NDArray
 from ..core.certificate import certify
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
-from ..quantum.box_zoom import block_of, choose_block, first_widths, move_towards, newton_lengths, pattern_move, zoom
+from ..quantum.circuits.encoding import bit_table
 from ..quantum.circuits.split_step import SplitStepCircuit
 from ..quantum.devices import Device
-from ..quantum.encoding import bit_table
-from ..quantum.laboratory import Account, Laboratory, open_account
-from ..quantum.qubo import Qubo, box_qubo
-from ._quantum import QuantumSolver
+from ..quantum.engines.box_zoom import (
+    block_of,
+    choose_block,
+    first_widths,
+    move_towards,
+    newton_lengths,
+    pattern_move,
+    zoom,
+)
+from ..quantum.engines.qubo import Qubo, box_qubo
+from ..quantum.runs.laboratory import Account, Laboratory, open_account
 from .base import generator, generator_state
+from .quantum import QuantumSolver
 
 __all__ = ["BoxZoom", "BoxZoomState"]
 
@@ -59,7 +67,7 @@ class BoxZoomState:
     rng : dict
         State of the generator that draws variables into blocks.
     account : dict
-        Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
+        Circuits, shots, seconds and jobs so far (`quantum.runs.laboratory`).
     lab
         Made again by `BoxZoom.start`.
     """

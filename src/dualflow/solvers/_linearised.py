@@ -13,8 +13,7 @@ from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..quantum.circuits.base import check_positive
 from ..quantum.circuits.select import SelectCircuit
-from ..quantum.laboratory import open_account
-from ..quantum.linearised import (
+from ..quantum.engines.linearised import (
     FORMS,
     LinearisedState,
     LinearModel,
@@ -26,7 +25,8 @@ from ..quantum.linearised import (
     system_qubits,
     window_angles,
 )
-from ._quantum import QuantumSolver
+from ..quantum.runs.laboratory import open_account
+from .quantum import QuantumSolver
 
 __all__ = ["LinearisedSolver"]
 

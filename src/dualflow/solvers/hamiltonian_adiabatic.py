@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 from ..quantum.circuits.anneal import AnnealCircuit
-from ..quantum.laboratory import Account, Laboratory
-from ..quantum.qubo import Qubo, sample_annealing
+from ..quantum.engines.qubo import Qubo, sample_annealing
+from ..quantum.runs.laboratory import Account, Laboratory
 from ._box_zoom import BoxZoom, BoxZoomState
 
 __all__ = ["HamiltonianAdiabatic"]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
-from ..quantum.dilation import DilationState, Reading, implicit_direction, make_dilation
-from ..quantum.laboratory import open_account
-from ._quantum import QuantumSolver
+from ..quantum.engines.hamiltonian_dilation import DilationState, Reading, implicit_direction, make_dilation
+from ..quantum.runs.laboratory import open_account
+from .quantum import QuantumSolver
 
 __all__ = ["HamiltonianDilation"]
 
@@ -50,7 +50,7 @@ class HamiltonianDilation(QuantumSolver):
     computer writes down in O(n): no quantum advantage is claimed, and the control "classical-sampler" does as well.
 
     method="plain": S ← S + F/L, entropic mirror descent (Beck and Teboulle, Oper. Res. Lett. 31, 167 (2003)); in the
-    box U ← U + m∘(g + νe). L and m as in `quantum.dilation`.
+    box U ← U + m∘(g + νe). L and m as in `quantum.engines.hamiltonian_dilation`.
     method="accelerated": with x₀ = z₀, A = 0, and a from La² = A + a, τ = a/(A + a),
 
         v = (1−τ)x + τz,  S ← S + a∇f(v),  z ← the circuit's α for S,  x ← (1−τ)x + τz,  A ← A + a

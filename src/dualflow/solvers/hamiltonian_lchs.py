@@ -18,7 +18,7 @@ __all__ = ["HamiltonianLCHS"]
 class HamiltonianLCHS(LinearisedSolver):
     """The simplex flow, window by window, as a linear combination of Hamiltonian simulations (An, Liu, Lin).
 
-    The flow is linearised at the present μ (`quantum.linearised`): ẋ = −(L − K)x, L ⪰ 0. A window of it is one circuit,
+    The flow is linearised at μ (`quantum.engines.linearised`): ẋ = −(L − K)x, L ⪰ 0. A window of it is one circuit,
 
         exp(−t(L + iH)) x = ∫ f(k)/(1 − ik) exp(−it(kL + H)) x dk,    f(k) = 1/(2π e^(−2^β) e^((1+ik)^β)), β = 0.7,
 

@@ -16,7 +16,7 @@ __all__ = ["HamiltonianSchrodingerisation"]
 class HamiltonianSchrodingerisation(LinearisedSolver):
     """The simplex flow, window by window, as a Schrödinger equation in one more dimension (Jin, Liu, Yu).
 
-    The flow is linearised at the present μ (`quantum.linearised`): ẋ = −(L − K)x, L ⪰ 0, iH = −K. With v(0, p) =
+    The flow is linearised at μ (`quantum.engines.linearised`): ẋ = −(L − K)x, L ⪰ 0, iH = −K. With v(0, p) =
     e^(−p) x for p ≥ 0, the solution of v̇ = L ∂v/∂p − iHv has v(t, p) = e^(−p) x(t) there, and in the Fourier variable
     of p it is a Schrödinger equation with the Hamiltonian −k̂ ⊗ L + I ⊗ H. A window is one circuit: v(0, ·) on the
     ancillas, a Fourier transform, the same select circuit as in `hamiltonian-lchs`, the transform back. All outcomes

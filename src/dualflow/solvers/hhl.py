@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..quantum.devices import Device, make_device
-from ..quantum.laboratory import Laboratory, open_account
-from ..quantum.linear_system import MOST_CLOCK, Inversion, clock_for, invert, make_system
+from ..quantum.engines.hhl import MOST_CLOCK, Inversion, clock_for, invert, make_system
+from ..quantum.runs.laboratory import Laboratory, open_account
 from .base import Solver
 
 __all__ = ["HHL"]

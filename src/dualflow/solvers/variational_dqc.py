@@ -16,8 +16,8 @@ from ..flows.lotka_volterra import LotkaVolterraField
 from ..integrate.scipy_ivp import ivp_step
 from ..quantum.circuits import ChebyshevCircuit
 from ..quantum.devices import Device, make_device
-from ..quantum.dqc import COLLOCATIONS, Window
-from ..quantum.dqc_march import March, Rules, advance, speed
+from ..quantum.engines.dqc_march import March, Rules, advance, speed
+from ..quantum.engines.variational_dqc import COLLOCATIONS, Window
 from .base import BOUNDED, Solver, generator_state
 
 __all__ = ["VariationalDQC"]

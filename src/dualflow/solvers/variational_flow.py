@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..integrate.scipy_ivp import ivp_step
-from ..quantum.ansatz import ANSAETZE, Ansatz, make_ansatz, normalised, too_many_angles
 from ..quantum.circuits import ParametricCircuit
-from ..quantum.laboratory import Account, Laboratory, open_account
-from ..quantum.natural_gradient import faithful_rate, sampling_variance, semi_implicit_step, slope
-from ._quantum import QuantumSolver
+from ..quantum.engines.ansatz import ANSAETZE, Ansatz, make_ansatz, normalised, too_many_angles
+from ..quantum.engines.variational_flow import faithful_rate, sampling_variance, semi_implicit_step, slope
+from ..quantum.runs.laboratory import Account, Laboratory, open_account
+from .quantum import QuantumSolver
 
 __all__ = ["VariationalFlow"]
 
@@ -54,7 +54,7 @@ class VariationalFlowState:
     measured_finally : bool
         No read-out with ``final_shots`` is to come.
     account : dict
-        Of `quantum.laboratory`.
+        Of `quantum.runs.laboratory`.
     kept : bool
         With shots: the last step took off f what it promised, or a fair part of it.
     """

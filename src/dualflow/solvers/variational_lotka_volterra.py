@@ -13,10 +13,9 @@ from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 from ..flows.gradient import GradientField
 from ..integrate.scipy_ivp import ivp_step
-from ..quantum.box import LEAST_ANGLE, BoxEncoding
 from ..quantum.circuits import ParametricCircuit
-from ..quantum.laboratory import Account, Laboratory, open_account
-from ..quantum.primal_dual import (
+from ..quantum.engines.box import LEAST_ANGLE, BoxEncoding
+from ..quantum.engines.variational_lotka_volterra import (
     acceptable,
     exact_multiplier,
     faithful_rate,
@@ -24,7 +23,8 @@ from ..quantum.primal_dual import (
     primal_dual_step,
     sampling_variance,
 )
-from ._quantum import QuantumSolver
+from ..quantum.runs.laboratory import Account, Laboratory, open_account
+from .quantum import QuantumSolver
 
 __all__ = ["VariationalLotkaVolterra"]
 
@@ -62,7 +62,7 @@ class VariationalLotkaVolterraState:
     resting, measured_finally : bool
         No step is left that lowers f (exact), or the budget is spent (shots); the final read-out has been made.
     account : dict
-        Circuits, shots, seconds and jobs so far (`quantum.laboratory`).
+        Circuits, shots, seconds and jobs so far (`quantum.runs.laboratory`).
     lab, box
         Made again by `VariationalLotkaVolterra.start`.
     """
@@ -93,7 +93,8 @@ class VariationalLotkaVolterra(QuantumSolver):
     dynamic resource λ̇ = −(eᵀα − d)/τ (Howell eq. 7, 16), and 0 without an equality.
 
     All but the read-out of α is classical: Qα in O(n²), and a linearised implicit Euler step of θ and λ together in
-    O(n³) (`quantum.primal_dual` has its equations). No speed-up over classical solvers is claimed.
+    O(n³) (`quantum.engines.variational_lotka_volterra` has its equations). No speed-up over classical solvers is
+    claimed.
 
     From exact distributions a step is taken only if f falls, each α shifted along e in log-odds to eᵀα = d (then h
     doubles, else h/4); with the exact multiplier the angles are shifted too, so that eᵀα = d on the way. With counts

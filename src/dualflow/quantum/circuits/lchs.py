@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoding import simplex_to_angles
 from .base import check_positive
+from .encoding import simplex_to_angles
 from .select import SelectCircuit, append_phases
 from .tree import TreeCircuit
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
-from ..encoding import simplex_to_angles
 from .base import check_positive
+from .encoding import simplex_to_angles
 from .select import SelectCircuit
 from .tree import TreeCircuit
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from ..encoding import angles_to_simplex, node_masses
 from .base import ParametricCircuit
+from .encoding import angles_to_simplex, node_masses
 from .multiplexer import multiplex_angles, multiplexed_ry
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import DeviceError, ProblemError
-from .. import resources
-from ..circuits import ParametricCircuit
-from ..confusion import apply_tensored
-from ..resources import Resources
+from ..circuits import ParametricCircuit, resources
+from ..circuits.resources import Resources
 from .base import Capabilities
+from .confusion import apply_tensored
 from .local import LocalDevice
 from .noise import ONE_QUBIT, TWO_QUBITS, Noise, fingerprint, readout_confusion
 

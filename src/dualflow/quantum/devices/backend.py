@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import DeviceError, ProblemError
-from .. import resources
-from ..circuits import CalibrationCircuit, ParametricCircuit
-from ..resources import Resources
+from ..circuits import CalibrationCircuit, ParametricCircuit, resources
+from ..circuits.resources import Resources
 from .base import Capabilities, Device, Job, Readout
 
 if TYPE_CHECKING:

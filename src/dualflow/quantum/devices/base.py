@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import DeviceError, ProblemError
-from .. import resources
-from ..circuits import ParametricCircuit
-from ..encoding import reverse_bits
-from ..resources import Resources
+from ..circuits import ParametricCircuit, resources
+from ..circuits.encoding import reverse_bits
+from ..circuits.resources import Resources
 
 __all__ = ["Capabilities", "Device", "Job", "Readout", "check_shots"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..circuits import ParametricCircuit
-from ..resources import Resources
+from ..circuits.resources import Resources
 from .base import Capabilities
 from .emulator import EmulatorDevice
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
+from ..circuits.gates import PENNYLANE
 from .base import Capabilities
 from .local import LocalDevice
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
 __all__ = ["PennyLaneDevice"]
-
-#: Qiskit gate -> PennyLane operation; what is not here is refused, never skipped.
-TRANSLATION = {"ry": "RY", "cx": "CNOT", "rx": "RX", "rz": "RZ", "h": "Hadamard", "x": "PauliX", "cz": "CZ"}
-TRANSLATION["rzz"] = "IsingZZ"
 
 #: Most amplitudes of a batch that is simulated at once.
 BATCH_AMPLITUDES = 2**22
@@ -104,13 +101,13 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
     Raises
     ------
     DeviceError
-        A gate that `TRANSLATION` does not know, or an angle that is no number, no parameter and no multiple of one.
+        A gate that `PENNYLANE` does not know, or an angle that is no number, no parameter and no multiple of one.
     """
     index = {parameter: k for k, parameter in enumerate(circuit.parameters)}
     steps: list[_Step] = []
     for instruction in circuit.data:
         gate = instruction.operation
-        if gate.name not in TRANSLATION:
+        if gate.name not in PENNYLANE:
             raise DeviceError(f"gate {gate.name!r} has no PennyLane translation here; use device='aer'")
         wires = tuple(circuit.find_bit(qubit).index for qubit in instruction.qubits)
         angle: int | float | tuple[int, float] | None = None
@@ -123,7 +120,7 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
                     raise DeviceError(
                         f"angle {gate.params[0]} of gate {gate.name!r} is no parameter, nor a multiple of one"
                     ) from error
-        steps.append((TRANSLATION[gate.name], wires, angle))
+        steps.append((PENNYLANE[gate.name], wires, angle))
     return steps
 
 

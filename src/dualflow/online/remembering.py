@@ -1,0 +1,251 @@
+"""One growing problem: its points, their names, and the engine that keeps it at its optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.growing import GrowingGram
+from ..core.problem import DualProblem
+from .incremental import Engine
+
+__all__ = ["Model", "Stream"]
+
+#: Points made known to the engine at a time; more of them share kernel blocks, fewer are carried along unlearned.
+AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Model:
+    """How points make a problem.
+
+    Attributes
+    ----------
+    name : {"hinge", "svdd", "svr"}
+    C : float
+        Upper bound of every variable; ∞ for the hard ball.
+    nu : float or None
+        SVDD: eᵀα' = νn with α' = νn α ≤ 1 (d grows with the points instead of all bounds shrinking); None keeps 1.
+    epsilon : float
+        SVR's tube.
+    """
+
+    name: str
+    C: float
+    nu: float | None = None
+    epsilon: float = 0.0
+
+    @property
+    def per(self) -> int:
+        """Variables a point."""
+        return 2 if self.name == "svr" else 1
+
+    def sum_at(self, points: int) -> float:
+        """d for a number of points."""
+        if self.name != "svdd" or points == 0:
+            return 0.0
+        return 1.0 if self.nu is None else self.nu * points
+
+
+class _SignedKernel:
+    """Q = s σσᵀ∘K[idx, idx] as an engine asks for it; point i has the variables per·i … per·i + per − 1."""
+
+    def __init__(self, gram: GrowingGram, per: int, scale: float) -> None:
+        self.gram, self.per, self.scale = gram, per, scale
+        self.sigma = np.zeros(0)
+
+    def column(self, k: int, start: int, stop: int) -> NDArray:
+        values = self.gram.part_of_row(k // self.per, start // self.per, stop // self.per)
+        values = values if self.per == 1 else np.repeat(values, self.per)
+        return (self.scale * self.sigma[k]) * values * self.sigma[start:stop]
+
+    def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        values = self.gram.block(rows // self.per, J // self.per)
+        values *= self.scale * self.sigma[J]
+        values *= self.sigma[rows][:, None]
+        return values
+
+    def product(self, alpha: NDArray) -> NDArray:
+        weights = (self.sigma * alpha).reshape(-1, self.per).sum(axis=1)
+        return self.scale * self.sigma * np.repeat(self.gram.matvec(weights), self.per)
+
+
+class Stream:
+    """A problem whose points come and go.
+
+    Parameters
+    ----------
+    model : Model
+    gram : GrowingGram
+        Without points, or those of ``targets``, which are then learned.
+    """
+
+    def __init__(self, model: Model, gram: GrowingGram) -> None:
+        self.model, self.gram = model, gram
+        self.ids = np.zeros(0, dtype=np.int64)
+        self.targets = np.zeros(0)
+        self.matrix = _SignedKernel(gram, model.per, 2.0 if model.name == "svdd" else 1.0)
+        self.engine = Engine(self.matrix, bordered=True)
+
+    @property
+    def n(self) -> int:
+        """Points that are remembered."""
+        return len(self.ids)
+
+    # --- learning and forgetting ---------------------------------------------------------------
+
+    def learn(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
+        """Learn points one at a time; ``targets`` are ±1, or the numbers to be regressed on."""
+        for start in range(0, len(X), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            self._append(X[part], targets[part], ids[part])
+            first = self.n - len(ids[part])
+            for i in range(first, self.n):
+                for k in range(self.model.per * i, self.model.per * (i + 1)):
+                    self.engine.learn(k)
+                self._move_d(i + 1)
+            self.engine.tidy()
+        if len(X) >= AT_ONCE:
+            self.engine.tidy(exact=True)
+
+    def _append(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
+        model, old = self.model, self.gram.n
+        self.gram.append(X)
+        diag = self.gram.diag()[old:]
+        if model.name == "hinge":
+            sigma, e, p = targets, targets, np.ones(len(X))
+        elif model.name == "svdd":
+            sigma = e = np.ones(len(X))
+            p = self.engine.d * diag
+        else:
+            sigma = e = np.tile([1.0, -1.0], len(X))
+            p = np.column_stack([targets - model.epsilon, -targets - model.epsilon]).ravel()
+        self.matrix.sigma = np.concatenate([self.matrix.sigma, sigma])
+        upper = np.full(len(p), 1.0 if model.name == "svdd" and model.nu is not None else model.C)
+        self.engine.append(p, upper, e, self.matrix.scale * np.repeat(diag, model.per))
+        self.ids = np.concatenate([self.ids, ids])
+        self.targets = np.concatenate([self.targets, targets])
+
+    def unlearn(self, points: NDArray) -> None:
+        """Take points, given by their positions, out of the model; they stay known until `keep`."""
+        left = self.n
+        for i in points:
+            left -= 1
+            self._move_d(left)
+            for k in range(self.model.per * int(i), self.model.per * (int(i) + 1)):
+                self.engine.unlearn(k)
+            self.engine.pool.evict(self.engine.margin)
+        self.engine.tidy(exact=len(points) >= AT_ONCE)
+
+    def keep(self, points: NDArray) -> None:
+        """Drop all points but these, which must be all that have weight."""
+        per = self.model.per
+        variables = (per * points[:, None] + np.arange(per)).ravel()
+        self.engine.keep(variables)
+        self.gram.keep(points)
+        self.matrix.sigma = self.matrix.sigma[variables]
+        self.ids, self.targets = self.ids[points], self.targets[points]
+
+    def _move_d(self, points: int) -> None:
+        d = self.model.sum_at(points)
+        if d != self.engine.d:
+            self.engine.move_d(d, self.gram.diag())
+
+    def empty_copy(self) -> Stream:
+        """A stream without points, with this one's kernel."""
+        return Stream(self.model, self.gram.without_points())
+
+    # --- undoing -------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Where the stream stands, to be put back by `restore` after points were only added."""
+        return {"n": self.n, "engine": self.engine.snapshot()}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Back to a snapshot."""
+        n, per = kept["n"], self.model.per
+        self.gram.truncate(n)
+        self.ids, self.targets = self.ids[:n], self.targets[:n]
+        self.matrix.sigma = self.matrix.sigma[: per * n]
+        self.engine.restore(kept["engine"])
+
+    # --- reading -------------------------------------------------------------------------------
+
+    @property
+    def coefficients(self) -> NDArray:
+        """Weight of every point in the expansion, shape (n,); for SVDD they sum to 1."""
+        per, alpha = self.model.per, self.engine.alpha
+        if per == 2:
+            return alpha[::2] - alpha[1::2]
+        if self.model.name == "svdd":
+            return alpha / self.engine.d if self.engine.d else alpha
+        return self.matrix.sigma * alpha
+
+    @property
+    def bias(self) -> float:
+        """b, the middle of its interval where no margin point fixes it; for SVDD in units of the scaled problem."""
+        low, high = self.engine.bias_interval()
+        if np.isfinite(low) and np.isfinite(high):
+            return 0.5 * (low + high)
+        return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
+
+    def problem(self) -> DualProblem:
+        """The batch problem over all remembered points, to certify with."""
+        model, sigma, n = self.model, self.matrix.sigma, len(self.matrix.sigma)
+        zero = np.zeros(n)
+        if model.name == "svdd":
+            upper = np.full(n, np.inf if model.nu is None else 1.0 / (model.nu * self.n))
+            return DualProblem(self.gram, self.gram.diag(), zero, upper, sigma, 1.0, sigma, scale=2.0, model="svdd")
+        idx = np.repeat(np.arange(self.n), 2) if model.per == 2 else None
+        engine = self.engine
+        return DualProblem(self.gram, engine.p, zero, engine.u, sigma, 0.0, sigma, idx=idx, model=model.name)
+
+    def alpha(self) -> NDArray:
+        """The variables of `problem`, shape (n,), or (2n,) for SVR."""
+        return self.coefficients if self.model.name == "svdd" else self.engine.alpha.copy()
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """All that the next bits depend on."""
+        arrays, facts = self.engine.pack()
+        arrays |= {"X": self.gram.X.copy(), "ids": self.ids.copy(), "targets": self.targets.copy()}
+        arrays["sigma"] = self.matrix.sigma.copy()
+        if self.gram.kernel == "rbf":
+            arrays["center"] = np.array(self.gram._center)
+        return arrays, facts | {"gamma": self.gram.gamma}
+
+    @classmethod
+    def unpack(cls, model: Model, kernel: dict[str, Any], arrays: dict[str, NDArray], facts: dict[str, Any]) -> Stream:
+        """The stream that was packed; ``kernel`` holds the parameters of the kernel but its width.
+
+        Raises
+        ------
+        KeyError, ValueError
+            An array is missing, or is not what `pack` would have made.
+        """
+        X, ids, targets, sigma = (arrays[name] for name in ("X", "ids", "targets", "sigma"))
+        n = len(ids)
+        sound = X.ndim == 2 and len(X) == n and X.dtype == np.float64 and ids.dtype == np.int64 and ids.ndim == 1
+        if not sound or targets.shape != (n,) or targets.dtype != np.float64 or not np.isfinite(targets).all():
+            raise ValueError("its points, ids and targets are not of one length, or not numbers")
+        if (ids < 0).any() or len(np.unique(ids)) != n:
+            raise ValueError("its ids are negative, or not distinct")
+        expected = np.tile([1.0, -1.0], n) if model.per == 2 else targets
+        if sigma.dtype != np.float64 or not np.array_equal(sigma, expected) or not (np.abs(sigma) == 1).all():
+            raise ValueError("its signs are not those of its targets")
+        if len(arrays["alpha"]) != len(sigma) or not np.array_equal(arrays["e"], sigma):
+            raise ValueError("its variables are not those of its points")
+        center = arrays.get("center")
+        if center is not None and (center.shape != (X.shape[1],) or not np.isfinite(center).all()):
+            raise ValueError("its centre is no point")
+        some = X if n else np.zeros((1, X.shape[1]))
+        gram = GrowingGram(some, **kernel, gamma=float(facts["gamma"]), center=center)
+        gram.truncate(n)
+        stream = cls(model, gram)
+        stream.ids, stream.targets, stream.matrix.sigma = ids.copy(), targets.copy(), sigma.copy()
+        stream.engine.unpack(arrays, facts)
+        return stream

@@ -1,0 +1,125 @@
+"""A quadratic on a box, its variables written in bits: QUBO, Ising coefficients, and what annealers take."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import ProblemError, SolverUnavailable
+from ..circuits.encoding import bit_table
+
+__all__ = ["Qubo", "box_qubo", "sample_annealing"]
+
+#: Most bits whose 2^q energies are listed.
+MOST_BITS = 20
+
+
+@dataclass(frozen=True)
+class Qubo:
+    """E(b) = offset + Σₖ linearₖ bₖ + Σ_{k<l} quadraticₖₗ bₖ bₗ over bits b of shape (q,), and what b stands for.
+
+    Attributes
+    ----------
+    linear : array of shape (q,)
+    quadratic : array of shape (q, q)
+        Strictly upper triangular.
+    offset : float
+    base : array of shape (m,)
+    scale : array of shape (m, q)
+        The variables are x = base + scale @ b.
+    """
+
+    linear: NDArray
+    quadratic: NDArray
+    offset: float
+    base: NDArray
+    scale: NDArray
+
+    @property
+    def n_bits(self) -> int:
+        return len(self.linear)
+
+    def decode(self, bits: NDArray) -> NDArray:
+        """x of shape (…, m) for bits, or for means of bits, of shape (…, q)."""
+        return self.base + np.asarray(bits, dtype=float) @ self.scale.T
+
+    def energies(self) -> NDArray:
+        """E of all 2^q settings, shape (2^q,): setting i has bₖ = bit k of i."""
+        if self.n_bits > MOST_BITS:
+            raise ProblemError(f"energies: {self.n_bits} bits have 2^{self.n_bits} settings; at most {MOST_BITS} bits")
+        bits = bit_table(self.n_bits)
+        return self.offset + bits @ self.linear + np.einsum("ik,kl,il->i", bits, self.quadratic, bits, optimize=True)
+
+    def ising(self) -> NDArray:
+        """(h, J) of E = const + Σ hₖ zₖ + Σ_{k<l} Jₖₗ zₖ zₗ with z = 1 − 2b: q fields, then q(q−1)/2 couplings.
+
+        Couplings in the order (0, 1), (0, 2), …, (1, 2), …
+        """
+        symmetric = self.quadratic + self.quadratic.T
+        fields = -0.5 * self.linear - 0.25 * symmetric.sum(axis=1)
+        return np.concatenate([fields, 0.25 * self.quadratic[np.triu_indices(self.n_bits, 1)]])
+
+    def to_dict(self) -> dict[tuple[int, int], float]:
+        """{(k, l): coefficient} with k ≤ l, linear ones on the diagonal; no zeros, and no offset."""
+        found = {(k, k): float(value) for k, value in enumerate(self.linear) if value}
+        pairs = zip(*np.nonzero(self.quadratic), strict=True)
+        return found | {(int(first), int(second)): float(self.quadratic[first, second]) for first, second in pairs}
+
+    def to_dimod(self) -> Any:
+        """The same as a ``dimod.BinaryQuadraticModel`` over the bits 0 … q−1, offset included.
+
+        Raises
+        ------
+        SolverUnavailable
+            dimod is not installed.
+        """
+        dimod = _imported("dimod")
+        pairs = {pair: value for pair, value in self.to_dict().items() if pair[0] != pair[1]}
+        return dimod.BinaryQuadraticModel(dict(enumerate(self.linear.tolist())), pairs, float(self.offset), "BINARY")
+
+
+def box_qubo(A: NDArray, g: NDArray, lower: NDArray, upper: NDArray, bits: int = 1) -> Qubo:
+    """½ xᵀAx + gᵀx on a grid of 2^bits points a variable, end points included.
+
+    Variable i is lowerᵢ + (upperᵢ − lowerᵢ) Σⱼ 2^j b_{i·bits+j} / (2^bits − 1).
+
+    Parameters
+    ----------
+    A : array of shape (m, m), symmetric
+    g, lower, upper : array of shape (m,)
+    bits : int ≥ 1
+    """
+    steps = 2.0 ** np.arange(bits) / (2.0**bits - 1.0)
+    scale = np.kron(np.diag(upper - lower), steps[None])
+    M = scale.T @ A @ scale
+    linear = scale.T @ (A @ lower + g) + 0.5 * np.diag(M)
+    offset = float(0.5 * lower @ A @ lower + g @ lower)
+    return Qubo(linear, np.triu(M, 1), offset, np.asarray(lower, dtype=float), scale)
+
+
+def sample_annealing(qubo: Qubo, reads: int, seed: int) -> NDArray:
+    """Means of the bits, shape (q,), over the reads of a classical simulated annealing on this machine.
+
+    Raises
+    ------
+    SolverUnavailable
+        dwave-samplers is not installed.
+    """
+    samplers = _imported("dwave.samplers")
+    found = samplers.SimulatedAnnealingSampler().sample(qubo.to_dimod(), num_reads=reads, seed=seed)
+    order = [list(found.variables).index(k) for k in range(qubo.n_bits)]
+    weights = found.record.num_occurrences / found.record.num_occurrences.sum()
+    return weights @ found.record.sample[:, order]
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise SolverUnavailable(
+            f"annealing needs {error.name or name}, which is not installed: pip install 'dualflow[annealing]'"
+        ) from error

@@ -1,0 +1,1 @@
+"""Kernels made of quantum states: feature maps, and fidelities computed or measured."""

@@ -1,0 +1,1 @@
+"""Everything between an engine and a device: the laboratory with its account, the journal, budgets, mitigation."""

@@ -1,0 +1,105 @@
+"""How many shots each circuit of a run gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...exceptions import ProblemError
+from ..devices import check_shots
+from .laboratory import Account
+
+__all__ = ["ADAPTIVE", "ShotPlan"]
+
+ADAPTIVE = "adaptive"
+#: A budget that nobody gave is one of 40 steps with 10 000 shots a circuit.
+USUAL_STEPS, USUAL_SHOTS = 40, 10_000
+#: Adaptive: fewest shots of a circuit; the noise in f that a state may have, as a share of the fall its step promises
+#: (a promise made of noise alone is about as large as the noise, so the share is well below 1); and the growth of the
+#: shots from step to step where it has more. Shots never fall again: a step with fewer would undo the last ones.
+FEWEST, NOISE_SHARE, GROWTH = 100, 0.25, 1.5
+
+
+@dataclass(frozen=True)
+class ShotPlan:
+    """Shots of a run: fixed, adaptive or none, within a budget.
+
+    Parameters
+    ----------
+    shots : int ≥ 1, "adaptive" or None
+        Of each circuit; None for exact distributions.
+    final_shots : int ≥ 1, optional
+        Of the final state's own circuit.
+    budget : int ≥ 1, optional
+        Shots of the whole run.
+
+    Raises
+    ------
+    ProblemError
+        Out of range, or of no use without shots.
+    """
+
+    shots: int | str | None
+    final_shots: int | None = None
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.shots, str):
+            if self.shots != ADAPTIVE:
+                raise ProblemError(f"shots={self.shots!r} must be an integer ≥ 1, 'adaptive', or None for exact")
+        else:
+            check_shots(self.shots)
+        for name, value in (("final_shots", self.final_shots), ("shot_budget", self.budget)):
+            check_shots(value, name)
+            if value is not None and self.shots is None:
+                raise ProblemError(f"{name} needs shots; with shots=None every distribution is exact")
+        if self.budget is not None and self.first is not None and self.budget < self.first + (self.final or 0):
+            raise ProblemError(
+                f"shot_budget={self.budget} does not hold the first circuit ({self.first} shots) and the final one "
+                f"({self.final or 0}); raise it or ask for fewer shots"
+            )
+
+    @property
+    def adaptive(self) -> bool:
+        return self.shots == ADAPTIVE
+
+    @property
+    def first(self) -> int | None:
+        """Shots of the start's circuits."""
+        return FEWEST if self.adaptive else None if self.shots is None else int(self.shots)
+
+    @property
+    def final(self) -> int | None:
+        """Shots of the final state's own circuit, or None if it has none."""
+        return USUAL_SHOTS if self.adaptive and self.final_shots is None else self.final_shots
+
+    def next(self, shots: int, fall: float, variance: float, account: Account, circuits: int) -> int | None:
+        """Shots of the circuits of the next step.
+
+        Parameters
+        ----------
+        shots : int
+            Behind the present state.
+        fall : float
+            What the step from it promises to take off f.
+        variance : float
+            V, where V/S is the noise in f of a state measured with S shots.
+        account : Account
+            What has been spent.
+        circuits : int
+            Circuits of a step.
+        """
+        if not self.adaptive:
+            return self.first
+        wanted = shots * GROWTH if variance > NOISE_SHARE * fall * shots else shots
+        return int(max(FEWEST, min(wanted, self.left(account, circuits) / circuits)))
+
+    def left(self, account: Account, circuits: int) -> float:
+        """Shots left for steps of so many circuits."""
+        budget: float = float("inf") if self.budget is None else self.budget
+        if self.adaptive and self.budget is None:
+            budget = USUAL_STEPS * USUAL_SHOTS * circuits
+        return budget - account["shots"] - (self.final or 0)
+
+    def exhausted(self, shots: int, account: Account, circuits: int) -> bool:
+        """Whether another step with so many shots a circuit does not fit into the budget."""
+        return self.left(account, circuits) < shots * circuits

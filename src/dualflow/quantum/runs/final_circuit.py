@@ -1,0 +1,58 @@
+"""The circuit a solver ended with, as bytes that a solution and a saved model carry along."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import ProblemError
+from ..circuits import ParametricCircuit
+from ..circuits.export import qpy_bytes
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+    from ...core.solution import Solution
+
+__all__ = ["FINAL_CIRCUIT", "final_circuit", "pack_circuit"]
+
+#: Its name among `Solution.extras`.
+FINAL_CIRCUIT = "final_circuit_qpy"
+
+
+def pack_circuit(circuit: ParametricCircuit, theta: NDArray) -> NDArray:
+    """The circuit with the solver's angles in its gates, as QPY: bytes, dtype uint8. Equal circuits, equal bytes."""
+    bound = circuit.build().assign_parameters(circuit.gate_parameters(theta))
+    bound.name = circuit.name  # Qiskit numbers its copies
+    return np.frombuffer(qpy_bytes(bound), dtype=np.uint8).copy()
+
+
+def final_circuit(solution: Solution | Any) -> QuantumCircuit:
+    """The circuit that prepares the final state of a quantum solver's solution, its angles bound.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of a solver that runs circuits: fresh, or of a model that was saved and loaded.
+
+    Returns
+    -------
+    qiskit.QuantumCircuit
+        Without measurements.
+
+    Raises
+    ------
+    ProblemError
+        The solver ran no circuit, or its final state is not one circuit's.
+    """
+    from qiskit import qpy
+
+    data = solution.extras.get(FINAL_CIRCUIT)
+    if data is None:
+        name = solution.provenance.get("solver", "its solver")
+        raise ProblemError(f"the solution of {name!r} holds no final circuit; variational solvers leave one")
+    circuit: QuantumCircuit = qpy.load(io.BytesIO(np.asarray(data, dtype=np.uint8).tobytes()))[0]
+    return circuit

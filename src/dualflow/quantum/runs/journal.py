@@ -1,0 +1,149 @@
+"""A journal of submitted jobs: a run that died while it waited finds them again instead of paying twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import ProblemError
+
+__all__ = ["DONE", "JobRecord", "Journal", "bindings_digest", "read_journal"]
+
+HEADER = {"journal": "dualflow jobs", "format": 1}
+#: Outcome of a job whose read-out came; any other is the message of what went wrong.
+DONE = "done"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One submitted job.
+
+    Attributes
+    ----------
+    id, tag, device, circuit : str
+        The device's id of it, its label, the device's name, and the circuit with all that shapes it.
+    bindings : str
+        Digest of the bindings.
+    shots : int or None
+        Of each circuit.
+    seed : int
+    submitted : str
+        UTC, ISO 8601.
+    outcome : str or None
+        "done", what went wrong, or None while nobody knows.
+    """
+
+    id: str
+    tag: str
+    device: str
+    circuit: str
+    bindings: str
+    shots: int | None
+    seed: int
+    submitted: str = ""
+    outcome: str | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two submissions the same job."""
+        return (self.tag, self.device, self.circuit, self.bindings, self.shots, self.seed)
+
+
+class Journal:
+    """A JSON-lines file: a header, then a line for each submission and one for what came of it.
+
+    Lines are only ever appended, and are on the disk before anything is waited for.
+
+    Parameters
+    ----------
+    path : str or Path
+        Made if it does not exist.
+
+    Raises
+    ------
+    ProblemError
+        The file cannot be written, is no journal, or is damaged; it is left as it is.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._latest: dict[tuple[Any, ...], JobRecord] = {}
+        try:
+            if self.path.exists() and self.path.stat().st_size:
+                self._latest = {record.key: record for record in read_journal(self.path)}
+            else:
+                self._append(HEADER)
+        except OSError as error:
+            raise ProblemError(f"journal={str(path)!r} cannot be used: {error.strerror or error}") from error
+
+    def find(self, record: JobRecord) -> JobRecord | None:
+        """The latest submission of the same job."""
+        return self._latest.get(record.key)
+
+    def submitted(self, record: JobRecord) -> JobRecord:
+        """Write a submission down."""
+        record = replace(record, submitted=_now(), outcome=None)
+        self._append({name: value for name, value in asdict(record).items() if name != "outcome"})
+        self._latest[record.key] = record
+        return record
+
+    def concluded(self, record: JobRecord, outcome: str) -> None:
+        """Write down what came of it."""
+        self._append({"id": record.id, "outcome": outcome, "at": _now()})
+        self._latest[record.key] = replace(record, outcome=outcome)
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_journal(path: str | Path) -> list[JobRecord]:
+    """All submissions in a journal, oldest first, each with its outcome.
+
+    Raises
+    ------
+    ProblemError
+        The file is no journal, or a line is damaged.
+    OSError
+        It cannot be read.
+    """
+    records: list[JobRecord] = []
+    last: dict[str, int] = {}
+    for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
+        try:
+            if number == 1:
+                if json.loads(line) != HEADER:
+                    raise ValueError("its first line is not that of a dualflow journal")
+            elif line:
+                found = json.loads(line)
+                if "outcome" in found:
+                    records[last[found["id"]]] = replace(records[last[found["id"]]], outcome=str(found["outcome"]))
+                else:
+                    last[found["id"]] = len(records)
+                    records.append(JobRecord(**found))
+        except (ValueError, TypeError, KeyError) as error:
+            what = "is not a journal of jobs" if number == 1 else "is damaged"
+            raise ProblemError(
+                f"journal {path} {what}: line {number} ({type(error).__name__}: {error}). The file was left as it is; "
+                "give another path, or take the line out: its job is then submitted again"
+            ) from error
+    return records
+
+
+def bindings_digest(values: NDArray) -> str:
+    """Sixteen hex digits of bindings and their shape."""
+    return hashlib.sha256(f"{values.shape}".encode() + np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,185 @@
+"""Where solvers measure: one device, and an account of every circuit, shot and second that it took."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...exceptions import DeviceError
+from ..circuits import CalibrationCircuit, ParametricCircuit
+from ..devices import Device, Readout
+from .journal import DONE, JobRecord, Journal, bindings_digest
+from .mitigation import (
+    CALIBRATION_SHOTS,
+    check_installed,
+    confusion_matrices,
+    mitigate,
+    overhead,
+)
+from .uniformity import is_told_from_uniform, is_uniform
+
+__all__ = ["Account", "Laboratory", "open_account"]
+
+#: What a solver's state keeps of its measurements, as plain data that a checkpoint holds: ``circuits``, ``shots``,
+#: ``device_time_s``, ``job_ids`` (the last ones), ``rng``, the state of the generator that draws the seeds, and
+#: ``calibrations``, the confusion matrices of each circuit whose read-out is mitigated.
+Account = dict[str, Any]
+
+#: Job ids kept in an account.
+JOBS_KEPT = 10
+
+
+def open_account(rng: np.random.Generator) -> Account:
+    """An account of nothing yet."""
+    rng_state = dict(rng.bit_generator.state)
+    return {"circuits": 0, "shots": 0, "device_time_s": 0.0, "job_ids": [], "rng": rng_state, "calibrations": {}}
+
+
+class Laboratory:
+    """Runs circuits on a device and books them.
+
+    Parameters
+    ----------
+    device : Device
+    tag : str
+        Label of the jobs, such as the solver's name.
+    mitigation : {"confusion", "mthree"}, optional
+        Of read-out errors, wherever there are shots. Two calibration circuits are run and booked before the first
+        batch of each circuit.
+    journal : str or Path, optional
+        File of the jobs that were submitted. One that is already there is fetched instead of submitted again.
+
+    Raises
+    ------
+    SolverUnavailable
+        The mitigation's package is not installed.
+    ProblemError
+        The journal cannot be used.
+    """
+
+    def __init__(
+        self, device: Device, tag: str, mitigation: str | None = None, journal: str | Path | None = None
+    ) -> None:
+        check_installed(mitigation)
+        self.device, self.tag, self.mitigation = device, tag, mitigation
+        self.journal = None if journal is None else Journal(journal)
+
+    def measure(
+        self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
+    ) -> tuple[NDArray, Account]:
+        """One batch: its distributions, little-endian, and the account with the batch booked.
+
+        Parameters
+        ----------
+        account : Account
+            Left as it is.
+        theta : array of shape (P,), or (k, P) for k circuits
+        shots : int or None
+            Of each circuit; None for exact distributions.
+
+        Returns
+        -------
+        distributions : array of shape (2^q,) or (k, 2^q)
+            As measured, or mitigated.
+        account : Account
+
+        Raises
+        ------
+        DeviceError
+            The job was refused, failed, cancelled or lost, or a confusion matrix is singular.
+        """
+        if self.mitigation is None or shots is None:
+            readout, account = self._run(account, circuit, theta, shots)
+            return readout.probabilities, account
+        account = self._calibrated(account, circuit, shots)
+        readout, account = self._run(account, circuit, theta, shots)
+        return mitigate(self.mitigation, readout, account["calibrations"][repr(circuit)]), account
+
+    def drowned(
+        self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
+    ) -> bool:
+        """Whether a measured distribution is uniform although the circuit's own, at these angles, is not."""
+        fair = None if shots is None else self.effective_shots(account, circuit, shots)
+        return is_uniform(found, fair) and is_told_from_uniform(circuit.distribution(theta), fair)
+
+    def effective_shots(self, account: Account, circuit: ParametricCircuit, shots: int) -> float:
+        """Shots without mitigation that would leave as much noise at most."""
+        factors = account["calibrations"].get(repr(circuit))
+        return shots if factors is None else shots / overhead(factors)
+
+    def _calibrated(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
+        """The account with the confusion matrices of a circuit's qubits in it."""
+        if repr(circuit) in account["calibrations"]:
+            return account
+        shots = max(shots, CALIBRATION_SHOTS)
+        calibration = CalibrationCircuit(circuit.n_qubits, circuit)
+        readout, account = self._run(account, calibration, calibration.all_zeros_and_ones(), shots)
+        factors = confusion_matrices(readout.probabilities, shots).tolist()
+        return account | {"calibrations": account["calibrations"] | {repr(circuit): factors}}
+
+    def _run(
+        self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
+    ) -> tuple[Readout, Account]:
+        rng = _generator(account["rng"])
+        seed = int(rng.integers(2**31))
+        begun = time.monotonic()
+        readout = self._read(circuit, theta, shots, f"{self.tag} {account['circuits']}", seed).ordered("little")
+        circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
+        booked = {
+            "circuits": account["circuits"] + circuits,
+            "shots": account["shots"] + circuits * (readout.shots or 0),
+            "device_time_s": account["device_time_s"] + time.monotonic() - begun,
+            "job_ids": [*account["job_ids"], readout.job_id][-JOBS_KEPT:],
+            "rng": dict(rng.bit_generator.state),
+        }
+        return readout, account | booked
+
+    def _read(self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, tag: str, seed: int) -> Readout:
+        """The read-out of a job: of the one in the journal, if the device still has it, or of a new one."""
+        if self.journal is None:
+            return self.device.submit(circuit, theta, shots, tag, seed).result()
+        digest = bindings_digest(circuit.check_parameters(theta))
+        record = JobRecord("", tag, self.device.name, repr(circuit), digest, shots, seed)
+        job, earlier = None, self.journal.find(record)
+        if earlier is not None:
+            try:
+                job, record = self.device.fetch(earlier.id), earlier
+                if earlier.outcome not in (None, DONE) and job.done():
+                    job.result()  # what was given up may have come since; what has failed is submitted again
+            except DeviceError:
+                job = None
+        if job is None:
+            job = self.device.submit(circuit, theta, shots, tag, seed)
+            record = self.journal.submitted(replace(record, id=job.job_id))
+        try:
+            readout = job.result()
+        except DeviceError as error:
+            self.journal.concluded(record, str(error))
+            raise
+        if record.outcome != DONE:
+            self.journal.concluded(record, DONE)
+        return readout
+
+    def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
+        """The fields of `Cost` an account and its largest circuit fill."""
+        resources = self.device.resources(circuit)
+        return {
+            "circuits": account["circuits"],
+            "shots": account["shots"],
+            "device_time_s": account["device_time_s"],
+            "qubits": resources.qubits,
+            "depth": resources.depth,
+            "two_qubit_gates": resources.two_qubit_gates,
+            "success_probability": None,
+        }
+
+
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    bit_generator = getattr(np.random, state["bit_generator"])()
+    bit_generator.state = dict(state)
+    return np.random.Generator(bit_generator)

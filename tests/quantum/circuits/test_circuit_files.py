@@ -1,0 +1,416 @@
+"""The committed circuits: what the export writes, what the builders build, and the same numbers on every simulator."""
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import qiskit
+from qiskit import QuantumCircuit, qasm3, qpy
+from qiskit.circuit import ParameterVector
+from qiskit.circuit.library import PauliEvolutionGate, UCRYGate
+from qiskit.quantum_info import Operator, SparsePauliOp
+from typer.testing import CliRunner
+
+from dualflow import ProblemError, SolverUnavailable, cli
+from dualflow.quantum import circuits
+from dualflow.quantum.circuits import ParametricCircuit, TreeCircuit, export
+from dualflow.quantum.circuits.encoding import reverse_bits
+from dualflow.quantum.devices import make_device
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "circuits"
+MANIFEST = json.loads((FOLDER / "manifest.json").read_text(encoding="utf-8"))
+NAMES = list(MANIFEST["circuits"])
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(ParametricCircuit):
+    """A circuit from a file with its values bound, as devices take it."""
+
+    name: str = ""
+    circuit: Any = None
+    n_parameters: ClassVar[int] = 0
+
+    def _build(self):
+        return self.circuit
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A circuit of a manifest and its files."""
+
+    folder: Path
+    name: str
+
+    @cached_property
+    def said(self) -> dict:
+        return json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))["circuits"][self.name]
+
+    def path(self, kind: str) -> Path:
+        return self.folder / self.said["files"][kind]["path"]
+
+    @cached_property
+    def builder(self) -> ParametricCircuit:
+        module, _, kind = self.said["builder"].rpartition(".")
+        return getattr(importlib.import_module(module), kind)(**self.said["arguments"])
+
+    @cached_property
+    def loaded(self) -> QuantumCircuit:
+        with self.path("qpy").open("rb") as file:
+            [circuit] = qpy.load(file)
+        return circuit
+
+    @property
+    def angles(self) -> np.ndarray:
+        return np.array(self.said["example"]["angles"], dtype=float)
+
+    @property
+    def values(self) -> np.ndarray:
+        return np.array(self.said["example"]["values"], dtype=float)
+
+    @property
+    def distribution(self) -> np.ndarray:
+        return np.array(self.said["example"]["distribution"])
+
+    def bound(self) -> QuantumCircuit:
+        return self.loaded.assign_parameters(self.values)
+
+
+# --- what must hold of every circuit, those of families to come included ---------------------------------
+
+
+def check_files(entry):
+    for kind in ("qasm", "qpy"):
+        path = entry.path(kind)
+        assert path == entry.folder / entry.builder.family / f"{entry.name}.{kind}"
+        assert entry.said["files"][kind]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    # QPY 13 by Qiskit 2.0: no Qiskit 2 warns that the file is newer than itself.
+    assert entry.path("qpy").read_bytes()[:10] == b"QISKIT" + bytes([13, 2, 0, 0])
+
+
+def check_manifest(entry):
+    said, builder, circuit = entry.said, entry.builder, entry.loaded
+    assert builder.name == entry.name == circuit.name
+    assert said["family"] == builder.family
+    assert said["qubits"] == builder.n_qubits == circuit.num_qubits
+    assert said["n_parameters"] == builder.n_parameters == len(said["parameters"]) == len(entry.angles)
+    assert said["parameters"] == [parameter.name for parameter in circuit.parameters]
+    assert said["depth"] == circuit.depth()
+    assert said["gates"] == dict(circuit.count_ops())
+    assert said["two_qubit_gates"] == sum(len(instruction.qubits) == 2 for instruction in circuit.data)
+    assert said["bit_order"] == "little"
+
+
+def check_qpy(entry):
+    written = export.elementary(entry.builder.build())
+    assert entry.loaded == written
+    assert list(entry.loaded.parameters) == list(written.parameters) == list(entry.builder.build().parameters)
+    assert (written is entry.builder.build()) == (set(entry.builder.build().count_ops()) <= set(export.TRANSLATION))
+
+
+def check_unitary(entry):
+    assert entry.builder.n_qubits <= 8
+    built = export.elementary(entry.builder.build()).assign_parameters(entry.builder.gate_parameters(entry.angles))
+    np.testing.assert_allclose(Operator(entry.bound()).data, Operator(built).data, rtol=0, atol=1e-12)
+
+
+def check_qasm(entry):
+    text = entry.path("qasm").read_text(encoding="utf-8")
+    assert re.findall(r"^input float\[64\] (\w+);$", text, re.M) == entry.said["parameters"]
+    if importlib.util.find_spec("qiskit_qasm3_import") is None:
+        pytest.skip("qiskit-qasm3-import is not installed; it comes with pip install 'dualflow[test]'")
+    loaded = qasm3.loads(text)
+    assert [parameter.name for parameter in loaded.parameters] == entry.said["parameters"]
+    ours, theirs = (Operator(circuit.assign_parameters(entry.values)).data for circuit in (entry.loaded, loaded))
+    # All but a global phase, which the text leaves out.
+    phase = np.vdot(theirs, ours) / len(ours)
+    assert abs(phase) == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(phase * theirs, ours, rtol=0, atol=1e-12)
+
+
+def check_distribution(entry):
+    outcomes = 2**entry.builder.n_qubits
+    assert entry.distribution.shape == (outcomes,)
+    np.testing.assert_allclose(entry.builder.distribution(entry.angles), entry.distribution, rtol=0, atol=1e-12)
+    by_aer = make_device("aer").submit(entry.builder, entry.angles).result().ordered("little").probabilities
+    np.testing.assert_allclose(by_aer, entry.distribution, rtol=0, atol=1e-12)
+    # The file alone, with the values the manifest gives.
+    alone = Bound(entry.builder.n_qubits, entry.name, entry.bound())
+    for device in ("aer", "pennylane:default.qubit"):
+        readout = make_device(device).submit(alone, []).result().ordered("little")
+        np.testing.assert_allclose(readout.probabilities, entry.distribution, rtol=0, atol=1e-12, err_msg=device)
+
+
+CHECKS = [check_files, check_manifest, check_qpy, check_unitary, check_distribution, check_qasm]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", NAMES)
+def test_committed(name, check):
+    check(Entry(FOLDER, name))
+
+
+# --- the folder ------------------------------------------------------------------------------------------
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_folder_holds_what_the_export_writes_and_nothing_else():
+    assert set(held(FOLDER)) == set(export.exported_files()), "run: dualflow circuits export"
+    assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == {kind.family for kind in export.families()}
+
+
+def test_a_new_export_is_the_same_bytes():
+    if MANIFEST["written_with"]["qiskit"] != qiskit.__version__:
+        pytest.skip(
+            f"the files were written with qiskit {MANIFEST['written_with']['qiskit']}, and qiskit {qiskit.__version__} "
+            "may write other bytes; what they hold is compared by the other tests"
+        )
+    committed = held(FOLDER)
+    differ = [name for name, data in export.exported_files().items() if committed.get(name) != data]
+    assert differ == [], "run: dualflow circuits export"
+
+
+def test_another_process_writes_the_same_bytes(tmp_path):
+    # What could leak in: the hash seed, the terminal's encoding, the number of circuits built before.
+    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    code = "import sys; from dualflow.cli import main; main()"
+    command = [sys.executable, "-c", code, "circuits", "export", "--out", str(tmp_path / "deep" / "out")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{len(export.exported_files())} files")
+    assert held(tmp_path / "deep" / "out") == export.exported_files()
+
+
+def test_every_family_is_there_at_several_sizes():
+    public = {getattr(circuits, name) for name in circuits.__all__} - {ParametricCircuit}
+    assert {type(circuit) for circuit in export.examples()} == set(export.families()) == public
+    for family in export.families():
+        assert len({circuit.n_qubits for circuit in family.examples()}) > 1
+    assert [circuit.name for circuit in export.examples()] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_show_bit_order_and_the_order_of_parameters(name):
+    entry = Entry(FOLDER, name)
+    if entry.builder.n_qubits > 1:
+        assert abs(reverse_bits(entry.distribution, entry.builder.n_qubits) - entry.distribution).max() > 1e-3
+    if entry.builder.n_qubits > 1 and entry.builder.n_parameters > 0:
+        assert abs(entry.builder.distribution(entry.angles[::-1]) - entry.distribution).max() > 1e-3
+    # Multiples of 2^-7, so that a sum or half of them has no rounding.
+    assert (entry.angles * 128 == np.rint(entry.angles * 128)).all()
+    assert len(set(entry.angles)) == min(len(entry.angles), 256)
+
+
+def test_readme_draws_and_runs(monkeypatch):
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.*?)```", text, re.S)
+    monkeypatch.chdir(ROOT)
+    exec(compile(program, "README.md", "exec"), {})
+    for circuit in export.examples():
+        assert f"| {circuit.name} | `{circuit!r}` |" in text
+        assert (f"\n{circuit.name}\n\n```text\n" in text) == (circuit.n_qubits <= 4)
+        assert (type(circuit).__doc__ or "").partition("\n")[0] in text
+    assert max(map(len, text.splitlines())) <= 150
+
+
+# --- parameters ------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_the_same_in_every_build_and_others_in_every_circuit():
+    first, again, other = TreeCircuit(4).build(), TreeCircuit(4).build(), TreeCircuit(5).build()
+    assert first is not again
+    assert first == again
+    assert list(first.parameters) == list(again.parameters)
+    assert not set(first.parameters) & set(other.parameters)
+    assert [p.name for p in first.parameters] == [f"phi_{k:02d}" for k in range(15)]
+
+
+def test_a_circuit_of_ten_or_more_parameters_keeps_their_order():
+    circuit = TreeCircuit(4)
+    assert list(circuit.build().parameters) == circuit.parameters("phi")
+
+
+# --- a newcomer ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blocks(ParametricCircuit):
+    """Gates that Qiskit composes of others, one of them with an angle that is an expression.
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 2
+    turns : tuple of two float
+        Angles of a multiplexed RY.
+    """
+
+    turns: tuple[float, float] = (0.5, 1.25)
+    family: ClassVar[str] = "blocks"
+    n_parameters: ClassVar[int] = 1
+
+    @classmethod
+    def examples(cls):
+        return cls(2), cls(3, (0.75, 2.0))
+
+    def __post_init__(self):
+        object.__setattr__(self, "turns", tuple(self.turns))
+
+    def _build(self):
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        block = QuantumCircuit(1, name="block")
+        block.h(0)
+        circuit.append(block.to_gate(), [0])
+        circuit.append(UCRYGate(list(self.turns)), [1, 0])
+        evolution = PauliEvolutionGate(SparsePauliOp("XX"), time=self.parameters("time")[0])
+        circuit.append(evolution, [0, 1])
+        return circuit
+
+    def distribution(self, theta):
+        t, half = self.check_parameters(theta)[0], 0.5 * np.array(self.turns)
+        psi = np.concatenate([np.cos(half), np.sin(half)]) / np.sqrt(2)
+        low = abs(np.cos(t) * psi - 1j * np.sin(t) * psi[::-1]) ** 2
+        return np.concatenate([low, np.zeros(2**self.n_qubits - 4)])
+
+
+@dataclass(frozen=True)
+class Cat(ParametricCircuit):
+    """No parameter at all."""
+
+    family: ClassVar[str] = "cat"
+    n_parameters: ClassVar[int] = 0
+
+    @classmethod
+    def examples(cls):
+        return cls(1), cls(3)
+
+    def _build(self):
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        circuit.h(0)
+        for k in range(1, self.n_qubits):
+            circuit.cx(0, k)
+        return circuit
+
+    def distribution(self, theta):
+        self.check_parameters(theta)
+        return np.eye(2**self.n_qubits)[[0, -1]].sum(axis=0) / 2
+
+
+def join(monkeypatch, *families):
+    for family in families:
+        monkeypatch.setattr(circuits, family.__name__, family, raising=False)
+    monkeypatch.setattr(circuits, "__all__", [*circuits.__all__, *(family.__name__ for family in families)])
+
+
+# The check of OpenQASM 3 may be skipped, and the others with it if they stood behind it.
+@pytest.mark.parametrize("checks", [CHECKS[:-1], CHECKS[-1:]], ids=["all but qasm", "qasm"])
+def test_a_newcomer_joins_by_being_public(monkeypatch, tmp_path, checks):
+    before = export.exported_files()
+    join(monkeypatch, Blocks, Cat)
+    export.export_circuits(tmp_path)
+    for name in before.keys() - {"manifest.json", "README.md"}:
+        assert held(tmp_path)[name] == before[name]
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert (
+        "## blocks\n\nGates that Qiskit composes of others, one of them with an angle that is an expression.\n" in text
+    )
+    for name in ("blocks_q2", "blocks_q3", "cat_q1", "cat_q3"):
+        for check in checks:
+            check(Entry(tmp_path, name))
+
+
+def test_composed_gates_are_written_out():
+    assert {"block", "ucry", "PauliEvolution"} <= set(Blocks(2).build().count_ops())
+    written = export.elementary(Blocks(2).build())
+    assert set(written.count_ops()) <= set(export.TRANSLATION)
+    ours, theirs = (Operator(circuit.assign_parameters([0.7])).data for circuit in (written, Blocks(2).build()))
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@dataclass(frozen=True)
+class Restless(Cat):
+    """Its parameters have the ids that Qiskit draws."""
+
+    family: ClassVar[str] = "restless"
+    n_parameters: ClassVar[int] = 1
+
+    def _build(self):
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        circuit.ry(ParameterVector("a", 1)[0], 0)
+        return circuit
+
+
+@dataclass(frozen=True)
+class Namesake(Cat):
+    """Has a name that is taken."""
+
+    name = "tree_q2"
+
+
+@dataclass(frozen=True)
+class Silent(ParametricCircuit):
+    """Gives no examples."""
+
+
+def test_families_that_cannot_be_exported_are_told_why(monkeypatch, tmp_path):
+    for family, error, words in (
+        (Restless, ProblemError, "self.parameters"),
+        (Namesake, ProblemError, "both named 'tree_q2'"),
+        (Silent, NotImplementedError, r"Silent.*examples\(\)"),
+    ):
+        with monkeypatch.context() as patch:
+            join(patch, family)
+            with pytest.raises(error, match=words):
+                export.export_circuits(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the command line ------------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["circuits", *map(str, arguments)])
+
+
+def test_list():
+    result = run("list")
+    assert result.exit_code == 0, result.output
+    [row] = [line.split() for line in result.stdout.splitlines() if "tree_q3" in line]
+    said = MANIFEST["circuits"]["tree_q3"]
+    numbers = [said["qubits"], said["n_parameters"], said["depth"], said["two_qubit_gates"]]
+    assert row == ["tree_q3", "tree", *map(str, numbers)]
+    assert all(name in result.stdout for name in NAMES)
+
+
+def test_export_replaces_its_own_files_and_leaves_others_alone(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "tree_q2.qpy").write_bytes(b"old")
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    assert run("export", "--out", tmp_path).exit_code == 0
+    assert held(tmp_path) == export.exported_files() | {"mine.txt": b"mine"}
+
+
+def test_errors_of_the_command_line(monkeypatch, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    result = run("export", "--out", file)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert str(file) in result.stderr
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "qiskit" else find_spec(name))
+    with pytest.raises(SolverUnavailable, match="pip install qiskit"):
+        export.examples()
+    assert run("list").exit_code == 2
