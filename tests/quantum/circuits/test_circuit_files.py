@@ -116,7 +116,7 @@ def check_qpy(entry):
     written = export.elementary(entry.builder.build())
     assert entry.loaded == written
     assert list(entry.loaded.parameters) == list(written.parameters) == list(entry.builder.build().parameters)
-    assert (written is entry.builder.build()) == (set(entry.builder.build().count_ops()) <= set(export.TRANSLATION))
+    assert (written is entry.builder.build()) == (set(entry.builder.build().count_ops()) <= set(export.PENNYLANE))
 
 
 def check_unitary(entry):
@@ -334,7 +334,7 @@ def test_a_newcomer_joins_by_being_public(monkeypatch, tmp_path, checks):
 def test_composed_gates_are_written_out():
     assert {"block", "ucry", "PauliEvolution"} <= set(Blocks(2).build().count_ops())
     written = export.elementary(Blocks(2).build())
-    assert set(written.count_ops()) <= set(export.TRANSLATION)
+    assert set(written.count_ops()) <= set(export.PENNYLANE)
     ours, theirs = (Operator(circuit.assign_parameters([0.7])).data for circuit in (written, Blocks(2).build()))
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
