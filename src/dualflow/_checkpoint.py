@@ -1,11 +1,18 @@
-"""A solver's state on disk: npz with a JSON header, written atomically, read without pickle."""
+"""A solver's state on disk: npz with a JSON header, written atomically, read without pickle.
+
+A state is a dataclass; its fields are what they are declared to be: arrays, numbers, text, tuples and dicts of these,
+other such dataclasses, or None where the declaration says so.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import operator
-from dataclasses import dataclass, fields, replace
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +25,7 @@ from .exceptions import ProblemError
 
 __all__ = ["Checkpoint", "Saved", "load", "save"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -42,24 +49,17 @@ class Checkpoint:
 class Saved:
     """What a checkpoint file holds."""
 
+    path: Path
     state: Any
     steps: int
     wall_time_s: float
     rows: dict[str, NDArray]
 
 
-def save(path: Path, key: dict[str, Any], saved: Saved) -> None:
+def save(saved: Saved, key: dict[str, Any]) -> None:
     """Write atomically: a full disk or a kill leaves the old file as it was."""
     arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
-    plain: dict[str, Any] = {}
-    for f in fields(saved.state):
-        if not f.metadata.get("saved", True):
-            continue
-        value = getattr(saved.state, f.name)
-        if isinstance(value, np.ndarray):
-            arrays[f"state:{f.name}"] = value
-        else:
-            plain[f.name] = value.item() if isinstance(value, np.generic) else value
+    plain = _plain(saved.state, "state", arrays)
     header = {
         "format": FORMAT,
         "key": key,
@@ -68,12 +68,12 @@ def save(path: Path, key: dict[str, Any], saved: Saved) -> None:
         "state": plain,
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with replacing(path) as file:
+    with replacing(saved.path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:
-    """Read a checkpoint into a copy of the ``fresh`` state.
+def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
+    """Read a checkpoint whose state is of a declared type.
 
     Raises
     ------
@@ -90,17 +90,65 @@ def load(path: Path, key: dict[str, Any], fresh: Any) -> Saved:
                     f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
                     f"this run's is {value!r}; give another path or delete the file"
                 )
-        state = {name.removeprefix("state:"): array for name, array in arrays.items() if name.startswith("state:")}
         rows = {name.removeprefix("row:"): array for name, array in arrays.items() if name.startswith("row:")}
-        state |= header["state"]
-        expected = {f.name for f in fields(fresh) if f.metadata.get("saved", True)}
-        if set(state) != expected:
-            raise ValueError(f"it holds a state of {sorted(state)}, the solver's has {sorted(expected)}")
-        return Saved(replace(fresh, **state), operator.index(header["steps"]), float(header["wall_time_s"]), rows)
+        state = _made(state_type, header["state"], "state", arrays)
+        return Saved(path, state, operator.index(header["steps"]), float(header["wall_time_s"]), rows)
     except ProblemError:
         raise
     except Exception as error:  # numpy, zipfile and json between them raise nearly anything on damaged bytes
         raise ProblemError(f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}") from error
+
+
+def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
+    """What JSON can hold of a state; its arrays go to ``arrays`` under their place, and leave null."""
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name), f"{where}:{f.name}", arrays) for f in fields(value)}
+    if isinstance(value, np.ndarray):
+        arrays[where] = value
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, f"{where}:{name}", arrays) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, f"{where}:{k}", arrays) for k, item in enumerate(value)]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
+    """The value of a declared type that `_plain` took apart; ValueError where it is of another."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return plain
+    if origin in (typing.Union, types.UnionType):
+        if plain is None and where not in arrays and type(None) in arguments:
+            return None
+        (kind,) = (argument for argument in arguments if argument is not type(None))
+        return _made(kind, plain, where, arrays)
+    if is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        names = [f.name for f in fields(kind)]
+        if not isinstance(plain, dict) or set(plain) != set(names):
+            raise ValueError(f"its {where} is not of {names}")
+        return kind(**{name: _made(hints[name], plain[name], f"{where}:{name}", arrays) for name in names})  # type: ignore[operator]
+    if kind is np.ndarray or origin is np.ndarray:
+        array = arrays.get(where)
+        if array is None or array.dtype.kind not in "biuf":
+            raise ValueError(f"its {where} is no array of numbers")
+        return array
+    if origin is tuple:
+        return tuple(_made(arguments[0], item, f"{where}:{k}", arrays) for k, item in enumerate(_a(list, plain, where)))
+    if (origin or kind) is dict:
+        item_kind = arguments[1] if arguments else Any
+        items = _a(dict, plain, where).items()
+        return {name: _made(item_kind, item, f"{where}:{name}", arrays) for name, item in items}
+    if kind is float and type(plain) is int:
+        return float(plain)
+    return _a(kind, plain, where)
+
+
+def _a(kind: type, value: Any, where: str) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"its {where} is {value!r}, not of type {kind.__name__}")
+    return value
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:

@@ -8,6 +8,7 @@ import math
 import platform
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,26 @@ from numpy.typing import NDArray
 
 from . import _checkpoint
 from ._checkpoint import Checkpoint
-from .core.certificate import Certificate, certify, inseparability_witness
+from .core.certificate import Certificate, Certifier, inseparability_witness
 from .core.problem import DualProblem
 from .core.seeds import generator_of
 from .core.solution import Cost, Solution, Status, Trajectory
+from .core.support import Refinement, support_set
 from .core.support import refine as refine_support
-from .core.support import support_set
-from .exceptions import DeviceError
+from .core.workspace import Workspace
+from .exceptions import DeviceError, ProblemError
 from .solvers import Solver
 
 __all__ = ["Progress", "Run"]
 
 #: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
 _CHECK_SEPARABILITY_AT = 20
+
+#: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
+_SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
+
+#: Endings that noise may explain.
+_SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 #: What solvers get that draw no random numbers.
 _NOT_DRAWN_FROM = np.random.default_rng(0)
@@ -55,16 +63,23 @@ _ROW_NAMES = ("t", "alpha", "multiplier", "survivors", "objective", "gap")
 
 @dataclass
 class Run:
-    """One run of one solver: its state, its clock, its record."""
+    """One run of one solver: its state, its clock, its record.
+
+    The solver works on a workspace and a twin of the problem; certificates, support set and refinement are made of the
+    problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
+    """
 
     problem: DualProblem
-    engine: Solver
+    engine: Solver[Any, Any]
+    certifier: Certifier
     tol: float
     record: bool
     callback: Callable[[Progress], bool | None] | None
     deadline: float | None
     started: float
-    state: Any = None
+    workspace: Workspace = field(init=False)
+    context: Any = field(init=False)
+    state: Any = None  # the solver's own type, which only the solver knows
     steps: int = 0
     certificate: Certificate | None = None  # the latest; None until the first one is due
     decisive: bool = False
@@ -91,23 +106,38 @@ class Run:
             "warm": warm is not None,
             "trajectory": self.record,
         }
-        self.columns_before = self.problem.gram.entries_computed
+        self.workspace = Workspace(self.problem, evidence=self.certifier.psd)
+        self.context = self.engine.open(copy(self.problem), self.workspace)
         if checkpoint and Path(checkpoint.path).exists():
-            saved = _checkpoint.load(Path(checkpoint.path), self.key, self.engine.blank(self.problem))
-            self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
-            self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
-            # Between two certificates the uninterrupted run would not have ended here.
-            self.certify(decisive=self.steps % self.certify_every == 0)
+            self.resume(_checkpoint.load(Path(checkpoint.path), self.key, self.engine.state_type))
         else:
             # Making a generator takes as long as a tenth of a small fit.
             rng = generator_of(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
-            self.state = self.engine.start(self.problem, rng, warm)
+            self.state = self.engine.start(self.context, rng, warm)
             # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
             worth = warm is not None or self.certify_every == 1
             if worth or self.record or self.callback is not None:
                 self.certify(decisive=worth)
             self.note()
         self.saved_at = time.monotonic()
+
+    def resume(self, saved: _checkpoint.Saved) -> None:
+        """Take up a saved run; what its file says of objectives and gaps is computed again."""
+        self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
+        self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
+        if self.record:
+            seen = [self.certifier.certify(alpha) for alpha in self.rows["alpha"]]
+            self.rows["objective"] = [certificate.objective for certificate in seen]
+            self.rows["gap"] = [_number(certificate.relative_gap) for certificate in seen]
+        alpha = np.asarray(self.engine.alpha(self.state))
+        if (
+            alpha.shape != (self.problem.n,)
+            or not np.isfinite(alpha).all()
+            or len(set(map(len, self.rows.values()))) > 1
+        ):
+            raise ProblemError(f"checkpoint {saved.path} holds a state that is none of this problem; delete the file")
+        # Between two certificates the uninterrupted run would not have ended here.
+        self.certify(decisive=self.steps % self.certify_every == 0)
 
     @property
     def certify_every(self) -> int:
@@ -123,12 +153,16 @@ class Run:
                 if self.deadline is not None and time.monotonic() >= self.deadline:
                     self.status = Status.TIME_LIMIT
                     break
-                state = self.engine.step(self.problem, self.state)
+                state = self.engine.step(self.context, self.state)
                 if not np.isfinite(self.engine.alpha(state)).all():
                     self.status = Status.BROKEN
                     break
                 self.state, self.steps = state, self.steps + 1
-                due = self.steps % self.certify_every == 0 or self.steps >= max_steps
+                due = (
+                    self.steps % self.certify_every == 0
+                    or self.steps >= max_steps
+                    or self.engine.asks_for_certificate(state)
+                )
                 if due or self.record:
                     self.certify(decisive=due)
                 self.note()
@@ -154,33 +188,28 @@ class Run:
             self.status = Status.OPTIMAL
             return True
         if self.engine.finished(self.state):
-            self.status = Status.FINISHED if self.problem.psd.is_psd else Status.STATIONARY
+            self.status = Status.FINISHED if self.certifier.psd.is_psd else Status.STATIONARY
             return True
         return False
 
     def within_tol(self, certificate: Certificate) -> bool:
-        """Whether the gap is, and α itself lies near the feasible set: √tol, as f is quadratic.
-
-        Without the second half a flow that meets its equality only at rest ends where its projection is lucky.
-        """
-        if certificate.relative_gap is None or certificate.relative_gap > self.tol:
-            return False
-        near = math.sqrt(self.tol * float(certificate.alpha @ certificate.alpha))
-        return certificate.projection_distance <= near or self.engine.accuracy_class() == "sampled"
+        """Whether the gap is, and α itself lies near the feasible set; a sampled one never does."""
+        near = certificate.is_near_feasible(self.tol) or self.engine.accuracy_class() == "sampled"
+        return certificate.within(self.tol) and near
 
     def look_for_witness(self, certificate: Certificate) -> None:
         begun = time.monotonic()
         self.witness = inseparability_witness(self.problem, certificate.alpha)
         due = certificate.gap == math.inf and self.steps == _CHECK_SEPARABILITY_AT * self.certify_every
         if self.witness is None and due:
-            self.witness = refine_support(self.problem, certificate.alpha, deadline=self.deadline).witness
+            self.witness = self.refined(certificate.alpha).witness
         self.certify_time_s += time.monotonic() - begun
 
     def certify(self, decisive: bool = True) -> None:
         # A recorded run must end where an unrecorded one does, so a certificate made only for the record
         # does not decide.
         begun = time.monotonic()
-        self.certificate = certify(self.problem, self.engine.alpha(self.state))
+        self.certificate = self.certifier.certify(self.engine.alpha(self.state))
         self.decisive = decisive
         self.certify_time_s += time.monotonic() - begun
 
@@ -199,13 +228,12 @@ class Run:
             nu = self.engine.multiplier(self.state)
             nu = certificate.multiplier if nu is None else nu
             size = float(np.abs(alpha).max(initial=0.0))
-            gap = certificate.relative_gap
             self.rows["t"].append(self.flow_time())
             self.rows["alpha"].append(np.array(alpha))
-            self.rows["multiplier"].append(np.nan if nu is None else nu)
+            self.rows["multiplier"].append(_number(nu))
             self.rows["survivors"].append(int((np.abs(alpha) > 1e-8 * size).sum()))
             self.rows["objective"].append(certificate.objective)
-            self.rows["gap"].append(np.nan if gap is None else gap)
+            self.rows["gap"].append(_number(certificate.relative_gap))
         self.save()
         self.overhead_s += time.monotonic() - begun
 
@@ -215,8 +243,8 @@ class Run:
         if not final and (self.steps == 0 or time.monotonic() - self.saved_at < self.checkpoint.interval_s):
             return
         rows = {name: np.array(values) for name, values in self.rows.items() if values}
-        saved = _checkpoint.Saved(self.state, self.steps, self.clock(), rows)
-        _checkpoint.save(Path(self.checkpoint.path), self.key, saved)
+        saved = _checkpoint.Saved(Path(self.checkpoint.path), self.state, self.steps, self.clock(), rows)
+        _checkpoint.save(saved, self.key)
         self.saved_at = time.monotonic()
 
     def told_to_stop(self) -> bool:
@@ -227,7 +255,7 @@ class Run:
         progress = Progress(
             self.steps,
             self.flow_time(),
-            self.engine.alpha(self.state),
+            np.array(self.engine.alpha(self.state)),
             self.certificate,
             self.clock(),
         )
@@ -236,72 +264,72 @@ class Run:
         return stop
 
     def conclude(self, refine: bool) -> Solution:
-        wall_time_s = self.clock()
-        problem, engine = self.problem, self.engine
-        raw_alpha = np.array(self.engine.alpha(self.state), dtype=float)
-        raw = certify(problem, raw_alpha)
-        if self.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and self.within_tol(raw):
+        wall_time_s, engine = self.clock(), self.engine
+        raw_alpha = np.array(engine.alpha(self.state), dtype=float)
+        # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
+        later = refine and self.certify_every > 1 and self.status is Status.FINISHED
+        raw = None if later else self.certifier.certify(raw_alpha)
+        if raw is not None and self.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and self.within_tol(raw):
             self.status = Status.OPTIMAL
-        elif self.status in (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT) and engine.drowned(self.state):
+        elif self.status in _SOLVERS_OWN and engine.drowned(self.context, self.state):
             self.status = Status.DROWNED
-        columns = (problem.gram.entries_computed - self.columns_before) / problem.gram.n
-        cost = Cost(wall_time_s=wall_time_s, steps=self.steps, kernel_columns=columns)
-        cost.certify_time_s = self.certify_time_s
-        for name, value in engine.cost(self.state).items():
-            setattr(cost, name, value)
-        provenance = _provenance(engine, self.key) | engine.provenance(self.state)
+        about, provenance = engine.cost(self.context, self.state), _provenance(engine, self.key)
+        columns = self.workspace.gram.entries_computed / self.problem.gram.n
+        about = {"wall_time_s": wall_time_s, "steps": self.steps, "kernel_columns": columns} | about
+        provenance |= engine.provenance(self.context, self.state)
         if self.device_error is not None:
             provenance["device_error"] = self.device_error
+        extras = engine.extras(self.context, self.state)
+        del self.workspace, self.context  # the refinement may need the memory
         begun = time.monotonic()
-        alpha, certificate, status, witness = self.finish(raw, refine)
-        cost.refine_time_s = time.monotonic() - begun if refine else 0.0
+        certificate, ended, witness = self.finish(raw_alpha, raw, refine)
+        refine_time_s = time.monotonic() - begun if refine else 0.0
         return Solution(
-            problem=problem,
-            alpha=alpha,
+            problem=self.problem,
+            alpha=certificate.alpha,
             raw_alpha=raw_alpha,
-            certificate=certificate,
-            raw_certificate=raw,
             refined=certificate is not raw,
-            support=support_set(problem, alpha, certificate),
-            status=status,
-            raw_status=self.status,
-            cost=cost,
+            support=support_set(self.problem, certificate.alpha, self.certifier),
+            ended=ended,
+            raw_ended=self.status,
+            tol=self.tol,
+            cost=Cost(certify_time_s=self.certify_time_s, refine_time_s=refine_time_s, **about),
             witness=witness,
             trajectory=self.trajectory(),
             provenance=provenance,
-            extras=engine.extras(self.state),
+            extras=extras,
+            certified=certificate,
+            raw_certified=raw,
         )
 
-    def finish(self, raw: Certificate, refine: bool) -> tuple[NDArray, Certificate, Status, NDArray | None]:
-        """The answer, its certificate and status, and a witness if the data are not separable."""
+    def finish(
+        self, raw_alpha: NDArray, raw: Certificate | None, refine: bool
+    ) -> tuple[Certificate, Status, NDArray | None]:
+        """The answer's certificate, how the run ended, and a witness if the data are not separable."""
         problem, status, witness = self.problem, self.status, self.witness
+        start = raw_alpha if raw is None else raw.alpha
         if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
-            witness = inseparability_witness(problem, raw.alpha)
-        spent = status in (
-            Status.TIME_LIMIT,
-            Status.INTERRUPTED,
-            Status.BROKEN,
-            Status.STOPPED,
-            Status.DEVICE_FAILED,  # resuming is the way to an answer; a refined one would hide that
-        )
-        convex = problem.psd.kind != "indefinite"
+            witness = inseparability_witness(problem, start)
         # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
         wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)
-        if witness is None and wanted and convex and not spent:
+        convex = self.certifier.psd.kind != "indefinite"
+        if witness is None and wanted and convex and status not in _SPENT:
             try:
-                refinement = refine_support(problem, raw.alpha, deadline=self.deadline, certificate=raw)
+                refinement = self.refined(start)
             except KeyboardInterrupt:
-                return raw.alpha, raw, Status.INTERRUPTED, None
+                return self.certifier.certify(start), Status.INTERRUPTED, None
             witness = refinement.witness
             if refine and witness is None:
-                certificate = certify(problem, refinement.alpha)
-                gap = certificate.relative_gap
-                if gap is not None and raw.relative_gap is not None and gap > raw.relative_gap:
-                    return raw.alpha, raw, status, None
-                if gap is not None and gap <= self.tol:
-                    status = Status.OPTIMAL
-                return certificate.alpha, certificate, status, None
-        return raw.alpha, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
+                certificate = self.certifier.certify(refinement.alpha)
+                if raw is None and not certificate.within(self.tol):
+                    raw = self.certifier.certify(raw_alpha)
+                if raw is None or not _number(certificate.relative_gap) > _number(raw.relative_gap):
+                    return certificate, status, None
+        raw = self.certifier.certify(start) if raw is None else raw
+        return raw, Status.NOT_SEPARABLE if witness is not None else status, witness
+
+    def refined(self, start: NDArray) -> Refinement:
+        return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier)
 
     def trajectory(self) -> Trajectory | None:
         if not self.record:
@@ -309,12 +337,17 @@ class Run:
         return Trajectory(**{name: np.array(values) for name, values in self.rows.items()})
 
 
+def _number(value: float | None) -> float:
+    """NaN for what does not exist."""
+    return np.nan if value is None else float(value)
+
+
 @functools.cache
 def _version() -> str:
     return importlib.metadata.version("dualflow")
 
 
-def _provenance(engine: Solver, key: dict[str, Any]) -> dict[str, Any]:
+def _provenance(engine: Solver[Any, Any], key: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": engine.name,
         "options": dict(vars(engine)),

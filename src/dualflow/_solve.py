@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._checkpoint import Checkpoint
 from ._run import Progress, Run
+from .core.certificate import Certifier
 from .core.problem import DualProblem
 from .core.solution import Solution
 from .exceptions import ProblemError
@@ -26,7 +27,7 @@ DEFAULT_SOLVER = "working-set"
 
 def solve(
     problem: DualProblem,
-    solver: str | Solver = DEFAULT_SOLVER,
+    solver: str | Solver[Any, Any] = DEFAULT_SOLVER,
     *,
     refine: bool = False,
     trajectory: bool = False,
@@ -47,7 +48,8 @@ def solve(
     solver : str or Solver
         A name of `list_solvers`, with its options as further keywords, or an instance.
     refine : bool, default=False
-        Follow up with the classical active-set refinement. Raw and refined answers are both kept.
+        Follow up with the classical active-set refinement. Raw and refined answers are both kept; solvers that can
+        hand over early do, unless their options say how far to go.
     trajectory : bool, default=False
         Record every state.
     tol : float > 0
@@ -79,11 +81,12 @@ def solve(
     """
     engine = make_solver(solver, options)
     check_limits(tol, max_steps, time_limit)
-    engine = engine.aim(tol)
-    engine.check(problem)
+    engine = engine.aim(tol, refine)
+    certifier = Certifier(problem)
+    engine.check(problem, certifier.psd)
     started = time.monotonic()
     deadline = None if time_limit is None else started + time_limit
-    run = Run(problem, engine, tol, trajectory, callback, deadline, started)
+    run = Run(problem, engine, certifier, tol, trajectory, callback, deadline, started)
     run.start(_warm_start(problem, warm), random_state, checkpoint)
     run.loop(engine.default_max_steps if max_steps is None else max_steps)
     return run.conclude(refine)

@@ -12,11 +12,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from .certificate import certify, inseparability_witness
+from .certificate import Certifier, inseparability_witness
 from .free_system import FreeSystem
-from .problem import DualProblem
 from .projection import project_onto
-from .screening import change_in_single, product_from_below
 
 __all__ = ["ActiveSet"]
 
@@ -27,29 +25,34 @@ _POLISH = 6
 #: The part of the first residual that is small enough while others than the free variables are still to be looked at.
 _ROUGH = 1e-3
 
-#: Members from which a system's kernel values are used for the gradient of all.
-_SPARES_FROM = 128
-
 #: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
 _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
+#: A look at all is made of the change since the last one if that is one of at most this part of the weights.
+_CHANGED = 0.5
+
 
 class ActiveSet:
-    """The running state of one refinement: α, the free set with its linear system, and the gradient h = Qα − p."""
+    """The running state of one refinement: α, the free set with its linear system, and the gradient h = Qα − p.
+
+    Parameters
+    ----------
+    certifier : Certifier
+        Whose products from scratch decide that nobody invades: the last is that of the answer's certificate.
+    alpha, h : arrays of shape (n,)
+        The start, feasible, and its gradient, which for others than the free variables may be rough.
+    """
 
     def __init__(
-        self, problem: DualProblem, start: NDArray, alpha: NDArray, max_solves: int, deadline: float | None
+        self, certifier: Certifier, alpha: NDArray, h: NDArray, max_solves: int, deadline: float | None
     ) -> None:
-        self.problem, self.max_solves, self.deadline = problem, max_solves, deadline
-        self.alpha = alpha.copy()
-        self.diag_max = float(problem.diag().max()) or 1.0
-        self.free = np.flatnonzero((alpha > problem.lower) & (alpha < problem.upper))
-        # The product of the start is known: others are made of the difference from it. That from ``start`` to ``alpha``
-        # is left to the free variables' system, which has the kernel values, and to the look at all that follows.
-        known = product_from_below(problem, start) if problem.gram.estimates else problem.matvec(start)
-        self.origin, self.at_origin = start, known
-        self.h = self.at_origin - problem.p
-        self.behind: NDArray | None = None if np.array_equal(alpha, start) else alpha - start
+        self.certifier, self.problem = certifier, certifier.workspace
+        self.max_solves, self.deadline = max_solves, deadline
+        self.alpha, self.h = alpha.copy(), h.copy()
+        self.diag_max = float(self.problem.diag().max()) or 1.0
+        self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
+        self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
+        self.looked_at: NDArray | None = None  # α of the last product from scratch
         self.system: FreeSystem | None = None
         self.solves = 0
         self.converged = False
@@ -58,32 +61,17 @@ class ActiveSet:
         late = self.deadline is not None and time.monotonic() > self.deadline
         return late or self.solves >= self.max_solves
 
-    def gradient(self) -> NDArray:
-        """Qα − p, in float64 for all with weight or a multiplier near 0 or below, certainly not too high for others.
-
-        The system's members need no kernel values that it has not; for the others the change since the start is
-        found in float32, and what it may be wrong by is taken off: see `screening`.
-        """
-        problem, alpha, system = self.problem, self.alpha, self.system
-        spares = system is not None and len(system.members) >= _SPARES_FROM and problem.gram.sums_in_single
-        if system is None or not spares or problem.kind.may_be_unbounded:
-            return product_from_below(problem, alpha, self.origin) - problem.p
-        move, inside = alpha - self.origin, np.zeros(problem.n, dtype=bool)
-        inside[system.members] = True
-        rest, h = np.flatnonzero(~inside), self.at_origin - problem.p
-        h[system.members] += self.product_within(system, move)
-        change, error = change_in_single(problem, move, rest)
-        h[rest] += change - error
-        exact = rest[(alpha[rest] > problem.lower[rest]) | (self.multipliers(h)[rest] <= error)]
-        h[exact] = self.at_origin[exact] + problem.product(move, exact) - problem.p[exact]
-        problem.screened.appendleft((alpha.copy(), h + problem.p))
-        return h
-
-    def product_within(self, system: FreeSystem, v: NDArray) -> NDArray:
-        """Entries of Q v for the members of a system, which knows those among themselves."""
-        product, others = system.product(v[system.members]), v.copy()
-        others[system.members] = 0.0
-        return product + self.problem.product(others, system.members) if others.any() else product
+    def look(self, from_scratch: bool = False) -> bool:
+        """The gradient of all, from scratch or by what changed since it last was; whether it was from scratch."""
+        alpha, at = self.alpha, self.looked_at
+        if not from_scratch and at is not None:
+            moved = np.count_nonzero(alpha != at)
+            if moved <= _CHANGED * np.count_nonzero(alpha):
+                self.h = self.certifier.compute(at) + self.problem.product(alpha - at) - self.problem.p
+                return moved == 0
+        self.h = self.certifier.compute(alpha) - self.problem.p
+        self.looked_at = alpha.copy()
+        return True
 
     def objective(self) -> float:
         return 0.5 * float(self.alpha @ (self.h - self.problem.p))
@@ -93,10 +81,13 @@ class ActiveSet:
         stalled, last = 0, np.inf
         while not self.out_of_budget():
             self.minimise_free_and_near()
-            self.h = self.gradient()
+            from_scratch = self.look()
             if (witness := self.witness()) is not None:
                 return witness
             violators = self.violators()
+            if len(violators) == 0 and not from_scratch:
+                self.look(from_scratch=True)
+                violators = self.violators()
             if len(violators) == 0:
                 self.converged = True
                 break
@@ -116,7 +107,7 @@ class ActiveSet:
         The gradient of all costs as much as the rest of a step; most who invade had a multiplier near zero.
         """
         problem = self.problem
-        if problem.n < _NEAR_FROM or problem.gram.estimates:
+        if problem.n < _NEAR_FROM or not problem.gram.has_few_features:
             self.minimise_free()
             return
         margin, count = np.abs(self.multipliers()), problem.n // _NEAR_PART
@@ -142,11 +133,10 @@ class ActiveSet:
         flat = float(self.alpha @ (self.h + self.problem.p)) <= 1e-11 * self.diag_max * total * total
         return inseparability_witness(self.problem, self.alpha) if total > 0 and flat else None
 
-    def multipliers(self, h: NDArray | None = None) -> NDArray:
-        """ρ = h − νe, of the state's h if none is given, with ν read off the free variables; at a vertex, halfway
+    def multipliers(self) -> NDArray:
+        """ρ = h − νe, with ν read off the free variables; at a vertex, halfway
         between the worst violating pair, so that both of it violate: one alone could not move."""
-        problem, free, alpha = self.problem, self.free, self.alpha
-        h = self.h if h is None else h
+        problem, free, alpha, h = self.problem, self.free, self.alpha, self.h
         if problem.e is None:
             return h.copy()
         if len(free):
@@ -157,7 +147,7 @@ class ActiveSet:
         if rises.any() and falls.any():
             nu = 0.5 * (float(wish[rises].min()) + float(wish[falls].max()))
         else:
-            nu = certify(problem, alpha).multiplier or 0.0
+            nu = self.certifier.certify(alpha).multiplier or 0.0
         return h - nu * problem.e
 
     def violators(self, among: NDArray | slice = slice(None), beyond: float = 0.0) -> NDArray:
@@ -181,9 +171,6 @@ class ActiveSet:
             if system.factor is None:
                 return
             members = system.members
-            if self.behind is not None:
-                self.h[members] += self.product_within(system, self.behind)
-                self.behind = None
             if enough is None:
                 enough = max(self.round_off(), part * self.residual())
             step = self.newton_step(system)

@@ -21,9 +21,10 @@ from ..exceptions import ProblemError
 from ._bound import capped_sum, maximisers
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
-from .screening import product_from_below
+from .reading import Interval
+from .workspace import Workspace
 
-__all__ = ["Certificate", "certify", "inseparability_witness"]
+__all__ = ["Certificate", "Certifier", "certify", "inseparability_witness"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Certificate:
         The interval of equally good b; ``bias`` is its midpoint (LIBSVM's choice).
     radius : float or None
         R² ≥ 0 square root for SVDD.
+    quadratic : float
+        αᵀQα.
     psd : SpectrumEvidence
         Why Q may be taken for positive semidefinite, or not.
     stationarity : float or None
@@ -77,8 +80,20 @@ class Certificate:
     bias: float
     bias_interval: tuple[float, float]
     radius: float | None
+    quadratic: float
     psd: SpectrumEvidence
     stationarity: float | None = None
+
+    def within(self, tol: float) -> bool:
+        """Whether a relative gap of at most ``tol`` is certified."""
+        return self.relative_gap is not None and self.relative_gap <= tol
+
+    def is_near_feasible(self, tol: float) -> bool:
+        """Whether the α that was given lies near the feasible set: within √tol of its size, as f is quadratic.
+
+        Without this a flow that meets its equality only at rest would end where its projection is lucky.
+        """
+        return self.projection_distance <= math.sqrt(tol * float(self.alpha @ self.alpha))
 
     def __str__(self) -> str:
         if self.gap is None:
@@ -93,7 +108,7 @@ class Certificate:
 
 
 def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
-    """Certify any α for a problem.
+    """Certify any α for a problem, from these two alone.
 
     Parameters
     ----------
@@ -110,45 +125,108 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     ProblemError
         α has the wrong shape, or NaN or infinite entries.
     """
-    given = np.asarray(alpha, dtype=float)
-    if given.shape != (problem.n,):
-        raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
-    if not np.isfinite(given).all():
-        raise ProblemError("alpha contains NaN or infinity")
-    point = projection = problem.project(given)
-    Qa = product_from_below(problem, point)
-    if problem.kind.may_be_unbounded and (bound := _hard_margin(problem, point, Qa)) is not None:
-        scaling, lower_bound, interval = bound
-        point, Qa = scaling * point, scaling * Qa
-    else:
-        lower_bound, interval = _dual_bound(problem, point, Qa)
-    quadratic = float(point @ Qa)
-    objective = 0.5 * quadratic - float(problem.p @ point)
-    gap = relative_gap = None
-    if problem.psd.is_psd:
-        difference = objective - lower_bound
-        # max(0, NaN) is 0: an overflow would be certified as optimal.
-        gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
-        size = max(abs(objective), abs(lower_bound))
-        relative_gap = gap / size if 0 < size < np.inf else (0.0 if gap == 0 else np.inf)
-    nu = None if interval is None else 0.5 * (interval[0] + interval[1])
-    bias, bias_interval = _bias(problem, point, quadratic, interval)
-    return Certificate(
-        alpha=point,
-        objective=objective,
-        lower_bound=lower_bound if problem.psd.is_psd else None,
-        gap=gap,
-        relative_gap=relative_gap,
-        infeasibility=problem.infeasibility(given),
-        projection_distance=math.sqrt((given - projection) @ (given - projection)),
-        multiplier=nu,
-        multiplier_interval=interval,
-        bias=bias,
-        bias_interval=bias_interval,
-        radius=_radius(problem, quadratic, nu),
-        psd=problem.psd,
-        stationarity=None if problem.psd.is_psd else _kkt_violation(problem, point, Qa - problem.p),
-    )
+    return Certifier(problem).certify(alpha)
+
+
+class Certifier:
+    """Certificates of one problem, by products Qα of its own: in float64, from kernel values that it computed itself.
+
+    It has a workspace of its own, which no solver sees. Of certificates only the last is kept, with its product.
+
+    Attributes
+    ----------
+    workspace : Workspace
+        For what follows a solver: support set, refinement.
+    """
+
+    def __init__(self, problem: DualProblem) -> None:
+        self.problem, self.workspace = problem, Workspace(problem)
+        self._last: Certificate | None = None
+        self._given = self._alpha = self._product = np.empty(0)
+
+    @property
+    def psd(self) -> SpectrumEvidence:
+        """Evidence that Q is positive semidefinite."""
+        return self.workspace.psd
+
+    def compute(self, alpha: NDArray) -> NDArray:
+        """Qα from scratch, shape (n,); the last one is kept for exactly this α."""
+        if not np.array_equal(alpha, self._alpha):
+            self._product, self._alpha = self.workspace.product(alpha), np.array(alpha)
+        return self._product
+
+    def certify(self, alpha: ArrayLike) -> Certificate:
+        """As the function `certify`."""
+        problem, given = self.problem, np.array(alpha, dtype=float)
+        if given.shape != (problem.n,):
+            raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
+        if not np.isfinite(given).all():
+            raise ProblemError("alpha contains NaN or infinity")
+        if self._last is None or not np.array_equal(given, self._given):
+            self._last, self._given = self._certify(given), given
+        return self._last
+
+    def _certify(self, given: NDArray) -> Certificate:
+        problem, psd = self.problem, self.psd
+        projection = problem.project(given)
+        point, Qa, lower_bound, interval = self._bound(projection, self.compute(projection))
+        if point is not projection:
+            self._alpha, self._product = point, Qa
+        quadratic = float(point @ Qa)
+        objective = 0.5 * quadratic - float(problem.p @ point)
+        gap = relative_gap = None
+        if psd.is_psd:
+            gap, relative_gap = _gaps(objective, lower_bound)
+        nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+        bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
+        return Certificate(
+            alpha=point,
+            objective=objective,
+            lower_bound=lower_bound if psd.is_psd else None,
+            gap=gap,
+            relative_gap=relative_gap,
+            infeasibility=problem.infeasibility(given),
+            projection_distance=math.sqrt((given - projection) @ (given - projection)),
+            multiplier=nu,
+            multiplier_interval=interval,
+            bias=bias,
+            bias_interval=bias_interval,
+            radius=problem.reading.radius(problem, quadratic, nu),
+            quadratic=quadratic,
+            psd=psd,
+            stationarity=None if psd.is_psd else _kkt_violation(problem, point, Qa - problem.p),
+        )
+
+    def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
+        """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe.
+
+        Of a hard margin's α both are those of the best point on its ray.
+        """
+        problem = self.problem
+        point, Qa, lower_bound, interval = self._bound(alpha, Qa)
+        objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
+        if problem.e is not None and interval is not None:
+            rho -= 0.5 * (interval[0] + interval[1]) * problem.e
+        return _gaps(objective, lower_bound)[1], rho
+
+    def _bound(self, point: NDArray, Qa: NDArray) -> tuple[NDArray, NDArray, float, Interval | None]:
+        """The best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
+        problem = self.problem
+        if problem.kind.may_be_unbounded and (bound := _hard_margin(problem, point, Qa)) is not None:
+            scaling, lower_bound, interval = bound
+            return scaling * point, scaling * Qa, lower_bound, interval
+        if problem.kind is Kind.AFFINE:
+            return point, Qa, *_affine_bound(self.workspace, point, Qa)
+        return point, Qa, *_dual_bound(problem, point, Qa)
+
+
+def _gaps(objective: float, lower_bound: float) -> tuple[float, float]:
+    """Absolute and relative gap."""
+    difference = objective - lower_bound
+    # max(0, NaN) is 0: an overflow would be certified as optimal.
+    gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
+    size = max(abs(objective), abs(lower_bound))
+    return gap, gap / size if 0 < size < np.inf else (0.0 if gap == 0 else np.inf)
 
 
 def _kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
@@ -164,11 +242,9 @@ def _kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
     return max(0.0, 0.5 * spread)
 
 
-def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, tuple[float, float] | None]:
+def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:
     """The best lower bound D and the interval of multipliers that give it."""
     h, e, u = Qa - problem.p, problem.e, problem.effective_upper
-    if problem.kind is Kind.AFFINE:
-        return _affine_bound(problem, alpha, Qa, h)
     fixed = -0.5 * float(alpha @ Qa)
     if e is None:
         return fixed + capped_sum(u, h, None, 0.0), None
@@ -179,10 +255,9 @@ def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[floa
     return best, (nu_low, nu_high)
 
 
-def _affine_bound(
-    problem: DualProblem, alpha: NDArray, Qa: NDArray, h: NDArray
-) -> tuple[float, tuple[float, float] | None]:
+def _affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:
     """Least squares: l = −∞ makes D = −∞, but f(α) − f* = min_ν ½ ρᵀQ⁻¹ρ on the affine set."""
+    h = Qa - problem.p
     objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
     e = problem.e
     try:
@@ -198,9 +273,7 @@ def _affine_bound(
     return objective - 0.5 * float(rho @ scipy.linalg.cho_solve(factor, rho)), (nu, nu)
 
 
-def _hard_margin(
-    problem: DualProblem, alpha: NDArray, Qa: NDArray
-) -> tuple[float, float, tuple[float, float] | None] | None:
+def _hard_margin(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, float, Interval | None] | None:
     """Scaling t, bound D and multipliers for u = ∞ and p = 1, or None if α separates nothing yet.
 
     With s = 1/m the direction of α becomes primal feasible (every margin ≥ 1), so −½ s²αᵀQα bounds f from
@@ -230,28 +303,6 @@ def _hard_margin(
     return t, -0.5 * (quadratic / margin) / margin, interval
 
 
-def _bias(
-    problem: DualProblem, alpha: NDArray, quadratic: float, interval: tuple[float, float] | None
-) -> tuple[float, tuple[float, float]]:
-    if problem.model == "squared_hinge":
-        b = problem.offset * float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
-        return b, (b, b)
-    if problem.model == "svdd":
-        return 0.0, (0.0, 0.0)
-    if interval is None:
-        # σᵢαᵢ(k + c) summed: a bias inside the kernel, 0 where there is none.
-        b = problem.offset * float(problem.sigma @ alpha) if problem.offset else 0.0
-        return b, (b, b)
-    return -0.5 * (interval[0] + interval[1]), (-interval[1], -interval[0])
-
-
-def _radius(problem: DualProblem, quadratic: float, nu: float | None) -> float | None:
-    """R of SVDD: R² = αᵀKα − ν with Q = 2K; round-off below zero (a single point) is zero."""
-    if problem.model != "svdd" or nu is None:
-        return None
-    return float(np.sqrt(max(0.0, quadratic / problem.scale - nu)))
-
-
 def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | None:
     """v = α/1ᵀα if it proves that the hard margin does not exist, else None.
 
@@ -267,4 +318,4 @@ def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | No
         return None
     v = v / total
     size = float(problem.diag()[problem.upper > 0].max(initial=0.0))
-    return v if float(v @ problem.matvec(v)) <= 1e-12 * size else None
+    return v if float(v @ problem.product(v)) <= 1e-12 * size else None

@@ -9,15 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix
-from .kernel_values import called_diagonal, squared_lengths
-from .kernels import Gram
+from .kernel_matrix import KernelMatrix
+from .kernels import Gram, measured
 from .radial import RadialPoints
 
 __all__ = ["GrowingGram"]
 
+_KERNEL = ("kernel", "gamma", "degree", "coef0", "center")
 
-class GrowingGram(Gram):
-    """A `Gram` that points join and leave; kernel parameters and the centre are those of its first points.
+
+class GrowingGram(KernelMatrix):
+    """The kernel matrix of points that join and leave; kernel parameters and centre are those of its first points.
 
     Parameters
     ----------
@@ -49,45 +51,43 @@ class GrowingGram(Gram):
                 "kernel='precomputed' has no values for points to come; give a kernel by name, or a callable"
             )
         points = as_matrix(X, "X")
-        super().__init__(points[:1] if center is not None else points, kernel, gamma=gamma, degree=degree, coef0=coef0)
-        if self._center is not None and center is not None:
-            self._center = np.array(center, dtype=float)
-        self.n = 0
+        first = Gram(points[:1] if center is not None else points, kernel, gamma=gamma, degree=degree, coef0=coef0)
+        for name in _KERNEL:
+            setattr(self, name, getattr(first, name))
+        if self.center is not None and center is not None:
+            self.center = np.array(center, dtype=float)
+        self.entries_computed = 0
         self._buffers = self._measure(points)
         self._bind(len(points))
 
     def _measure(self, X: NDArray) -> dict[str, NDArray]:
-        """What is kept of points: themselves, squared lengths, k(x, x), and what the radial kernel takes."""
-        squares = squared_lengths(X, self._center)
-        if not callable(self.kernel) and not np.isfinite(squares).all():
-            size = f"{np.abs(X).max():.3g}"
-            raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
+        """What is kept of points: copies of themselves, squared lengths, k(x, x), and what the radial kernel takes."""
+        squares, diag = measured(self, X)
+        kept = {"X": X.copy(), "squares": squares, "diag": diag}
         if self.kernel == "rbf":
-            ready = RadialPoints.of(X, self._center, self.gamma, float, squares)
-            return {
-                "X": X,
-                "squares": squares,
-                "diag": np.ones(len(X)),
-                "points": ready.points,
-                "half": ready.half,
-            }
-        if callable(self.kernel):
-            return {"X": X, "squares": squares, "diag": called_diagonal(self.kernel, X)}
-        with np.errstate(over="ignore"):
-            diag = self._apply(squares.copy())
-        if not np.isfinite(diag).all():
-            raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
-        return {"X": X, "squares": squares, "diag": diag}
+            ready = RadialPoints.of(X, self.center, self.gamma, float, squares)
+            kept |= {"points": ready.points, "half": ready.half}
+        return kept
 
     def _bind(self, n: int) -> None:
         """Take the first n rows of the buffers for the points."""
         self.n = n
-        self.X, self._squares, self._diag = (self._buffers[name][:n] for name in ("X", "squares", "diag"))
-        self._radial, self._kept, self._full = {}, {}, None
+        self.X, self.squares, self._diag = (self._buffers[name][:n] for name in ("X", "squares", "diag"))
+        self.reach = 0.0
         if self.kernel == "rbf":
             with np.errstate(over="ignore"):
-                self._reach = self.gamma * float(self._squares.max(initial=0.0))
-            self._radial["float64"] = RadialPoints(self._buffers["points"][:n], self._buffers["half"][:n])
+                self.reach = self.gamma * float(self.squares.max(initial=0.0))
+
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        ready = RadialPoints(self._buffers["points"][: self.n], self._buffers["half"][: self.n]).take(J)
+        return ready if dtype is float else RadialPoints(ready.points.astype(dtype), ready.half.astype(dtype))
+
+    def _count(self, entries: int) -> None:
+        self.entries_computed += entries
+
+    def value(self) -> Gram:
+        """The `Gram` of the points that are there."""
+        return Gram.of(self, self.X)
 
     def append(self, X: ArrayLike) -> None:
         """Add points, shape (k, m), after those that are there; nothing changes if they are refused."""
@@ -124,15 +124,12 @@ class GrowingGram(Gram):
 
     def part_of_row(self, k: int, start: int, stop: int) -> NDArray:
         """K[k, start:stop]."""
-        self.entries_computed += stop - start
+        self._count(stop - start)
         return self._between(np.array([k]), slice(start, stop), float)[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        state["_buffers"] = {name: array[: self.n] for name, array in self._buffers.items()}
-        for name in ("X", "_squares", "_diag", "_radial", "_kept", "_full"):
-            del state[name]
-        return state
+        kept = {name: getattr(self, name) for name in (*_KERNEL, "n", "entries_computed")}
+        return kept | {"_buffers": {name: array[: self.n].copy() for name, array in self._buffers.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -15,6 +14,8 @@ from ..exceptions import ProblemError
 from . import psd
 from .kernels import Gram
 from .projection import project_onto
+from .reading import Reading
+from .values import immutable
 
 __all__ = ["DualProblem", "Kind"]
 
@@ -40,7 +41,8 @@ class Kind(Enum):
 class DualProblem:
     """Minimise f(α) = ½ αᵀQα − pᵀα subject to l ≤ α ≤ u and, if ``e`` is given, eᵀα = d.
 
-    Q = s·diag(σ)(K[idx, idx] + c)diag(σ) + diag(r) is never formed unless `dense` is called.
+    Q = s·diag(σ)(K[idx, idx] + c)diag(σ) + diag(r) is never formed unless `dense` is called. A value: its arrays are
+    copies that nobody can write to, and nothing that is computed is kept; a run keeps it in a `Workspace`.
 
     Parameters
     ----------
@@ -62,8 +64,8 @@ class DualProblem:
         r ≥ 0.
     idx : integer array of shape (n,), or None (0, 1, …, n−1)
         Which point of the Gram each variable belongs to; rows may repeat (SVR).
-    model : str
-        Which model this is the dual of ("hinge", "svdd", …); says how bias and radius are read off.
+    reading : Reading
+        Which model this is the dual of, and how bias, radius and coefficients are read off.
 
     Raises
     ------
@@ -82,24 +84,24 @@ class DualProblem:
     offset: float = 0.0
     ridge: NDArray = field(default_factory=lambda: np.zeros(1))
     idx: NDArray | None = None
-    model: str = "custom"
+    reading: Reading = field(default_factory=Reading)
+    #: The shape of the feasible set.
+    kind: Kind = field(init=False)
 
     def __post_init__(self) -> None:
-        p = np.array(self.p, dtype=float)
+        p = np.asarray(self.p, dtype=float)
         if p.ndim != 1:
             raise ProblemError(f"p must be a vector, found shape {p.shape}")
         n = len(p)
 
         def vector(value: ArrayLike, name: str) -> NDArray:
-            if isinstance(value, np.ndarray) and value.shape == (n,) and value.dtype == float:
-                return value.copy()
             try:
-                return np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
+                return immutable(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:
                 raise ProblemError(f"{name} has shape {np.shape(value)}, p has shape ({n},)") from None
 
-        fields: dict[str, object] = {
-            "p": p,
+        values: dict[str, object] = {
+            "p": immutable(p),
             "lower": vector(self.lower, "lower"),
             "upper": vector(self.upper, "upper"),
             "ridge": vector(self.ridge, "ridge"),
@@ -108,12 +110,11 @@ class DualProblem:
             "d": float(self.d),
         }
         if self.idx is not None:
-            fields["idx"] = np.array(self.idx, dtype=np.intp)
-        for name, value in fields.items():
+            values["idx"] = immutable(self.idx, np.intp)
+        for name, value in values.items():
             object.__setattr__(self, name, value)
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
         self._check()
+        object.__setattr__(self, "kind", self._kind())
 
     def _check(self) -> None:
         n, points = self.n, self.gram.n
@@ -149,20 +150,30 @@ class DualProblem:
                 message = f"{name} contains NaN"
         raise ProblemError(message)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_dense", "_products", "screened")}
+    def __copy__(self) -> DualProblem:
+        twin = object.__new__(DualProblem)
+        twin.__dict__.update(self.__dict__ | {"gram": copy(self.gram)})
+        return twin
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(
+            {name: immutable(v, v.dtype) if isinstance(v, np.ndarray) else v for name, v in state.items()}
+        )
 
     @property
     def n(self) -> int:
         """Number of variables."""
         return len(self.p)
 
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.reading.model
+
     def __repr__(self) -> str:
         return f"DualProblem(model={self.model!r}, n={self.n}, kind={self.kind.value!r}, {self.gram!r})"
 
-    @cached_property
-    def kind(self) -> Kind:
-        """The shape of the feasible set."""
+    def _kind(self) -> Kind:
         if np.isneginf(self.lower[0]):
             return Kind.AFFINE
         # A bound of 0 (a point of weight 0) caps nothing: it only takes its variable out.
@@ -176,14 +187,23 @@ class DualProblem:
     @property
     def is_hard_margin(self) -> bool:
         """Whether the model demands separable data, so that a witness of the opposite can exist."""
-        return self.kind.may_be_unbounded or (self.model == "squared_hinge" and not self.ridge.any())
+        return self.reading.demands_separation(self)
 
-    @cached_property
+    @property
     def effective_upper(self) -> NDArray:
         """Upper bounds with what the constraint implies: αᵢ ≤ d where eᵀα = d sums non-negative terms."""
         if self.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
             return np.minimum(self.upper, self.d)
         return self.upper
+
+    @property
+    def psd(self) -> psd.SpectrumEvidence:
+        """Evidence that Q is positive semidefinite, looked for at every call, up to `psd.CHECK_UP_TO` variables."""
+        if self.gram.is_psd_by_kernel:
+            return psd.SpectrumEvidence("by kernel")
+        if self.n > psd.CHECK_UP_TO:
+            return psd.SpectrumEvidence("unknown")
+        return psd.examine(self.dense())
 
     # --- Q, a piece at a time ------------------------------------------------------------------
 
@@ -230,26 +250,12 @@ class DualProblem:
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
         return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
 
-    def matvec(self, v: ArrayLike, near: NDArray | None = None) -> NDArray:
-        """Q v, shape (n,); only columns where v is not zero are touched. The last few products are kept.
+    def matvec(self, v: ArrayLike) -> NDArray:
+        """Q v, shape (n,); only columns where v is not zero are touched."""
+        return self.product(np.asarray(v, dtype=float))
 
-        If the product of ``near`` is kept, only columns where v differs from it are. That is left to the caller: the
-        last bits then depend on what was asked before.
-        """
-        v = np.array(v, dtype=float)
-        kept = {w.tobytes(): product for w, product in self._products}
-        product = kept.get(v.tobytes())
-        if product is None:
-            base = None if near is None else kept.get(near.tobytes())
-            if base is None or np.count_nonzero(v != near) > 0.9 * np.count_nonzero(v):
-                product = self.product(v, None)
-            else:
-                product = base + self.product(v - near, None)
-            self._products.appendleft((v, product))
-        return product.copy()
-
-    def product(self, v: NDArray, rows: NDArray | None, dtype: type = float) -> NDArray:
-        """Entries ``rows`` of Q v (all if None); not kept. Radial kernels may be evaluated in float32."""
+    def product(self, v: NDArray, rows: NDArray | None = None, dtype: type = float) -> NDArray:
+        """Entries ``rows`` of Q v (all if None). Radial kernels may be evaluated in float32."""
         signed, which = self.sigma * v, slice(None) if rows is None else rows
         if self.idx is None:
             Kv = self.gram.matvec(signed, rows, dtype)
@@ -260,37 +266,13 @@ class DualProblem:
         plain = self.scale * self.sigma[which] * (Kv + self.offset * signed.sum())
         return plain + self.ridge[which] * v[which]
 
-    @cached_property
-    def _products(self) -> deque[tuple[NDArray, NDArray]]:
-        # Certificate, support set and refinement ask for the same few vectors, each nSV kernel columns' worth.
-        return deque(maxlen=4)
-
-    def estimate(self, v: NDArray) -> tuple[NDArray, NDArray]:
-        """Q v from the Gram's estimate of kernel sums, and a bound on its error, each of shape (n,)."""
-        signed = self.sigma * v
-        weights = signed if self.idx is None else np.bincount(self.idx, signed, minlength=self.gram.n)
-        Kv, error = self.gram.estimate(weights)
-        if self.idx is not None:
-            Kv, error = Kv[self.idx], error[self.idx]
-        return self.scale * self.sigma * (Kv + self.offset * signed.sum()) + self.ridge * v, self.scale * error
-
-    @cached_property
-    def screened(self) -> deque[tuple[NDArray, NDArray]]:
-        """Products for `screening.product_from_below`, the last few."""
-        return deque(maxlen=4)
-
     def dense(self) -> NDArray:
-        """The whole Q, shape (n, n); kept. Ask only when n² entries are affordable."""
-        return self._dense
-
-    @cached_property
-    def _dense(self) -> NDArray:
+        """The whole Q, shape (n, n). Ask only when n² entries are affordable."""
         K = self.gram.full()
         if self.idx is not None:
             K = K[np.ix_(self.idx, self.idx)]
         Q = self._signed(K, self.sigma, np.arange(self.n))
         Q[np.diag_indices(self.n)] += self.ridge
-        Q.flags.writeable = False
         return Q
 
     # --- f and the feasible set ----------------------------------------------------------------
@@ -299,9 +281,9 @@ class DualProblem:
         """f(α) = ½ αᵀQα − pᵀα, absolute."""
         return float(0.5 * alpha @ self.matvec(alpha) - self.p @ alpha)
 
-    def gradient(self, alpha: NDArray, near: NDArray | None = None) -> NDArray:
-        """∇f(α) = Qα − p = −g(α), shape (n,); ``near`` as in `matvec`."""
-        return self.matvec(alpha, near) - self.p
+    def gradient(self, alpha: NDArray) -> NDArray:
+        """∇f(α) = Qα − p = −g(α), shape (n,)."""
+        return self.matvec(alpha) - self.p
 
     def infeasibility(self, alpha: NDArray) -> float:
         """Largest violation of any bound or of the equality, absolute."""
@@ -315,14 +297,3 @@ class DualProblem:
         linear function, found exactly by sorting its breakpoints.
         """
         return project_onto(np.asarray(alpha, dtype=float), self.lower, self.upper, self.e, self.d)
-
-    # --- evidence ------------------------------------------------------------------------------
-
-    @cached_property
-    def psd(self) -> psd.SpectrumEvidence:
-        """Evidence that Q is positive semidefinite; looked at once, up to `psd.CHECK_UP_TO` variables."""
-        if self.gram.is_psd_by_kernel:
-            return psd.SpectrumEvidence("by kernel")
-        if self.n > psd.CHECK_UP_TO:
-            return psd.SpectrumEvidence("unknown")
-        return psd.examine(self.dense())

@@ -43,17 +43,6 @@ class RadialPoints:
             np.multiply(X[part] - center, np.sqrt(2.0 * gamma), out=points[part, :m], casting="same_kind")
         return cls(points, (gamma * squares).astype(dtype, copy=False))
 
-    @classmethod
-    def few(cls, X: NDArray, center: NDArray, gamma: float) -> tuple[RadialPoints, NDArray]:
-        """The same of points that need no parts, in float64, with their squared lengths: one look at them for both."""
-        n, m = X.shape
-        points: NDArray = np.zeros((n, -(-m // 4) * 4))
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = np.subtract(X, center, out=points[:, :m])
-            squares = np.einsum("ij,ij->i", points, points)
-            centred *= np.sqrt(2.0 * gamma)
-            return cls(points, gamma * squares), squares
-
     def __len__(self) -> int:
         return len(self.half)
 

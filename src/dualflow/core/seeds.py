@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..exceptions import ProblemError
 
-__all__ = ["generator_of"]
+__all__ = ["generator", "generator_of", "generator_state"]
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
@@ -19,3 +20,15 @@ def generator_of(random_state: Any) -> np.random.Generator:
         raise ProblemError(
             f"random_state={random_state!r} must be an integer ≥ 0, a numpy.random.Generator or None"
         ) from None
+
+
+def generator_state(rng: np.random.Generator) -> dict[str, Any]:
+    """The state of a random generator as plain data, to be kept in a solver's state."""
+    return dict(rng.bit_generator.state)
+
+
+def generator(state: Mapping[str, Any]) -> np.random.Generator:
+    """A fresh generator that continues from `generator_state`."""
+    bit_generator = getattr(np.random, state["bit_generator"])()
+    bit_generator.state = dict(state)
+    return np.random.Generator(bit_generator)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from .certificate import Certificate
+from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .problem import DualProblem
 
@@ -116,9 +117,21 @@ class Trajectory:
     gap: NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A solved (or interrupted) dual problem.
+
+    Certificates are made by the driver; those it had no use for, and those of a solution read from a file, are made
+    from problem and α when they are first looked at.
+
+    Parameters
+    ----------
+    ended, raw_ended : Status
+        How the run ended, but for its certificates.
+    tol : float
+        Relative gap from which on an answer is OPTIMAL.
+    certified, raw_certified : Certificate, optional
+        Those that are made already.
 
     Attributes
     ----------
@@ -148,17 +161,40 @@ class Solution:
     problem: DualProblem
     alpha: NDArray
     raw_alpha: NDArray
-    certificate: Certificate
-    raw_certificate: Certificate
     refined: bool
     support: NDArray
-    status: Status
-    raw_status: Status
+    ended: Status
+    raw_ended: Status
+    tol: float
     cost: Cost
     witness: NDArray | None = None
     trajectory: Trajectory | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, NDArray] = field(default_factory=dict)
+    certified: Certificate | None = field(default=None, repr=False)
+    raw_certified: Certificate | None = field(default=None, repr=False)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What `alpha` is worth."""
+        return certify(self.problem, self.alpha) if self.certified is None else self.certified
+
+    @cached_property
+    def raw_certificate(self) -> Certificate:
+        """What `raw_alpha` is worth."""
+        if not self.refined:
+            return self.certificate
+        return certify(self.problem, self.raw_alpha) if self.raw_certified is None else self.raw_certified
+
+    @property
+    def status(self) -> Status:
+        """How `alpha` stands."""
+        return _standing(self.ended, self.certificate, self.tol)
+
+    @property
+    def raw_status(self) -> Status:
+        """How the solver itself ended."""
+        return _standing(self.raw_ended, self.raw_certificate, self.tol)
 
     @property
     def bias(self) -> float:
@@ -168,7 +204,7 @@ class Solution:
     @property
     def coefficients(self) -> NDArray:
         """Weight of every point of the Gram in the decision function, shape (gram.n,); of `alpha`."""
-        return coefficients(self.problem, self.alpha)
+        return coefficients(self.problem, self.certificate)
 
     def decision_values(self, Z: ArrayLike) -> NDArray:
         """Decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
@@ -179,3 +215,12 @@ class Solution:
             f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
             f"vectors of {self.problem.n}, {self.certificate})"
         )
+
+
+def _standing(ended: Status, certificate: Certificate, tol: float) -> Status:
+    """How a run that ended so stands in the light of the certificate."""
+    if ended in (Status.BROKEN, Status.NOT_SEPARABLE):
+        return ended
+    if ended is Status.OPTIMAL:
+        return ended if certificate.within(tol) else Status.FINISHED
+    return Status.OPTIMAL if certificate.within(tol) and certificate.is_near_feasible(tol) else ended

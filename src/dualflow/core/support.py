@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .active_set import ActiveSet
-from .certificate import Certificate, certify
+from .certificate import Certifier
 from .problem import DualProblem
 from .projection import project_onto
-from .screening import product_from_below
 
 __all__ = ["Refinement", "refine", "snap", "support_set"]
 
@@ -47,25 +46,25 @@ class Refinement:
     witness: NDArray | None = None
 
 
-def support_set(problem: DualProblem, alpha: NDArray, certificate: Certificate | None = None) -> NDArray:
+def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | None = None) -> NDArray:
     """Indices of the variables a state gives weight to, for reading only.
 
     αᵢ counts if one coordinate Newton step, αᵢ − ρᵢ/Qᵢᵢ, would leave it positive or if it sits above 1e-8 of
-    the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}. The certificate of α saves making it.
+    the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}. The certifier that certified α saves
+    a product.
     """
-    lower, _ = _active_guess(problem, alpha, certificate or certify(problem, alpha))
+    certifier = certifier or Certifier(problem)
+    point = certifier.certify(alpha).alpha
+    lower, _ = _active_guess(problem, alpha, certifier.appraise(point, certifier.compute(point))[1])
     return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
 
 
-def _active_guess(problem: DualProblem, alpha: NDArray, certificate: Certificate) -> tuple[NDArray, NDArray]:
+def _active_guess(problem: DualProblem, alpha: NDArray, rho: NDArray) -> tuple[NDArray, NDArray]:
     """Which variables a state says are at their lower and upper bounds.
 
     The test is that of the primal-dual active set with its natural unit: αᵢ is at a bound if a coordinate
-    Newton step αᵢ − ρᵢ/Qᵢᵢ would push it there.
+    Newton step αᵢ − ρᵢ/Qᵢᵢ would push it there, ρ = h − νe.
     """
-    rho = product_from_below(problem, certificate.alpha) - problem.p
-    if problem.e is not None and certificate.multiplier is not None:
-        rho = rho - certificate.multiplier * problem.e
     diag = problem.diag()
     curvature = np.maximum(diag, _EPS * (float(diag.max()) or 1.0))
     target = alpha - rho / curvature
@@ -81,7 +80,7 @@ def refine(
     *,
     max_solves: int | None = None,
     deadline: float | None = None,
-    certificate: Certificate | None = None,
+    certifier: Certifier | None = None,
 ) -> Refinement:
     """Minimise f from any start by the safeguarded active-set method.
 
@@ -95,38 +94,48 @@ def refine(
         Limit on linear solves; 20·n + 200 by default, far above what is seen.
     deadline : float, optional
         `time.monotonic()` value after which the best point so far is returned.
-    certificate : Certificate, optional
-        That of ``alpha``, which saves making it.
+    certifier : Certifier, optional
+        That of the problem. Its last product is that of the answer, if that converged.
 
     Returns
     -------
     Refinement
     """
-    given = start = problem.project(np.asarray(alpha, dtype=float))
-    certificate = certificate or certify(problem, given)
-    gap = certificate.relative_gap
-    if gap is not None and gap > _USELESS_GAP:
-        # A state this far off names a support set so large and wrong that starting empty is far cheaper.
-        start = problem.project(np.zeros(problem.n))
-        certificate = certify(problem, start)
-    snapped = snap(problem, start, certificate)
-    search = ActiveSet(problem, start, snapped, max_solves or 20 * problem.n + 200, deadline)
+    certifier = certifier or Certifier(problem)
+    given = problem.project(np.asarray(alpha, dtype=float))
+    snapped, h = _start(certifier, given)
+    search = ActiveSet(certifier, snapped, h, max_solves or 20 * problem.n + 200, deadline)
     witness = search.run()
-    best, value = problem.project(search.alpha), _objective(problem, given)
-    # A converged answer is the better one even where round-off in f (its square root in alpha) says otherwise.
-    if _objective(problem, best) - value > (1e-12 * abs(value) if search.converged else 0.0):
-        return Refinement(given, search.solves, False, witness)  # only after an early stop: snapping had raised f
-    return Refinement(best, search.solves, search.converged, witness)
+    best = problem.project(search.alpha)
+    if search.converged:
+        return Refinement(best, search.solves, True, witness)
+    # Only after an early stop: snapping had raised f.
+    worse = _objective(certifier, best) > _objective(certifier, given)
+    return Refinement(given if worse else best, search.solves, False, witness)
 
 
-def _objective(problem: DualProblem, alpha: NDArray) -> float:
-    return float(0.5 * alpha @ product_from_below(problem, alpha) - problem.p @ alpha)
+def _objective(certifier: Certifier, alpha: NDArray) -> float:
+    return float(0.5 * alpha @ certifier.compute(alpha) - certifier.problem.p @ alpha)
 
 
-def snap(problem: DualProblem, alpha: NDArray, certificate: Certificate) -> NDArray:
+def _start(certifier: Certifier, given: NDArray) -> tuple[NDArray, NDArray]:
+    """A feasible start of the search with variables on their bounds, and about Qα − p there."""
+    work, start = certifier.workspace, given
+    # In float32, where that is quicker: the search computes anew what must be exact.
+    Qa = work.product(start, None, np.float32)
+    gap, rho = certifier.appraise(start, Qa)
+    if gap > _USELESS_GAP and work.psd.is_psd:
+        # A state this far off names a support set so large and wrong that starting empty is far cheaper.
+        start = work.project(np.zeros(work.n))
+        Qa = work.product(start, None, np.float32)
+        _, rho = certifier.appraise(start, Qa)
+    return snap(work, start, rho), Qa - work.p
+
+
+def snap(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:
     """Put the variables that a state says are at a bound there, and let the others take up the equality; a feasible α
-    of shape (n,) as it was if they cannot. ``certificate`` is that of ``alpha``."""
-    at_lower, at_upper = _active_guess(problem, alpha, certificate)
+    of shape (n,) as it was if they cannot. ``rho`` is Qα − p − νe, as `Certifier.appraise` gives it."""
+    at_lower, at_upper = _active_guess(problem, alpha, rho)
     lower = np.where(at_upper, problem.upper, problem.lower)
     upper = np.where(at_lower, problem.lower, problem.upper)
     snapped = project_onto(alpha, lower, upper, problem.e, problem.d)

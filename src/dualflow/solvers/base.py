@@ -6,12 +6,16 @@ import difflib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import check_fields
 from ..core.problem import DualProblem, Kind
+from ..core.psd import SpectrumEvidence
+from ..core.seeds import generator, generator_state
+from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch, SolverUnavailable
 
 __all__ = ["BOUNDED", "EVERY_CONVEX", "Solver", "generator", "generator_state"]
@@ -22,17 +26,25 @@ BOUNDED = frozenset({Kind.BOX_EQUALITY, Kind.BOX, Kind.SIMPLEX, Kind.CAPPED_SIMP
 EVERY_CONVEX = BOUNDED | {Kind.ORTHANT_EQUALITY, Kind.ORTHANT}
 
 
-@dataclass(frozen=True)
-class Solver:
-    """Base class of solvers. Subclasses are frozen dataclasses; their fields are their options.
+#: What a solver works with, and what it steps.
+ContextT = TypeVar("ContextT")
+StateT = TypeVar("StateT")
 
-    A state is a frozen dataclass of arrays and numbers (and the *state* of a random generator, see `generator`),
-    so that the driver can save it, resume it, and throw a half-finished step away on Ctrl-C. `step` therefore
-    returns a new state and never changes the one it was given. Fields of a state that are rebuilt by `start`
-    and need not be saved carry ``field(metadata={"saved": False})``.
+
+@dataclass(frozen=True)
+class Solver(Generic[ContextT, StateT]):
+    """Base class of solvers. Subclasses are frozen dataclasses; their fields are their options, each with its bounds
+    beside it (`core.options.option`).
+
+    A run: `open` makes the context, `start` the first state, `step` the next. A context is what a run works with and
+    nobody saves: the workspace, a device, tables. A state is a frozen dataclass of the type `state_type`, of arrays,
+    numbers and the *state* of a random generator (`core.seeds`) alone, so that the driver can save it, resume it,
+    and throw a half-finished step away on Ctrl-C; `step` returns a new one and never changes the one it was given.
+    With the same options the same problem gives the same context, so that a saved state goes on to the same bits.
 
     Class attributes
     ----------------
+    state_type : the class of its states
     name : the name users type
     kinds : the feasible sets it can solve
     accuracy : "exact" (relative gap ≤ 1e-8), "iterative" (≤ 1e-4) or "sampled" (≤ 3 × the shot floor)
@@ -43,10 +55,12 @@ class Solver:
     needs_psd : whether Q must be positive semidefinite
     quantum : whether it runs circuits, and so has a ``device`` option
     stochastic : whether it draws random numbers; where not, `start` must not use the generator it is given
+    whole : whether it works on the whole Q, which is then formed before any product
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
     """
 
+    state_type: ClassVar[type]
     name: ClassVar[str] = ""
     kinds: ClassVar[frozenset[Kind]] = frozenset()
     accuracy: ClassVar[str] = "iterative"
@@ -58,63 +72,70 @@ class Solver:
     needs_psd: ClassVar[bool] = True
     quantum: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
+    whole: ClassVar[bool] = False
     certify_every: ClassVar[int] = 1
     default_max_steps: ClassVar[int] = 1000
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     # --- the four methods a solver must have ---------------------------------------------------
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Any:
+    def start(self, context: ContextT, rng: np.random.Generator, warm: NDArray | None = None) -> StateT:
         """First state; ``warm`` is a feasible α of shape (n,) to start from, or None."""
         raise NotImplementedError
 
-    def step(self, problem: DualProblem, state: Any) -> Any:
+    def step(self, context: ContextT, state: StateT) -> StateT:
         """Next state; must not change the given one."""
         raise NotImplementedError
 
-    def alpha(self, state: Any) -> NDArray:
+    def alpha(self, state: StateT) -> NDArray:
         """The state read as α, shape (n,); exactly what was found or measured, feasible or not."""
         raise NotImplementedError
 
-    def finished(self, state: Any) -> bool:
+    def finished(self, state: StateT) -> bool:
         """Whether the solver has come to rest by its own criterion."""
         raise NotImplementedError
 
-    def blank(self, problem: DualProblem) -> Any:
-        """A state for a checkpoint to fill; solvers whose `start` costs something (a circuit) override it."""
-        return self.start(problem, np.random.default_rng(0), None)
-
     # --- what it may add -----------------------------------------------------------------------
 
-    def time(self, state: Any) -> float | None:
+    def open(self, problem: DualProblem, workspace: Workspace) -> ContextT:
+        """What a run works with; by default the workspace, which is the problem and what is kept of it."""
+        if self.whole:
+            workspace.dense()
+        return workspace  # type: ignore[return-value]
+
+    def time(self, state: StateT) -> float | None:
         """Flow time of a state, or None to count steps."""
         return None
 
-    def multiplier(self, state: Any) -> float | None:
+    def multiplier(self, state: StateT) -> float | None:
         """The solver's own multiplier ν (sign as in ρ = Qα − p − νe), or None."""
         return None
 
-    def cost(self, state: Any) -> dict[str, float | int | None]:
+    def asks_for_certificate(self, state: StateT) -> bool:
+        """Whether a state is worth a certificate out of turn, because the run may end with it."""
+        return False
+
+    def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """Fields of `Cost` that only the solver knows: circuits, shots, device_time_s, …"""
         return {}
 
-    def extras(self, state: Any) -> dict[str, NDArray]:
+    def extras(self, context: ContextT, state: StateT) -> dict[str, NDArray]:
         """Labelled classical by-products such as ``parameter_alpha``."""
         return {}
 
-    def provenance(self, state: Any) -> dict[str, Any]:
+    def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """What else a reader needs to repeat the run: device, job ids."""
         return {}
 
-    def drowned(self, state: Any) -> bool:
+    def drowned(self, context: ContextT, state: StateT) -> bool:
         """Whether noise has made what was measured in a state as good as uniform."""
         return False
 
-    def aim(self, tol: float) -> Self:
-        """This solver with the options that were left open set for a certified relative gap of ``tol``."""
-        return self
-
-    def to_be_refined(self) -> Self:
-        """This solver for a run whose answer the refinement takes over: it may rest earlier."""
+    def aim(self, tol: float, refine: bool = False) -> Self:
+        """This solver with the options that were left open set for a certified relative gap of ``tol``, or for a
+        refinement that takes the answer over."""
         return self
 
     def accuracy_class(self) -> str:
@@ -154,23 +175,12 @@ class Solver:
             return f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
         if self.max_n is not None and problem.n > self.max_n:
             return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try 'working-set'"
-        if self.needs_psd and problem.psd.kind == "indefinite":
-            return f"{self.name!r} needs a positive semidefinite Q; this one is {problem.psd}"
         return None
 
-    def check(self, problem: DualProblem) -> None:
-        """Raise `SolverMismatch` if this solver cannot solve the problem."""
-        if reason := self.mismatch(problem):
+    def check(self, problem: DualProblem, psd: SpectrumEvidence | None = None) -> None:
+        """Raise `SolverMismatch` if this solver cannot solve the problem; ``psd`` is its evidence, if known."""
+        reason = self.mismatch(problem)
+        if reason is None and self.needs_psd and (psd := psd or problem.psd).kind == "indefinite":
+            reason = f"{self.name!r} needs a positive semidefinite Q; this one is {psd}"
+        if reason:
             raise SolverMismatch(reason)
-
-
-def generator_state(rng: np.random.Generator) -> dict[str, Any]:
-    """The state of a random generator as plain data, to be kept in a solver's state."""
-    return dict(rng.bit_generator.state)
-
-
-def generator(state: Mapping[str, Any]) -> np.random.Generator:
-    """A fresh generator that continues from `generator_state`."""
-    bit_generator = getattr(np.random, state["bit_generator"])()
-    bit_generator.state = dict(state)
-    return np.random.Generator(bit_generator)

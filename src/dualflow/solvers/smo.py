@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem, Kind
+from ..core.options import Number, option
+from ..core.problem import Kind
+from ..core.workspace import Workspace
 from .base import EVERY_CONVEX, Solver
 
 __all__ = ["SMO"]
 
-#: Up to here the whole Q is kept (128 MB); above, this many of its entries as recently used columns.
-DENSE_UP_TO = 4000
-CACHED_ENTRIES = DENSE_UP_TO**2
-
 _TINY_CURVATURE = 1e-12  # LIBSVM's τ, here of the largest Qᵢᵢ: curvature where Q is flat or indefinite along a pair
-
-
-class _Columns:
-    """Columns of Q, whole or as a least-recently-used cache. Pure memory: it changes no result."""
-
-    def __init__(self, problem: DualProblem) -> None:
-        self.problem = problem
-        self.dense = problem.dense() if problem.n <= DENSE_UP_TO else None
-        self.cache: OrderedDict[int, NDArray] = OrderedDict()
-        self.room = max(2, CACHED_ENTRIES // problem.n)
-
-    def __getitem__(self, j: int) -> NDArray:
-        if self.dense is not None:
-            return self.dense[j]  # Q is symmetric, and rows are contiguous
-        if j in self.cache:
-            self.cache.move_to_end(j)
-        else:
-            self.cache[j] = self.problem.columns([j])[:, 0]
-            if len(self.cache) > self.room:
-                self.cache.popitem(last=False)
-        return self.cache[j]
 
 
 @dataclass(frozen=True)
@@ -50,11 +26,10 @@ class SMOState:
     h: NDArray
     violation: float
     updates: int
-    columns: _Columns = field(repr=False, metadata={"saved": False})
 
 
 @dataclass(frozen=True)
-class SMO(Solver):
+class SMO(Solver[Workspace, SMOState]):
     """SMO with second-order pair selection, for every kind of problem with lower bounds.
 
     The pair is (i, j) with i the worst violator and j the one promising the largest decrease with it
@@ -68,7 +43,9 @@ class SMO(Solver):
         ends the run earlier; where no gap exists (indefinite Q) this is the only criterion.
     """
 
-    kkt_tol: float = 1e-10
+    kkt_tol: float = option(1e-10, Number(at_least=0))
+
+    state_type: ClassVar[type] = SMOState
 
     name: ClassVar[str] = "smo"
     stochastic: ClassVar[bool] = False
@@ -76,19 +53,19 @@ class SMO(Solver):
     needs_psd: ClassVar[bool] = False
     default_max_steps: ClassVar[int] = 2000
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         alpha = warm
         if alpha is None:
             # Zero where it is feasible; on the simplex the cheapest feasible point in terms of columns.
             alpha = problem.project(np.zeros(problem.n)) if problem.d == 0 else _corner(problem)
-        return SMOState(alpha, problem.gradient(alpha), np.inf, 0, _Columns(problem))
+        return SMOState(alpha, problem.gradient(alpha), np.inf, 0)
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
         alpha = state.alpha.copy()
         # Incremental updates drift; with Q at hand the fresh gradient costs one of the n updates to come.
-        h = state.h.copy() if state.columns.dense is None else problem.gradient(alpha)
+        h = problem.gradient(alpha) if problem.keeps_dense else state.h.copy()
         sweep = _pair_updates if problem.e is not None else _single_updates
-        updates, violation = sweep(problem, alpha, h, state.columns, max(100, problem.n), self.kkt_tol)
+        updates, violation = sweep(problem, alpha, h, max(100, problem.n), self.kkt_tol)
         return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
 
     def alpha(self, state: SMOState) -> NDArray:
@@ -98,16 +75,14 @@ class SMO(Solver):
         return state.violation <= self.kkt_tol
 
 
-def _corner(problem: DualProblem) -> NDArray:
+def _corner(problem: Workspace) -> NDArray:
     """Feasible α of a simplex problem with as few non-zeros as the bounds allow (LIBSVM's start)."""
     upper = problem.effective_upper
     before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
     return problem.project(np.clip(problem.d - before, 0.0, upper))
 
 
-def _pair_updates(
-    problem: DualProblem, alpha: NDArray, h: NDArray, Q: _Columns, count: int, kkt_tol: float
-) -> tuple[int, float]:
+def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kkt_tol: float) -> tuple[int, float]:
     """Up to ``count`` pair updates of α and h in place; returns how many, and the violation before the last."""
     e, upper, diag = problem.e, problem.upper, problem.diag()
     assert e is not None
@@ -127,7 +102,7 @@ def _pair_updates(
         violation = float(excess.max()) if can_rise[i] else 0.0
         if violation <= kkt_tol:
             return done, max(violation, 0.0)
-        qi = Q[i]
+        qi = problem.column(i)
         curvature = np.maximum(diag[i] + diag - 2.0 * e[i] * e * qi, least)
         gain = np.where(excess > 0, excess * excess / curvature, -np.inf)
         j = int(np.argmax(gain))
@@ -139,7 +114,7 @@ def _pair_updates(
         alpha[i] = (upper[i] if positive[i] else 0.0) if t == room_i else old_i + e[i] * t
         alpha[j] = (0.0 if positive[j] else upper[j]) if t == room_j else old_j - e[j] * t
         h += qi * (alpha[i] - old_i)
-        h += Q[j] * (alpha[j] - old_j)
+        h += problem.column(j) * (alpha[j] - old_j)
         np.multiply(e, h, out=score)
         np.negative(score, out=score)
         for k in (i, j):
@@ -147,9 +122,7 @@ def _pair_updates(
     return count, violation
 
 
-def _single_updates(
-    problem: DualProblem, alpha: NDArray, h: NDArray, Q: _Columns, count: int, kkt_tol: float
-) -> tuple[int, float]:
+def _single_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kkt_tol: float) -> tuple[int, float]:
     """The same without an equality: the single variable with the largest decrease moves."""
     upper = problem.upper
     curvature = np.maximum(problem.diag(), _TINY_CURVATURE * (float(problem.diag().max()) or 1.0))
@@ -164,7 +137,7 @@ def _single_updates(
         move = target - alpha
         j = int(np.argmin(move * (h + 0.5 * curvature * move)))
         alpha[j] = target[j]
-        h += Q[j] * move[j]
+        h += problem.column(j) * move[j]
     return count, violation
 
 

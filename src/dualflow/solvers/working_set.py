@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem, Kind
-from ..core.screening import product_from_below
-from ..exceptions import ProblemError
+from ..core.workspace import Workspace
 from .base import EVERY_CONVEX, Solver
+
+if TYPE_CHECKING:
+    from ..working_set.level import Level
 
 __all__ = ["WorkingSet"]
 
@@ -34,13 +37,14 @@ WAKE_AT = 0.1
 BLOCKS_PER_STEP = 8
 
 
-class _Memory:
-    """The level in work, made again and replayed when a run is resumed; it belongs to one state at a time."""
+@dataclass
+class WorkingSetContext:
+    """The workspace, and the level in work: which state it belongs to, and which variables it holds."""
 
-    def __init__(self) -> None:
-        self.level: Any = None
-        self.inside: NDArray = np.empty(0, dtype=np.intp)
-        self.at: tuple[int, bool, int] | None = None
+    workspace: Workspace
+    level: Level | None = None
+    inside: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    at: tuple[int, bool, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class WorkingSetState:
     ``best`` is the least estimated gap (violation, where no gap is finite) of this level and precision, and
     ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
     blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
+    ``offered`` says that float32 came to rest here: a certificate decides whether that is enough.
     """
 
     alpha: NDArray
@@ -64,12 +69,12 @@ class WorkingSetState:
     stalled: int
     anchor: NDArray
     replay: int
-    done: bool
-    memory: _Memory = field(repr=False, metadata={"saved": False})
+    done: bool = False
+    offered: bool = False
 
 
 @dataclass(frozen=True)
-class WorkingSet(Solver):
+class WorkingSet(Solver[WorkingSetContext, WorkingSetState]):
     """Block decomposition: seeded on a quarter of the points, recursively; second-order SMO in compiled blocks.
 
     A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
@@ -78,7 +83,7 @@ class WorkingSet(Solver):
     all at once now and then, by Newton steps, so that ill-conditioned problems (large C) do not crawl. Only what moved
     is carried to the rest, and not to those whose multipliers are far from changing sign: they are looked at when the
     violation has fallen to a tenth, and before it ends. Below KKT violation 1e-3 (LIBSVM's default) and relative gap
-    5e-5, float32 no longer tells who violates, and it goes on in float64. Estimators that refine take over earlier:
+    5e-5, float32 no longer tells who violates, and it goes on in float64. A refinement that follows takes over earlier:
     see ``hand_over``.
 
     Parameters
@@ -89,14 +94,17 @@ class WorkingSet(Solver):
         Worst KKT violation at rest, in units of the gradient (of the largest Qᵢᵢ on the simplex), wanted besides,
         unless the gap is a hundred times smaller than asked. Where no gap exists (Q not positive semidefinite) the
         violation alone decides, with 1e-3 by default.
-    hand_over : bool, default=False
+    hand_over : bool, optional
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01.
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01. By default if one follows, and neither
+        tolerance is given.
     """
 
-    gap_tol: float | None = None
-    kkt_tol: float | None = None
-    hand_over: bool = False
+    gap_tol: float | None = option(None, Number(above=0, none=True, infinite=True))
+    kkt_tol: float | None = option(None, Number(above=0, none=True, infinite=True))
+    hand_over: bool | None = option(None, Flag(none=True))
+
+    state_type: ClassVar[type] = WorkingSetState
 
     name: ClassVar[str] = "working-set"
     stochastic: ClassVar[bool] = False
@@ -105,37 +113,43 @@ class WorkingSet(Solver):
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 
-    def __post_init__(self) -> None:
-        for name in ("kkt_tol", "gap_tol"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ProblemError(f"{name}={value!r} must be > 0")
+    def aim(self, tol: float, refine: bool = False) -> WorkingSet:
+        left_open = self.gap_tol is None and self.kkt_tol is None
+        hand_over = refine and left_open if self.hand_over is None else self.hand_over
+        return replace(self, hand_over=hand_over, gap_tol=0.5 * tol if self.gap_tol is None else self.gap_tol)
 
-    def to_be_refined(self) -> WorkingSet:
-        return replace(self, hand_over=True)
+    def open(self, problem: DualProblem, workspace: Workspace) -> WorkingSetContext:
+        return WorkingSetContext(workspace)
 
-    def aim(self, tol: float) -> WorkingSet:
-        return self if self.gap_tol is not None else replace(self, gap_tol=0.5 * tol)
-
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
+    def start(
+        self, context: WorkingSetContext, rng: np.random.Generator, warm: NDArray | None = None
+    ) -> WorkingSetState:
         from ..working_set.seeding import nested_order
 
-        points, depth = problem.gram.n, 0
+        problem, depth = context.workspace, 0
         if warm is None:
-            while points // 4**depth > SEED_FROM:
+            while problem.gram.n // 4**depth > SEED_FROM:
                 depth += 1
         alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
         order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
-        return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0, False, _Memory())
+        return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0)
 
-    def step(self, problem: DualProblem, state: WorkingSetState) -> WorkingSetState:
-        level = self.level(problem, state)
+    def step(self, context: WorkingSetContext, state: WorkingSetState) -> WorkingSetState:
+        problem = context.workspace
+        level = self.level(context, state)
+        if state.offered:
+            # float32 cannot vouch for itself: look once with the true gradient.
+            level.set_gradient(problem.gradient(state.alpha))
+            violation, gap = level.standing()
+            gap_tol, kkt_tol = self.wanted(problem)
+            finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
+            return _afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
         done, updates, violation, gap, rest = self.advance(problem, level, state.single, BLOCKS_PER_STEP)
         measure = gap if np.isfinite(gap) else violation
         fell = measure < 0.9 * state.best
         after = replace(
             state,
-            alpha=self.expand(problem, state, level),
+            alpha=_expanded(context, state, level),
             violation=violation,
             blocks=state.blocks + done,
             updates=state.updates + updates,
@@ -143,24 +157,20 @@ class WorkingSet(Solver):
             best=min(measure, state.best),
             stalled=0 if fell else state.stalled + 1,
         )
+        context.at = (after.depth, after.single, after.blocks)
         if not rest and after.stalled < STALLED:
-            state.memory.at = (after.depth, after.single, after.blocks)
             return after
-        state.memory.at = None
-        afresh: dict[str, Any] = {"best": np.inf, "stalled": 0, "anchor": after.alpha, "replay": 0}
         if state.depth:
-            return replace(after, depth=state.depth - 1, **afresh)
-        finer = False
-        if state.single:
-            # float32 cannot vouch for itself: look once with the true gradient, which the certificate needs anyway.
-            level.set_gradient(product_from_below(problem, after.alpha) - problem.p)
-            violation, gap = level.standing()
-            gap_tol, kkt_tol = self.wanted(problem)
-            finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
-        return replace(after, violation=violation, single=not finer and state.single, done=not finer, **afresh)
+            return _afresh(after, depth=state.depth - 1)
+        if state.single and not self.hand_over:
+            return replace(after, offered=True)
+        return _afresh(after, done=True)
+
+    def asks_for_certificate(self, state: WorkingSetState) -> bool:
+        return state.offered and self.kkt_tol is None
 
     def advance(
-        self, problem: DualProblem, level: Any, single: bool, blocks: int
+        self, problem: DualProblem, level: Level, single: bool, blocks: int
     ) -> tuple[int, int, float, float, bool]:
         """Up to so many blocks: how many, pair updates, violation, estimated gap, and whether the level rests."""
         gap_tol, kkt_tol = self.wanted(problem)
@@ -187,9 +197,9 @@ class WorkingSet(Solver):
                 break
         return done, updates, violation, gap, rest
 
-    def rests(self, level: Any, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+    def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
         """Whether a level is as good as wanted, or good enough to hand over."""
-        crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n
+        crawls = bool(self.hand_over) and level.updates >= CRAWLING * level.problem.n
         return _at_rest(violation, gap, kkt_tol, gap_tol) or (crawls and gap <= CRAWLING_GAP)
 
     def wanted(self, problem: DualProblem) -> tuple[float, float]:
@@ -201,37 +211,42 @@ class WorkingSet(Solver):
             return (SIMPLEX_GAP, np.inf) if problem.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
-    def level(self, problem: DualProblem, state: WorkingSetState) -> Any:
-        """The level in work: from memory if that belongs to this state, else from its anchor, replayed."""
+    def level(self, context: WorkingSetContext, state: WorkingSetState) -> Level:
+        """The level in work: from the context if that belongs to this state, else from its anchor, replayed."""
         from ..working_set.level import Level
         from ..working_set.seeding import restrict, seed
 
-        memory = state.memory
-        if memory.at != (state.depth, state.single, state.blocks):
-            part, inside = problem, np.arange(problem.n)
+        if context.level is None or context.at != (state.depth, state.single, state.blocks):
+            part, inside = context.workspace, np.arange(context.workspace.n)
             if state.depth:
-                part, inside = restrict(problem, state.order[: problem.gram.n // 4**state.depth])
+                part, inside = restrict(part, state.order[: part.gram.n // 4**state.depth])
             alpha = seed(part, state.anchor[inside])
-            memory.level = Level(part, alpha, np.float32 if state.single else np.float64)
-            memory.inside = inside
+            context.level = Level(part, alpha, np.float32 if state.single else np.float64)
+            context.inside = inside
             if state.replay:
-                self.advance(problem, memory.level, state.single, state.replay)
-        memory.at = None
-        return memory.level
-
-    def expand(self, problem: DualProblem, state: WorkingSetState, level: Any) -> NDArray:
-        """α of the whole problem from a level's."""
-        if not state.depth:
-            return np.array(level.alpha)
-        alpha = np.zeros(problem.n)
-        alpha[state.memory.inside] = level.alpha
-        return alpha
+                self.advance(context.workspace, context.level, state.single, state.replay)
+        context.at = None  # until the step is whole, it belongs to no state
+        return context.level
 
     def alpha(self, state: WorkingSetState) -> NDArray:
         return state.alpha
 
     def finished(self, state: WorkingSetState) -> bool:
         return state.done
+
+
+def _afresh(state: WorkingSetState, **changes: Any) -> WorkingSetState:
+    """The state at the beginning of another level or precision, or at the end."""
+    return replace(state, best=np.inf, stalled=0, anchor=state.alpha, replay=0, **changes)
+
+
+def _expanded(context: WorkingSetContext, state: WorkingSetState, level: Level) -> NDArray:
+    """α of the whole problem from a level's."""
+    if not state.depth:
+        return np.array(level.alpha)
+    alpha = np.zeros(context.workspace.n)
+    alpha[context.inside] = level.alpha
+    return alpha
 
 
 def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:

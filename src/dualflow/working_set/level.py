@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._radial import add_rows
-from ..core.problem import DualProblem, Kind
+from ..core.problem import Kind
 from ..core.radial import RadialPoints
+from ..core.workspace import Workspace
 from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
 
 __all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
@@ -29,7 +30,7 @@ class Level:
     block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
     """
 
-    def __init__(self, problem: DualProblem, alpha: NDArray, dtype: type) -> None:
+    def __init__(self, problem: Workspace, alpha: NDArray, dtype: type) -> None:
         self.problem, self.dtype = problem, dtype
         gram, n = problem.gram, problem.n
         # Kernel values too large for float32 are scaled first and rounded then.
@@ -56,7 +57,8 @@ class Level:
         self.chosen_at = np.zeros(n, dtype=np.int64)
         self.blocks = self.updates = 0
         self.points: RadialPoints | None = None
-        if gram.is_radial and self.precision is dtype and (points := gram.radial_points(dtype)).has_few_features:
+        if gram.has_few_features and self.precision is dtype:
+            points = gram.radial_points(dtype)
             self.points = points if problem.idx is None else points.take(problem.idx)
         self.memory: NDArray = np.empty(0, dtype=dtype)  # rows made on demand
         self.slot = np.full(n, -1, dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +16,7 @@ from ...core.seeds import generator_of
 from ...exceptions import DeviceError, ProblemError
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
-from ..runs.laboratory import Laboratory, open_account
+from ..runs.laboratory import Account, Laboratory
 from ..runs.mitigation import check_method
 from .feature_maps import FeatureMap, make_feature_map
 
@@ -113,7 +114,7 @@ class FidelityKernel:
         # The emulator as a device would compute 2^q outcomes a pair; the fidelity itself is one product of states.
         self._by_states = type(self.device) is EmulatorDevice and mitigation is None and journal is None
         self._lab = Laboratory(self.device, "fidelity-kernel", mitigation, journal)
-        self._account = open_account(self._rng)
+        self._account = Account.opened(self._rng)
         self._number: dict[bytes, int] = {}
         self._points: list[NDArray] = []
         self._states: dict[int, NDArray] = {}
@@ -132,12 +133,12 @@ class FidelityKernel:
     @property
     def circuits(self) -> int:
         """States or pairs computed or measured so far."""
-        return int(self._account["circuits"])
+        return int(self._account.circuits)
 
     @property
     def shots_spent(self) -> int:
         """Shots so far, calibrations included."""
-        return int(self._account["shots"])
+        return int(self._account.shots)
 
     def __call__(self, X: ArrayLike, Z: ArrayLike) -> NDArray:
         """Kernel values, shape (n, k), between points X of shape (n, m) and Z of shape (k, m).
@@ -251,7 +252,7 @@ class FidelityKernel:
 
     def _book(self, circuits: int, shots: int) -> None:
         account = self._account
-        self._account = account | {"circuits": account["circuits"] + circuits, "shots": account["shots"] + shots}
+        self._account = replace(account, circuits=account.circuits + circuits, shots=account.shots + shots)
 
 
 def quantum_kernel(

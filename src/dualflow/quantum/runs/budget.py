@@ -98,7 +98,7 @@ class ShotPlan:
         budget: float = float("inf") if self.budget is None else self.budget
         if self.adaptive and self.budget is None:
             budget = USUAL_STEPS * USUAL_SHOTS * circuits
-        return budget - account["shots"] - (self.final or 0)
+        return budget - account.shots - (self.final or 0)
 
     def exhausted(self, shots: int, account: Account, circuits: int) -> bool:
         """Whether another step with so many shots a circuit does not fit into the budget."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.seeds import generator, generator_state
 from ...exceptions import DeviceError
 from ..circuits import CalibrationCircuit, ParametricCircuit
 from ..devices import Device, Readout
@@ -23,21 +24,39 @@ from .mitigation import (
 )
 from .uniformity import is_told_from_uniform, is_uniform
 
-__all__ = ["Account", "Laboratory", "open_account"]
-
-#: What a solver's state keeps of its measurements, as plain data that a checkpoint holds: ``circuits``, ``shots``,
-#: ``device_time_s``, ``job_ids`` (the last ones), ``rng``, the state of the generator that draws the seeds, and
-#: ``calibrations``, the confusion matrices of each circuit whose read-out is mitigated.
-Account = dict[str, Any]
+__all__ = ["Account", "Laboratory"]
 
 #: Job ids kept in an account.
 JOBS_KEPT = 10
 
 
-def open_account(rng: np.random.Generator) -> Account:
-    """An account of nothing yet."""
-    rng_state = dict(rng.bit_generator.state)
-    return {"circuits": 0, "shots": 0, "device_time_s": 0.0, "job_ids": [], "rng": rng_state, "calibrations": {}}
+@dataclass(frozen=True)
+class Account:
+    """What a solver's state keeps of its measurements.
+
+    Attributes
+    ----------
+    circuits, shots, device_time_s
+        Of all that was measured.
+    job_ids : tuple of str
+        The last ones.
+    rng : dict
+        State of the generator that draws the seeds.
+    calibrations : dict of lists of shape (q, 2, 2)
+        By circuit, the confusion matrices of its read-out, where that is mitigated.
+    """
+
+    rng: dict[str, Any]
+    circuits: int = 0
+    shots: int = 0
+    device_time_s: float = 0.0
+    job_ids: tuple[str, ...] = ()
+    calibrations: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def opened(cls, rng: np.random.Generator) -> Account:
+        """An account of nothing yet."""
+        return cls(generator_state(rng))
 
 
 class Laboratory:
@@ -98,7 +117,7 @@ class Laboratory:
             return readout.probabilities, account
         account = self._calibrated(account, circuit, shots)
         readout, account = self._run(account, circuit, theta, shots)
-        return mitigate(self.mitigation, readout, account["calibrations"][repr(circuit)]), account
+        return mitigate(self.mitigation, readout, account.calibrations[repr(circuit)]), account
 
     def drowned(
         self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
@@ -109,35 +128,35 @@ class Laboratory:
 
     def effective_shots(self, account: Account, circuit: ParametricCircuit, shots: int) -> float:
         """Shots without mitigation that would leave as much noise at most."""
-        factors = account["calibrations"].get(repr(circuit))
+        factors = account.calibrations.get(repr(circuit))
         return shots if factors is None else shots / overhead(factors)
 
     def _calibrated(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
         """The account with the confusion matrices of a circuit's qubits in it."""
-        if repr(circuit) in account["calibrations"]:
+        if repr(circuit) in account.calibrations:
             return account
         shots = max(shots, CALIBRATION_SHOTS)
         calibration = CalibrationCircuit(circuit.n_qubits, circuit)
         readout, account = self._run(account, calibration, calibration.all_zeros_and_ones(), shots)
         factors = confusion_matrices(readout.probabilities, shots).tolist()
-        return account | {"calibrations": account["calibrations"] | {repr(circuit): factors}}
+        return replace(account, calibrations=account.calibrations | {repr(circuit): factors})
 
     def _run(
         self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
     ) -> tuple[Readout, Account]:
-        rng = _generator(account["rng"])
+        rng = generator(account.rng)
         seed = int(rng.integers(2**31))
         begun = time.monotonic()
-        readout = self._read(circuit, theta, shots, f"{self.tag} {account['circuits']}", seed).ordered("little")
+        readout = self._read(circuit, theta, shots, f"{self.tag} {account.circuits}", seed).ordered("little")
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
-        booked = {
-            "circuits": account["circuits"] + circuits,
-            "shots": account["shots"] + circuits * (readout.shots or 0),
-            "device_time_s": account["device_time_s"] + time.monotonic() - begun,
-            "job_ids": [*account["job_ids"], readout.job_id][-JOBS_KEPT:],
-            "rng": dict(rng.bit_generator.state),
-        }
-        return readout, account | booked
+        return readout, Account(
+            circuits=account.circuits + circuits,
+            shots=account.shots + circuits * (readout.shots or 0),
+            device_time_s=account.device_time_s + time.monotonic() - begun,
+            job_ids=(*account.job_ids, readout.job_id)[-JOBS_KEPT:],
+            rng=generator_state(rng),
+            calibrations=account.calibrations,
+        )
 
     def _read(self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, tag: str, seed: int) -> Readout:
         """The read-out of a job: of the one in the journal, if the device still has it, or of a new one."""
@@ -169,17 +188,11 @@ class Laboratory:
         """The fields of `Cost` an account and its largest circuit fill."""
         resources = self.device.resources(circuit)
         return {
-            "circuits": account["circuits"],
-            "shots": account["shots"],
-            "device_time_s": account["device_time_s"],
+            "circuits": account.circuits,
+            "shots": account.shots,
+            "device_time_s": account.device_time_s,
             "qubits": resources.qubits,
             "depth": resources.depth,
             "two_qubit_gates": resources.two_qubit_gates,
             "success_probability": None,
         }
-
-
-def _generator(state: dict[str, Any]) -> np.random.Generator:
-    bit_generator = getattr(np.random, state["bit_generator"])()
-    bit_generator.state = dict(state)
-    return np.random.Generator(bit_generator)

@@ -1,0 +1,96 @@
+"""A kernel matrix that keeps what it computed, for the time of one run or of a fitted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
+from .kernels import Gram
+from .radial import RadialPoints
+from .row_cache import RowCache
+
+__all__ = ["KeptGram"]
+
+#: Room for kept rows, in bytes, for each precision.
+CACHE_BYTES = 1 << 30
+
+
+class KeptGram(KernelMatrix):
+    """The kernel matrix of a `Gram`, with memory: points ready for the kernel, rows, the whole matrix.
+
+    Attributes
+    ----------
+    entries_computed : int
+        Kernel entries evaluated so far (a whole column costs n of them).
+    """
+
+    def __init__(self, gram: KernelMatrix, radial: dict[str, RadialPoints] | None = None) -> None:
+        for name in ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag"):
+            setattr(self, name, getattr(gram, name))
+        self.entries_computed = 0
+        self._full: NDArray | None = None
+        self._radial = {} if radial is None else radial
+        self._rows: dict[str, RowCache] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_full": None, "_radial": {}, "_rows": {}}
+
+    def _known(self) -> NDArray | None:
+        return self._full if self._full is not None else super()._known()
+
+    def _count(self, entries: int) -> None:
+        self.entries_computed += entries
+
+    def full(self) -> NDArray:
+        """The whole K, shape (n, n); kept, so that later calls are free. Read-only by convention."""
+        self._full = super().full()
+        return self._full
+
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        """All points, or some, ready for the radial kernel; all are kept for each precision that was asked for."""
+        name = "float32" if dtype is np.float32 else "float64"
+        if name not in self._radial:
+            if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
+                return super().radial_points(dtype, J)
+            if (double := self._radial.get("float64")) is not None and self.n < ESTIMATE_FROM:
+                self._radial[name] = RadialPoints(double.points.astype(dtype), double.half.astype(dtype))
+            else:
+                self._radial[name] = super().radial_points(dtype)
+        return self._radial[name].take(J)
+
+    def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
+        """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
+        out = np.zeros(self.n)
+        self._cache(dtype).add_to(out, J, np.ascontiguousarray(weights, dtype=float))
+        return out
+
+    def kept_row(self, k: int) -> NDArray:
+        """Row k of K in float64, kept; not to be written to."""
+        cache = self._cache(float)
+        cache.fetch(np.array([k]))
+        row: NDArray = cache.rows[cache.slot[k]]
+        return row
+
+    def _cache(self, dtype: type) -> RowCache:
+        name = "float32" if dtype is np.float32 else "float64"
+        if name not in self._rows:
+            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
+        return self._rows[name]
+
+    def subset(self, J: ArrayLike) -> KeptGram:
+        """That of points J alone; those ready for the kernel are taken along."""
+        J = np.asarray(J, dtype=np.intp)
+        radial = {name: points.take(J) for name, points in self._radial.items()}
+        part = object.__new__(KeptGram)
+        part.__dict__.update(self.__dict__)
+        part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
+        part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
+        part.entries_computed, part._full, part._radial, part._rows = 0, None, radial, {}
+        return part
+
+    def value(self) -> Gram:
+        """The `Gram` of these points."""
+        return Gram.of(self, self.X)

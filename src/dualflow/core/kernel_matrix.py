@@ -1,0 +1,264 @@
+"""Kernel values of some points, computed where they are asked for, a block at a time.
+
+What all kernel matrices share, whether they are values (`Gram`), keep what they computed (`KeptGram`), or gain and
+lose points (`GrowingGram`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import ProblemError
+from .kernel_checks import KernelFunction
+from .kernel_values import called, from_differences, of_products
+from .radial import FEW_FEATURES, RadialPoints
+
+__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
+
+#: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
+BLOCK_ENTRIES = 1 << 22
+
+#: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
+ESTIMATE_FROM = 4096
+
+#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
+SHARP, SHARP_SINGLE = 1e9, 50.0
+#: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
+FAR = 1e30
+#: Kernel values beyond this, or its inverse, are not computed in float32.
+LARGE_SINGLE = 1e12
+
+
+class KernelMatrix:
+    """Kᵢⱼ = k(xᵢ, xⱼ) of n points; subclasses say where the points are, and what is kept.
+
+    Attributes
+    ----------
+    X : array of shape (n, m)
+        The points, or K itself.
+    kernel, gamma, degree, coef0
+        As in `Gram`; ``gamma`` is a number.
+    center : array of shape (m,), or None
+        What the radial kernel subtracts from all points: it depends on differences only, and centred, data far from
+        the origin do not cancel in it.
+    squares : array of shape (n,)
+        ‖x − center‖².
+    reach : float
+        γ times the largest of them, for the radial kernel.
+    """
+
+    X: NDArray
+    kernel: str | KernelFunction
+    gamma: float
+    degree: float
+    coef0: float
+    n: int
+    center: Any
+    squares: NDArray
+    reach: float
+    _diag: NDArray
+
+    # --- what subclasses may keep ----------------------------------------------------------------
+
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        """All points, or some, ready for the radial kernel in float64 or float32."""
+        return RadialPoints.of(self.X[J], self.center, self.gamma, dtype, self.squares[J])
+
+    def _known(self) -> NDArray | None:
+        """The whole K, if it is at hand."""
+        return self.X if self.kernel == "precomputed" else None
+
+    def _count(self, entries: int) -> None:
+        """Take note of kernel entries evaluated."""
+
+    # --- what there is to know -------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
+        return f"{type(self).__name__}(n={self.n}, kernel={name!r}, gamma={self.gamma:.6g})"
+
+    @property
+    def is_psd_by_kernel(self) -> bool:
+        """Whether K is positive semidefinite whatever the data (Mercer), so no spectrum need be looked at."""
+        if self.kernel in ("linear", "rbf"):
+            return True
+        return self.kernel == "poly" and float(self.degree).is_integer() and self.coef0 >= 0
+
+    @property
+    def is_safe_in_single(self) -> bool:
+        """Whether float32 holds K to about 1e-5 relative; where not, float64 is used and rounded at the end."""
+        largest = float(np.abs(self._diag).max())
+        return self.reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
+
+    @property
+    def is_radial(self) -> bool:
+        """Whether `radial_points` may be used: the radial kernel where its product form is accurate."""
+        return self.kernel == "rbf" and self.reach <= SHARP
+
+    @property
+    def has_few_features(self) -> bool:
+        """Whether the compiled radial kernel is faster than BLAS and a pass over its result."""
+        return self.is_radial and self.X.shape[1] <= FEW_FEATURES
+
+    def diag(self) -> NDArray:
+        """Kᵢᵢ, shape (n,)."""
+        return self._diag.copy()
+
+    # --- K, a piece at a time ----------------------------------------------------------------------
+
+    def rows(self, J: ArrayLike, dtype: type = float, out: NDArray | None = None) -> NDArray:
+        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy); in
+        ``out`` if that is given, row-major and of that precision."""
+        J = np.asarray(J, dtype=np.intp)
+        known = self._known()
+        if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
+            self._count(self.n * len(J))
+            return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
+        if out is not None:
+            out[:] = self.rows(J, dtype)
+            return out
+        if known is not None:
+            return known[J].astype(dtype, copy=False)
+        self._count(self.n * len(J))
+        return self._between(J, slice(None), dtype)
+
+    def columns(self, J: ArrayLike) -> NDArray:
+        """Columns J of K, shape (n, len(J))."""
+        return self.rows(J).T
+
+    def block(self, rows: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
+        """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
+        rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
+        known = self._known()
+        if known is not None:
+            return known[np.ix_(rows, J)].astype(dtype, copy=False)
+        self._count(len(rows) * len(J))
+        return self._between(rows, J, dtype)
+
+    def upper_block(self, J: ArrayLike) -> NDArray:
+        """The block K[J, J] in float64, at half the cost: below its diagonal there may be anything."""
+        J = np.asarray(J, dtype=np.intp)
+        if not self.is_radial or self._known() is not None:
+            return self.block(J, J)
+        self._count(len(J) * len(J) // 2)
+        return self.radial_points(float, J).upper()
+
+    def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
+        """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
+        v = np.asarray(v, dtype=float)
+        J, known = np.flatnonzero(v), self._known()
+        if known is not None and rows is None and len(J) > self.n // 4:
+            return known @ v
+        height = self.n if rows is None else len(rows)
+        if self.is_radial and known is None:
+            self._count(height * len(J))
+            dtype, where = self._work(dtype), slice(None) if rows is None else rows
+            return self.radial_points(dtype, where).expand(self.radial_points(dtype, J), v[J, None])[:, 0]
+        out = np.zeros(height)
+        for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
+            part = J[start : start + width]
+            out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
+        return out
+
+    def full(self) -> NDArray:
+        """The whole K, shape (n, n), symmetric to the bit."""
+        known = self._known()
+        if known is not None:
+            return known
+        K = self.columns(np.arange(self.n))
+        symmetric: NDArray = 0.5 * (K + K.T)  # BLAS may round the two triangles differently
+        return symmetric
+
+    # --- new points --------------------------------------------------------------------------------
+
+    def cross(self, Z: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
+        """Kernel between new points and points J: shape (len(Z), len(J)), in float64 or float32.
+
+        With a precomputed kernel, Z is the matrix of kernel values between the new points and *all* n points,
+        shape (n_new, n).
+        """
+        J = np.asarray(J, dtype=np.intp)
+        points = np.asarray(Z, dtype=float)
+        if self.kernel == "precomputed":
+            return points[:, J].astype(dtype, copy=False)
+        if callable(self.kernel):
+            return called(self.kernel, points, self.X[J]).astype(dtype, copy=False)
+        if self.reach > SHARP:
+            return from_differences(points - self.center, self._points(J), self.gamma).astype(dtype, copy=False)
+        if self.is_radial:
+            new, near = self._new_points(points, dtype)
+            values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
+            values[near] = new.kernel(self.radial_points(self._work(dtype), J))
+            return values
+        work = self._work(dtype)
+        product: NDArray = points.astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
+        return self._apply(product).astype(dtype, copy=False)
+
+    def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
+        """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64.
+
+        Kernel values are computed in float64 or float32, and never more than a few MB of them at a time.
+        """
+        J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
+        points = np.asarray(Z, dtype=float)
+        out = np.zeros((len(points), W.shape[1]))
+        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if self.kernel == "precomputed" else points.shape[1]))
+        for start in range(0, len(points) if len(J) else 0, height):
+            rows = slice(start, start + height)
+            if self.is_radial:
+                new, near = self._new_points(points[rows], dtype)
+                out[rows][near] = new.expand(self.radial_points(self._work(dtype), J), W)
+            else:
+                K = self.cross(points[rows], J, dtype)
+                out[rows] = K @ W.astype(K.dtype)
+        return out
+
+    def self_kernel(self, Z: ArrayLike) -> NDArray:
+        """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
+        Z = np.asarray(Z, dtype=float)
+        if self.kernel == "precomputed":
+            raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
+        if self.kernel == "rbf":
+            return np.ones(len(Z))
+        if callable(self.kernel):
+            return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
+        return self._apply(np.einsum("ij,ij->i", Z, Z))
+
+    # --- within ------------------------------------------------------------------------------------
+
+    def _points(self, J: NDArray | slice) -> NDArray:
+        """Points as kernels of products and differences take them."""
+        return self.X[J] if self.center is None else self.X[J] - self.center
+
+    def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
+        """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
+        if callable(self.kernel):
+            return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
+        if self.reach > SHARP:
+            return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
+        work = self._work(dtype)
+        if self.is_radial:
+            return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
+        product: NDArray = self._points(rows).astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
+        return self._apply(product).astype(dtype, copy=False)
+
+    def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:
+        """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
+        length would overflow are left out, for their kernel values are 0."""
+        points = Z - self.center
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", points, points)
+            near = squares * self.gamma < FAR
+        Z, squares = (Z, squares) if near.all() else (Z[near], squares[near])
+        return RadialPoints.of(Z, self.center, self.gamma, self._work(dtype), squares), near
+
+    def _work(self, dtype: type) -> type:
+        """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""
+        return dtype if self.is_safe_in_single else float
+
+    def _apply(self, inner: NDArray) -> NDArray:
+        """The kernel as a function of inner products (not for "rbf")."""
+        return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)

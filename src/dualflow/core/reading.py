@@ -1,0 +1,89 @@
+"""What an α means: how bias, radius and decision function are read from it. Set where a model is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernel_matrix import KernelMatrix
+
+__all__ = ["Interval", "Posed", "Reading"]
+
+Interval = tuple[float, float]
+
+
+class Posed(Protocol):
+    """What a reading looks at of a `DualProblem`."""
+
+    @property
+    def gram(self) -> KernelMatrix: ...
+    @property
+    def sigma(self) -> NDArray: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def offset(self) -> float: ...
+    @property
+    def ridge(self) -> NDArray: ...
+    @property
+    def idx(self) -> NDArray | None: ...
+    @property
+    def kind(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The reading of most models: Σ σᵢαᵢ(k(x, xᵢ) + c) − ν; other models override what is different.
+
+    Attributes
+    ----------
+    model : str
+        The model's name ("hinge", "svdd", …).
+    signed : bool
+        Whether σ are labels, so that a point's margin is σᵢ times its decision value.
+    """
+
+    model: str = "custom"
+    signed: bool = False
+
+    def demands_separation(self, problem: Posed) -> bool:
+        """Whether the model has no optimum on data that are not separable, which a witness can then prove."""
+        return bool(problem.kind.may_be_unbounded)
+
+    def bias(
+        self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
+    ) -> tuple[float, Interval]:
+        """b of the decision function and the interval of equally good ones.
+
+        Parameters
+        ----------
+        alpha : array of shape (n,)
+        quadratic : float
+            αᵀQα.
+        interval : tuple of float or None
+            The maximisers ν of the dual bound; b = −ν.
+        """
+        if interval is None:
+            # σᵢαᵢ(k + c) summed: a bias inside the kernel, 0 where there is none.
+            b = problem.offset * float(problem.sigma @ alpha) if problem.offset else 0.0
+            return b, (b, b)
+        return -0.5 * (interval[0] + interval[1]), (-interval[1], -interval[0])
+
+    def radius(self, problem: Posed, quadratic: float, nu: float | None) -> float | None:
+        """Radius of the ball, for models that have one."""
+        return None
+
+    def coefficients(self, problem: Posed, alpha: NDArray, quadratic: float) -> NDArray:
+        """Weight of every *point* of the Gram in the decision function, shape (gram.n,)."""
+        weights = problem.sigma * alpha
+        return weights if problem.idx is None else np.bincount(problem.idx, weights, minlength=problem.gram.n)
+
+    def decision_values(
+        self, problem: Posed, weights: NDArray, bias: float, radius: float | None, Z: NDArray
+    ) -> NDArray:
+        """The decision function at new points Z of shape (k, m), from the `coefficients`: shape (k,)."""
+        J = np.flatnonzero(weights)
+        return bias + problem.gram.expand(Z, J, weights[J, None])[:, 0]

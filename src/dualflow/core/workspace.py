@@ -1,0 +1,98 @@
+"""A dual problem at work: what one run keeps of it, made by the driver, handed to a solver, and dropped."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import psd
+from .kept import KeptGram
+from .problem import DualProblem
+
+__all__ = ["Workspace"]
+
+#: Variables up to which single columns are taken from the whole Q (128 MB).
+DENSE_UP_TO = 4000
+
+
+class Workspace(DualProblem):
+    """A problem with memory: kernel rows, the whole Q, the last few products, evidence on the spectrum.
+
+    It has every number of the problem it was made of, in arrays that nobody can write to, and none of its objects, so
+    that whatever a solver does to it, the problem stays. What it says comes from its own memory; no certificate does.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    gram : KeptGram, optional
+        Of the problem's points, with what is known of them.
+    evidence : SpectrumEvidence, optional
+        The problem's, where it has been looked for.
+    """
+
+    if TYPE_CHECKING:
+        gram: KeptGram  # type: ignore[assignment]
+
+    def __init__(
+        self, problem: DualProblem, gram: KeptGram | None = None, evidence: psd.SpectrumEvidence | None = None
+    ) -> None:
+        self.__dict__.update(problem.__dict__)
+        if gram is None:
+            gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram)
+        self.__dict__["gram"] = gram
+        if evidence is not None:
+            self.__dict__["_evidence"] = evidence
+
+    @cached_property
+    def _products(self) -> deque[tuple[bytes, NDArray]]:
+        # Solvers and refinement ask for the same few vectors, each nSV kernel columns' worth.
+        return deque(maxlen=4)
+
+    @cached_property
+    def _dense(self) -> NDArray:
+        Q = super().dense()
+        Q.flags.writeable = False
+        return Q
+
+    @cached_property
+    def _evidence(self) -> psd.SpectrumEvidence:
+        return super().psd
+
+    @property
+    def psd(self) -> psd.SpectrumEvidence:
+        """Evidence that Q is positive semidefinite, looked for once."""
+        return self._evidence
+
+    def dense(self) -> NDArray:
+        """The whole Q, shape (n, n); kept."""
+        return self._dense
+
+    @property
+    def keeps_dense(self) -> bool:
+        """Whether `column` takes them from the whole Q."""
+        return self.n <= DENSE_UP_TO
+
+    def column(self, j: int) -> NDArray:
+        """Column j of Q, shape (n,), from the whole Q where that is small, else from kernel rows that are kept."""
+        if self.keeps_dense:
+            return self.dense()[j]  # Q is symmetric, and rows are contiguous
+        k = j if self.idx is None else int(self.idx[j])
+        row = self.gram.kept_row(k)
+        Q = (self.scale * self.sigma[j]) * self.sigma * ((row if self.idx is None else row[self.idx]) + self.offset)
+        Q[j] += self.ridge[j]
+        return Q
+
+    def matvec(self, v: ArrayLike) -> NDArray:
+        """Q v, shape (n,); the last few products are kept."""
+        v = np.array(v, dtype=float)
+        key = v.tobytes()
+        for known, product in self._products:
+            if known == key:
+                return product.copy()
+        product = self.product(v)
+        self._products.appendleft((key, product))
+        return product.copy()

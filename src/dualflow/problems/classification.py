@@ -1,0 +1,113 @@
+"""Two classes: the hinge and the squared hinge."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..core.kernels import Gram
+from ..core.options import Number
+from ..core.problem import DualProblem
+from ..core.reading import Interval, Posed, Reading
+from ..exceptions import ProblemError
+from .checks import check_signs, check_weight
+
+__all__ = ["COST", "HINGE", "SQUARED_HINGE", "svc"]
+
+#: What C may be; ∞ is the hard margin.
+COST = Number(above=0, infinite=True)
+
+HINGE = Reading("hinge", signed=True)
+
+
+class _SquaredHinge(Reading):
+    """L2-SVM on the simplex: the usual dual variables are μ/(μᵀHμ), and the bias sits in the kernel (Bauckhage 2)."""
+
+    def demands_separation(self, problem: Posed) -> bool:
+        return problem.kind.may_be_unbounded or not problem.ridge.any()
+
+    def bias(
+        self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
+    ) -> tuple[float, Interval]:
+        b = problem.offset * float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
+        return b, (b, b)
+
+    def coefficients(self, problem: Posed, alpha: NDArray, quadratic: float) -> NDArray:
+        weights = super().coefficients(problem, alpha, quadratic)
+        return weights / quadratic if quadratic > 0 else weights
+
+
+SQUARED_HINGE = _SquaredHinge("squared_hinge", signed=True)
+
+
+def svc(
+    gram: Gram,
+    y: ArrayLike,
+    C: float = 1.0,
+    *,
+    loss: str = "hinge",
+    fit_intercept: bool | str = True,
+    sample_weight: ArrayLike | None = None,
+) -> DualProblem:
+    """Two-class support vector machine.
+
+    Parameters
+    ----------
+    gram : Gram
+        n points.
+    y : array of shape (n,) with entries −1 and +1
+    C : float > 0
+        scikit-learn's C; ``np.inf`` is the hard margin (Howell eq. 6, with its misprint Σaᵢtᵢ = 1 mended to 0).
+    loss : {"hinge", "squared_hinge"}
+        "hinge": Howell 13, CP 1, Mierswa 31-33. "squared_hinge": Bauckhage 1-2, on the simplex with the bias
+        inside the kernel (K + 1); his C is twice this one, so the diagonal carries 1/(2C).
+    fit_intercept : bool or "penalised"
+        False drops the equality yᵀα = 0 (Mierswa 4.1) and, for the squared hinge, the + 1. "penalised" drops the
+        equality and puts the bias inside the kernel, K + 1: a box dual without the loss of accuracy of b = 0. The
+        squared hinge's is always of this kind.
+    sample_weight : array of shape (n,), optional
+        Multiplies C, point by point; 0 removes a point.
+
+    Raises
+    ------
+    ProblemError
+        y is not ±1, a class is missing, or C or a weight is out of range.
+    """
+    y = check_signs(y, gram.n)
+    C = COST.check("C", C)
+    weight = check_weight(sample_weight, gram.n)
+    if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):
+        raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
+    penalised = fit_intercept == "penalised"
+    signs = y * (weight > 0)
+    for label in (1.0, -1.0):
+        if fit_intercept and not (signs == label).any():
+            raise ProblemError(f"y: no point of class {label:+g} with a positive weight; two classes are needed")
+    if loss == "hinge":
+        upper = np.where(weight > 0, C, 0.0) * np.where(weight > 0, weight, 1.0)
+        return DualProblem(
+            gram,
+            p=np.ones(gram.n),
+            lower=np.zeros(gram.n),
+            upper=upper,
+            e=y if fit_intercept and not penalised else None,
+            sigma=y,
+            offset=1.0 if penalised else 0.0,
+            reading=HINGE,
+        )
+    if loss != "squared_hinge":
+        raise ProblemError(f"loss={loss!r} is not one of 'hinge', 'squared_hinge'")
+    live = weight > 0
+    ridge = np.zeros(gram.n) if np.isinf(C) else 1.0 / (2.0 * C * np.where(live, weight, 1.0))
+    return DualProblem(
+        gram,
+        p=np.zeros(gram.n),
+        lower=np.zeros(gram.n),
+        upper=np.where(live, np.inf, 0.0),
+        e=np.ones(gram.n),
+        d=1.0,
+        sigma=y,
+        offset=1.0 if fit_intercept else 0.0,
+        ridge=ridge,
+        reading=SQUARED_HINGE,
+    )
