@@ -280,9 +280,12 @@ class Run:
         if self.device_error is not None:
             provenance["device_error"] = self.device_error
         extras = engine.extras(self.context, self.state)
+        gradient = engine.gradient(self.context, self.state) if refine else None
+        if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
+            gradient = None
         del self.workspace, self.context  # the refinement may need the memory
         begun = time.monotonic()
-        certificate, ended, witness = self.finish(raw_alpha, raw, refine)
+        certificate, ended, witness = self.finish(raw_alpha, raw, refine, gradient)
         refine_time_s = time.monotonic() - begun if refine else 0.0
         return Solution(
             problem=self.problem,
@@ -303,7 +306,7 @@ class Run:
         )
 
     def finish(
-        self, raw_alpha: NDArray, raw: Certificate | None, refine: bool
+        self, raw_alpha: NDArray, raw: Certificate | None, refine: bool, gradient: NDArray | None
     ) -> tuple[Certificate, Status, NDArray | None]:
         """The answer's certificate, how the run ended, and a witness if the data are not separable."""
         problem, status, witness = self.problem, self.status, self.witness
@@ -315,7 +318,7 @@ class Run:
         convex = self.certifier.psd.kind != "indefinite"
         if witness is None and wanted and convex and status not in _SPENT:
             try:
-                refinement = self.refined(start)
+                refinement = self.refined(start, gradient)
             except KeyboardInterrupt:
                 return self.certifier.certify(start), Status.INTERRUPTED, None
             witness = refinement.witness
@@ -328,8 +331,8 @@ class Run:
         raw = self.certifier.certify(start) if raw is None else raw
         return raw, Status.NOT_SEPARABLE if witness is not None else status, witness
 
-    def refined(self, start: NDArray) -> Refinement:
-        return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier)
+    def refined(self, start: NDArray, gradient: NDArray | None = None) -> Refinement:
+        return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient)
 
     def trajectory(self) -> Trajectory | None:
         if not self.record:

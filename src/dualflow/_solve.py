@@ -29,7 +29,7 @@ def solve(
     problem: DualProblem,
     solver: str | Solver[Any, Any] = DEFAULT_SOLVER,
     *,
-    refine: bool = False,
+    refine: bool | str = False,
     trajectory: bool = False,
     tol: float = 1e-6,
     max_steps: int | None = None,
@@ -47,9 +47,10 @@ def solve(
     problem : DualProblem
     solver : str or Solver
         A name of `list_solvers`, with its options as further keywords, or an instance.
-    refine : bool, default=False
-        Follow up with the classical active-set refinement. Raw and refined answers are both kept; solvers that can
-        hand over early do, unless their options say how far to go.
+    refine : bool or "early", default=False
+        Follow up with the classical active-set refinement. Raw and refined answers are both kept. "early" lets a
+        solver that can tell rest where the refinement is the faster way on, unless its options say how far to go:
+        the estimators' choice.
     trajectory : bool, default=False
         Record every state.
     tol : float > 0
@@ -81,7 +82,9 @@ def solve(
     """
     engine = make_solver(solver, options)
     check_limits(tol, max_steps, time_limit)
-    engine = engine.aim(tol, refine)
+    if refine not in (False, True, "early"):
+        raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
+    engine = engine.aim(tol, hand_over=refine == "early")
     certifier = Certifier(problem)
     engine.check(problem, certifier.psd)
     started = time.monotonic()
@@ -89,7 +92,7 @@ def solve(
     run = Run(problem, engine, certifier, tol, trajectory, callback, deadline, started)
     run.start(_warm_start(problem, warm), random_state, checkpoint)
     run.loop(engine.default_max_steps if max_steps is None else max_steps)
-    return run.conclude(refine)
+    return run.conclude(bool(refine))
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

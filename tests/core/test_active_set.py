@@ -4,6 +4,7 @@ import numpy as np
 
 import dualflow
 from dualflow.core.active_set import ActiveSet
+from dualflow.core.certificate import Certifier
 from dualflow.core.free_system import FreeSystem
 
 
@@ -17,7 +18,7 @@ def test_a_step_that_a_bound_cuts_short_leaves_somebody_at_a_bound():
         alpha = rng.uniform(1, 9, 40)
         alpha[0] = 10.0 - 1e-13 * rng.uniform(0.1, 20)
         alpha[1:] -= y[1:] * (y @ alpha) / 39
-        search = ActiveSet(problem, alpha, alpha, 100, None)
+        search = ActiveSet(Certifier(problem), alpha, alpha, problem.gradient(alpha), 100, None)
         search.free = np.arange(40)
         system = FreeSystem(problem, search.free, search.diag_max)
         step = 1e-3 * rng.normal(size=40)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import Gram, ProblemError
+from dualflow.core.kept import KeptGram
 from dualflow.core.psd import examine
 from dualflow.core.radial import RadialPoints
 
@@ -68,7 +69,7 @@ def test_far_away_points_have_kernel_value_zero_not_nan():
 
 
 def test_entries_are_counted():
-    gram = Gram(X)
+    gram = KeptGram(Gram(X))
     gram.columns([0, 1])
     gram.block([0, 1, 2], [4])
     assert gram.entries_computed == 2 * 30 + 3
@@ -156,18 +157,15 @@ def test_exponential_over_its_whole_range():
         assert found[0] == 1
 
 
-def test_estimates_are_within_their_error_bounds(monkeypatch):
-    """Many features, points far apart and near: float32 sums against float64, and the bound is not idle either."""
-    monkeypatch.setattr("dualflow.core.kernels.ESTIMATE_FROM", 100)
+def test_sums_of_kept_rows_in_single_are_those_in_double(monkeypatch):
+    """Points of many features, far apart and near; rows that were dropped come again."""
+    monkeypatch.setattr("dualflow.core.kernel_matrix.ESTIMATE_FROM", 100)
     rng = np.random.default_rng(1)
     points = rng.normal(size=(500, 120)) * np.where(rng.random(500) < 0.5, 1.0, 0.2)[:, None] + 3.0
-    gram, v = Gram(points, gamma=0.05), np.where(rng.random(500) < 0.4, rng.normal(size=500), 0.0)
-    assert gram.estimates
-    values, error = gram.estimate(v)
-    exact = pairwise_kernels(points, metric="rbf", gamma=0.05) @ v
-    off = np.abs(values - exact)
-    assert (off <= error).all()
-    assert off.max() > 1e-4 * error.max()
-    assert error.max() < 1e-3 * np.abs(v).sum()
-    assert not Gram(points[:, :20], gamma=0.05).estimates  # few features: float64 costs little
-    assert not Gram(points * 100, gamma=0.05).estimates  # float32 is not safe
+    gram, exact = KeptGram(Gram(points, gamma=0.05)), pairwise_kernels(points, metric="rbf", gamma=0.05)
+    for _ in range(3):
+        J = np.flatnonzero(rng.random(500) < 0.4)
+        weights = rng.normal(size=len(J))
+        values = gram.sum_rows(J, weights, np.float32)
+        assert np.abs(values - weights @ exact[J]).max() <= 1e-6 * np.abs(weights).sum()
+        np.testing.assert_allclose(gram.sum_rows(J, weights, float), weights @ exact[J], rtol=0, atol=1e-12)

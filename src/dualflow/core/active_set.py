@@ -30,6 +30,8 @@ _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
 #: A look at all is made of the change since the last one if that is one of at most this part of the weights.
 _CHANGED = 0.5
+#: What the gradient a search starts from may be wrong by, as a part of its size: it comes from float32.
+_ROUGH_ERROR = 1e-6
 
 
 class ActiveSet:
@@ -39,20 +41,29 @@ class ActiveSet:
     ----------
     certifier : Certifier
         Whose products from scratch decide that nobody invades: the last is that of the answer's certificate.
-    alpha, h : arrays of shape (n,)
-        The start, feasible, and its gradient, which for others than the free variables may be rough.
+    alpha : array of shape (n,)
+        The start, feasible.
+    near, gradient : arrays of shape (n,)
+        A point near it, and about Qα − p there.
     """
 
     def __init__(
-        self, certifier: Certifier, alpha: NDArray, h: NDArray, max_solves: int, deadline: float | None
+        self,
+        certifier: Certifier,
+        alpha: NDArray,
+        near: NDArray,
+        gradient: NDArray,
+        max_solves: int,
+        deadline: float | None,
     ) -> None:
         self.certifier, self.problem = certifier, certifier.workspace
         self.max_solves, self.deadline = max_solves, deadline
-        self.alpha, self.h = alpha.copy(), h.copy()
+        self.alpha, self.h = alpha.copy(), gradient.copy()
         self.diag_max = float(self.problem.diag().max()) or 1.0
         self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
-        self.looked_at: NDArray | None = None  # α of the last product from scratch
+        # Where all were last looked at, the gradient found there, and what it may be wrong by, as a part of its size.
+        self.seen, self.found, self.error = near, gradient, _ROUGH_ERROR
         self.system: FreeSystem | None = None
         self.solves = 0
         self.converged = False
@@ -62,15 +73,16 @@ class ActiveSet:
         return late or self.solves >= self.max_solves
 
     def look(self, from_scratch: bool = False) -> bool:
-        """The gradient of all, from scratch or by what changed since it last was; whether it was from scratch."""
-        alpha, at = self.alpha, self.looked_at
-        if not from_scratch and at is not None:
-            moved = np.count_nonzero(alpha != at)
-            if moved <= _CHANGED * np.count_nonzero(alpha):
-                self.h = self.certifier.compute(at) + self.problem.product(alpha - at) - self.problem.p
-                return moved == 0
+        """The gradient of all: from scratch, or by what changed since the last look; whether it was from scratch."""
+        alpha, free = self.alpha, self.free
+        moved = np.count_nonzero(alpha != self.seen)
+        if not from_scratch and 0 < moved <= _CHANGED * np.count_nonzero(alpha):
+            exact = self.h[free]
+            self.h = self.found + self.problem.product(alpha - self.seen)
+            self.h[free] = exact
+            return False
         self.h = self.certifier.compute(alpha) - self.problem.p
-        self.looked_at = alpha.copy()
+        self.seen, self.found, self.error = alpha.copy(), self.h.copy(), 0.0
         return True
 
     def objective(self) -> float:
@@ -84,7 +96,7 @@ class ActiveSet:
             from_scratch = self.look()
             if (witness := self.witness()) is not None:
                 return witness
-            violators = self.violators()
+            violators = self.violators(beyond=self.error * self.size())
             if len(violators) == 0 and not from_scratch:
                 self.look(from_scratch=True)
                 violators = self.violators()
@@ -94,11 +106,17 @@ class ActiveSet:
             value = self.objective()
             # No progress with many newcomers at once: take the worst alone; if that fails too, round-off rules.
             stalled = stalled + 1 if value >= last - 4 * _EPS * abs(value) else 0
+            last = min(last, value)
+            if stalled > 2 and self.error:
+                self.look(from_scratch=True)  # what looked like no progress may be the rough start's error
+                stalled, last = 0, np.inf
+                continue
             if stalled > 2:
                 break
-            last = min(last, value)
-            newcomers = max(32, len(self.free)) if stalled == 0 else 2
-            self.free = np.union1d(self.free, violators[:newcomers])
+            newcomers = violators[: max(32, len(self.free)) if stalled == 0 else 2]
+            if self.error:
+                self.h[newcomers] = self.problem.product(self.alpha, newcomers) - self.problem.p[newcomers]
+            self.free = np.union1d(self.free, newcomers)
         return None
 
     def minimise_free_and_near(self) -> None:
@@ -231,10 +249,13 @@ class ActiveSet:
             h = h - float(np.mean(h))
         return float(np.abs(h).max(initial=0.0))
 
+    def size(self) -> float:
+        """How large the terms of a gradient are."""
+        return self.diag_max * float(np.abs(self.alpha).sum()) + float(np.abs(self.problem.p).max())
+
     def round_off(self) -> float:
         """What a gradient may be wrong by."""
-        magnitude = self.diag_max * float(np.abs(self.alpha).sum()) + float(np.abs(self.problem.p).max())
-        return 8 * _EPS * magnitude
+        return 8 * _EPS * self.size()
 
     def advance(
         self, system: FreeSystem, step: NDArray, low: NDArray, high: NDArray

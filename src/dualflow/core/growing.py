@@ -80,7 +80,7 @@ class GrowingGram(KernelMatrix):
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
         ready = RadialPoints(self._buffers["points"][: self.n], self._buffers["half"][: self.n]).take(J)
-        return ready if dtype is float else RadialPoints(ready.points.astype(dtype), ready.half.astype(dtype))
+        return ready.astype(dtype)
 
     def _count(self, entries: int) -> None:
         self.entries_computed += entries

@@ -27,12 +27,15 @@ class KeptGram(KernelMatrix):
         Kernel entries evaluated so far (a whole column costs n of them).
     """
 
-    def __init__(self, gram: KernelMatrix, radial: dict[str, RadialPoints] | None = None) -> None:
+    def __init__(self, gram: KernelMatrix) -> None:
         for name in ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag"):
             setattr(self, name, getattr(gram, name))
         self.entries_computed = 0
         self._full: NDArray | None = None
-        self._radial = {} if radial is None else radial
+        self._radial: dict[str, RadialPoints] = {}
+        if isinstance(gram, Gram) and gram.ready is not None:
+            # Not the object itself, which is the value's: this one's may be reached by a solver.
+            self._radial["float64"] = RadialPoints(gram.ready.points, gram.ready.half)
         self._rows: dict[str, RowCache] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -56,7 +59,7 @@ class KeptGram(KernelMatrix):
             if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
                 return super().radial_points(dtype, J)
             if (double := self._radial.get("float64")) is not None and self.n < ESTIMATE_FROM:
-                self._radial[name] = RadialPoints(double.points.astype(dtype), double.half.astype(dtype))
+                self._radial[name] = double.astype(dtype)
             else:
                 self._radial[name] = super().radial_points(dtype)
         return self._radial[name].take(J)
@@ -80,15 +83,15 @@ class KeptGram(KernelMatrix):
             self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
         return self._rows[name]
 
-    def subset(self, J: ArrayLike) -> KeptGram:
-        """That of points J alone; those ready for the kernel are taken along."""
+    def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
+        """That of points J alone, with their (row-major) ``matrix`` if known; those ready for the kernel come along."""
         J = np.asarray(J, dtype=np.intp)
         radial = {name: points.take(J) for name, points in self._radial.items()}
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
-        part.entries_computed, part._full, part._radial, part._rows = 0, None, radial, {}
+        part.entries_computed, part._full, part._radial, part._rows = 0, matrix, radial, {}
         return part
 
     def value(self) -> Gram:

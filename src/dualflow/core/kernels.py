@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
-from .kernel_matrix import KernelMatrix
+from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
 from .kernel_values import called_diagonal, mean_of, of_products, squared_lengths
+from .radial import RadialPoints
 from .values import Value, immutable
 
 __all__ = ["Gram", "measured"]
@@ -46,6 +47,8 @@ class Gram(KernelMatrix, Value):
         Number of points.
     """
 
+    ready: RadialPoints | None
+
     def __init__(
         self,
         X: ArrayLike,
@@ -66,14 +69,22 @@ class Gram(KernelMatrix, Value):
             gamma=check_gamma(gamma, points) if kernel in ("poly", "rbf", "sigmoid") else 1.0,
             center=immutable(mean_of(points)) if kernel == "rbf" else None,
         )
-        squares, diag = measured(self, points)
-        self._hold(immutable(points), squares, diag)
+        self._take(points)
 
-    def _hold(self, X: NDArray, squares: NDArray, diag: NDArray) -> None:
-        """Take points, which must be immutable, and what `measured` says of them."""
+    def _take(self, points: NDArray) -> None:
+        """Copy points, and hold what `measured` says of them; few of them are made ready for the kernel at once."""
+        squares, diag = measured(self, points)
+        radial = self.kernel == "rbf"
         with np.errstate(over="ignore"):
-            reach = self.gamma * float(squares.max()) if self.kernel == "rbf" else 0.0
-        self._set(X=X, n=len(X), squares=immutable(squares), _diag=immutable(diag), reach=reach)
+            reach = self.gamma * float(squares.max()) if radial else 0.0
+        self._set(X=immutable(points), n=len(points), squares=immutable(squares), _diag=immutable(diag), reach=reach)
+        ready = radial and self.n < ESTIMATE_FROM and self.is_radial
+        self._set(ready=KernelMatrix.radial_points(self, float).frozen() if ready else None)
+
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        if self.ready is None:
+            return super().radial_points(dtype, J)
+        return self.ready.take(J).astype(dtype)
 
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
@@ -86,9 +97,7 @@ class Gram(KernelMatrix, Value):
         gram = object.__new__(cls)
         gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma")})
         gram._set(center=None if matrix.center is None else immutable(matrix.center))
-        points = as_matrix(X, "X")
-        squares, diag = measured(gram, points)
-        gram._hold(immutable(points), squares, diag)
+        gram._take(as_matrix(X, "X"))
         return gram
 
     def subset(self, J: ArrayLike) -> Gram:
@@ -98,6 +107,7 @@ class Gram(KernelMatrix, Value):
         part._set(**self.__dict__)
         part._set(X=immutable(self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]), n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
+        part._set(ready=None if self.ready is None else self.ready.take(J).frozen())
         return part
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ._radial import radial_apply, radial_rows, radial_sum
 from .kernel_values import CENTRED_AT_ONCE
+from .values import immutable
 
 __all__ = ["RadialPoints"]
 
@@ -50,18 +51,18 @@ class RadialPoints:
         """Some of the points."""
         return self if isinstance(J, slice) and slice(None) == J else RadialPoints(self.points[J], self.half[J])
 
+    def astype(self, dtype: type) -> RadialPoints:
+        """The same in a precision; themselves if they are."""
+        return self if self.points.dtype == dtype else RadialPoints(self.points.astype(dtype), self.half.astype(dtype))
+
+    def frozen(self) -> RadialPoints:
+        """A copy that nobody can write to."""
+        return RadialPoints(immutable(self.points, self.points.dtype), immutable(self.half, self.half.dtype))
+
     @property
     def has_few_features(self) -> bool:
         """Whether the compiled product is used."""
         return self.points.shape[1] <= FEW_FEATURES
-
-    @property
-    def error_in_single(self) -> float:
-        """Relative error of float32 kernel values between these points. The exponent aᵀb − ‖a‖²/2 − ‖b‖²/2 of m terms,
-        |a|², |b|² ≤ 2R, is wrong by at most 2uR(m + 9) in whatever order it is summed, u = 2⁻²⁴, the exponential by 8u.
-        """
-        u, reach = 2.0**-24, float(self.half.max(initial=0.0))
-        return float(np.expm1(2 * u * reach * (self.points.shape[1] + 9) + 8 * u))
 
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""

@@ -81,6 +81,7 @@ def refine(
     max_solves: int | None = None,
     deadline: float | None = None,
     certifier: Certifier | None = None,
+    gradient: NDArray | None = None,
 ) -> Refinement:
     """Minimise f from any start by the safeguarded active-set method.
 
@@ -96,6 +97,8 @@ def refine(
         `time.monotonic()` value after which the best point so far is returned.
     certifier : Certifier, optional
         That of the problem. Its last product is that of the answer, if that converged.
+    gradient : array of shape (n,), optional
+        About Qα − p, from anywhere: it may save a product, and decides nothing.
 
     Returns
     -------
@@ -103,8 +106,9 @@ def refine(
     """
     certifier = certifier or Certifier(problem)
     given = problem.project(np.asarray(alpha, dtype=float))
-    snapped, h = _start(certifier, given)
-    search = ActiveSet(certifier, snapped, h, max_solves or 20 * problem.n + 200, deadline)
+    start, h, rho = _start(certifier, given, gradient)
+    snapped = snap(problem, start, rho)
+    search = ActiveSet(certifier, snapped, start, h, max_solves or 20 * problem.n + 200, deadline)
     witness = search.run()
     best = problem.project(search.alpha)
     if search.converged:
@@ -118,18 +122,18 @@ def _objective(certifier: Certifier, alpha: NDArray) -> float:
     return float(0.5 * alpha @ certifier.compute(alpha) - certifier.problem.p @ alpha)
 
 
-def _start(certifier: Certifier, given: NDArray) -> tuple[NDArray, NDArray]:
-    """A feasible start of the search with variables on their bounds, and about Qα − p there."""
+def _start(certifier: Certifier, given: NDArray, gradient: NDArray | None) -> tuple[NDArray, NDArray, NDArray]:
+    """A feasible start, and about Qα − p and Qα − p − νe there."""
     work, start = certifier.workspace, given
     # In float32, where that is quicker: the search computes anew what must be exact.
-    Qa = work.product(start, None, np.float32)
+    Qa = work.product(start, None, np.float32) if gradient is None else gradient + work.p
     gap, rho = certifier.appraise(start, Qa)
     if gap > _USELESS_GAP and work.psd.is_psd:
         # A state this far off names a support set so large and wrong that starting empty is far cheaper.
         start = work.project(np.zeros(work.n))
         Qa = work.product(start, None, np.float32)
         _, rho = certifier.appraise(start, Qa)
-    return snap(work, start, rho), Qa - work.p
+    return start, Qa - work.p, rho
 
 
 def snap(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:

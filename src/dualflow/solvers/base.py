@@ -113,6 +113,10 @@ class Solver(Generic[ContextT, StateT]):
         """The solver's own multiplier ν (sign as in ρ = Qα − p − νe), or None."""
         return None
 
+    def gradient(self, context: ContextT, state: StateT) -> NDArray | None:
+        """Qα − p of a state, shape (n,), if the solver knows it, however roughly: a refinement may start from it."""
+        return None
+
     def asks_for_certificate(self, state: StateT) -> bool:
         """Whether a state is worth a certificate out of turn, because the run may end with it."""
         return False
@@ -133,9 +137,9 @@ class Solver(Generic[ContextT, StateT]):
         """Whether noise has made what was measured in a state as good as uniform."""
         return False
 
-    def aim(self, tol: float, refine: bool = False) -> Self:
-        """This solver with the options that were left open set for a certified relative gap of ``tol``, or for a
-        refinement that takes the answer over."""
+    def aim(self, tol: float, hand_over: bool = False) -> Self:
+        """This solver with the options that were left open set for a certified relative gap of ``tol``, or to rest
+        where a refinement is the faster way on."""
         return self
 
     def accuracy_class(self) -> str:

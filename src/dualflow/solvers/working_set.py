@@ -96,8 +96,8 @@ class WorkingSet(Solver[WorkingSetContext, WorkingSetState]):
         violation alone decides, with 1e-3 by default.
     hand_over : bool, optional
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01. By default if one follows, and neither
-        tolerance is given.
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01. By default if the driver asks for it
+        (``refine="early"``) and neither tolerance is given.
     """
 
     gap_tol: float | None = option(None, Number(above=0, none=True, infinite=True))
@@ -113,9 +113,11 @@ class WorkingSet(Solver[WorkingSetContext, WorkingSetState]):
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 
-    def aim(self, tol: float, refine: bool = False) -> WorkingSet:
-        left_open = self.gap_tol is None and self.kkt_tol is None
-        hand_over = refine and left_open if self.hand_over is None else self.hand_over
+    def aim(self, tol: float, hand_over: bool = False) -> WorkingSet:
+        if self.hand_over is not None:
+            hand_over = self.hand_over
+        elif self.gap_tol is not None or self.kkt_tol is not None:
+            hand_over = False
         return replace(self, hand_over=hand_over, gap_tol=0.5 * tol if self.gap_tol is None else self.gap_tol)
 
     def open(self, problem: DualProblem, workspace: Workspace) -> WorkingSetContext:
@@ -165,6 +167,11 @@ class WorkingSet(Solver[WorkingSetContext, WorkingSetState]):
         if state.single and not self.hand_over:
             return replace(after, offered=True)
         return _afresh(after, done=True)
+
+    def gradient(self, context: WorkingSetContext, state: WorkingSetState) -> NDArray | None:
+        level = context.level
+        known = level is not None and not state.depth and context.at == (0, state.single, state.blocks)
+        return level.gradient if level is not None and known else None
 
     def asks_for_certificate(self, state: WorkingSetState) -> bool:
         return state.offered and self.kkt_tol is None

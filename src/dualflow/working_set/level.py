@@ -79,6 +79,11 @@ class Level:
         # A bound is given back as it came: (u/b)·b may be an ulp off.
         return np.clip(self.e * self.beta * self.unit, 0.0, self.problem.upper)
 
+    @property
+    def gradient(self) -> NDArray:
+        """Qα − p as this precision has it, shape (n,); of those asleep as it was when they were last looked at."""
+        return self.e * self.G * self.slope
+
     def set_gradient(self, h: NDArray) -> None:
         """Replace G by a gradient Qα − p from elsewhere."""
         self.G[:] = self.e * h / self.slope

@@ -1,0 +1,132 @@
+"""Certificates are made of products from scratch; refinements end at the optimum from rough and wrong beginnings."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from dualflow import Gram, certify, problems, solve
+from dualflow.core.certificate import Certifier
+from dualflow.core.kept import KeptGram
+from dualflow.core.support import refine
+from dualflow.core.workspace import Workspace
+
+X, T = make_classification(600, 100, n_informative=10, class_sep=2.0, random_state=0)
+Y = 2.0 * T - 1
+PROBLEMS = {
+    "hinge": lambda g: problems.svc(g, Y, 1.0),
+    "no bias": lambda g: problems.svc(g, Y, 1.0, fit_intercept=False),
+    "weighted": lambda g: problems.svc(g, Y, 1.0, sample_weight=np.linspace(0.5, 2.0, 600)),
+    "squared hinge": lambda g: problems.svc(g, Y, 1.0, loss="squared_hinge"),
+    "ball": lambda g: problems.svdd(g, 0.1),
+    "svr": lambda g: problems.svr(g, np.sin(X[:, 0]), 1.0, epsilon=0.5),
+}
+#: Radial kernels of many features, of few, and kernels that are neither.
+GRAMS = {
+    "many": lambda: Gram(X, gamma=0.005),
+    "few": lambda: Gram(X[:, :20], gamma=0.02),
+    "linear": lambda: Gram(X[:, :20], kernel="linear"),
+    "precomputed": lambda: Gram.precomputed(Gram(X[:, :20], gamma=0.02).full()),
+}
+
+
+def optimal(problem, alpha, multiplier, tolerance=1e-8):
+    """The KKT conditions, from dense matrices."""
+    rho = problem.dense() @ alpha - problem.p
+    if problem.e is not None:
+        rho -= multiplier * problem.e
+    size = np.abs(problem.dense()).max() * np.abs(alpha).sum() + np.abs(problem.p).max()
+    assert (rho[alpha <= 0] >= -tolerance * size).all()
+    assert (rho[alpha >= problem.upper] <= tolerance * size).all()
+    assert np.abs(rho[(alpha > 0) & (alpha < problem.upper)]).max(initial=0.0) <= tolerance * size
+
+
+@pytest.mark.parametrize("gram", GRAMS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_whole_solve_ends_at_the_optimum(name, gram):
+    problem = PROBLEMS[name](GRAMS[gram]())
+    solution = solve(problem, refine="early", tol=1e-9)
+    assert solution.certificate.relative_gap <= 1e-9
+    optimal(problem, solution.alpha, solution.certificate.multiplier)
+
+
+@pytest.mark.parametrize("gram", GRAMS)
+@pytest.mark.parametrize("name", ["hinge", "ball", "svr"])
+@pytest.mark.parametrize("wrong", [0.0, 1e-6, 1e-2, 1e3])
+def test_a_wrong_gradient_costs_time_and_nothing_else(name, gram, wrong):
+    problem, rng = PROBLEMS[name](GRAMS[gram]()), np.random.default_rng(0)
+    start = solve(problem, tol=1e-2).raw_alpha
+    gradient = problem.gradient(start) * (1 + wrong * rng.normal(size=problem.n))
+    certifier = Certifier(problem)
+    refinement = refine(problem, start, certifier=certifier, gradient=gradient)
+    assert refinement.converged
+    certificate = certifier.certify(refinement.alpha)
+    assert certificate.relative_gap <= 1e-9
+    optimal(problem, certificate.alpha, certificate.multiplier)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_certifier_says_what_certify_says_whatever_it_was_asked_before(name):
+    problem, rng = PROBLEMS[name](Gram(X[:, :20], gamma=0.02)), np.random.default_rng(1)
+    certifier = Certifier(problem)
+    for _ in range(4):
+        alpha = problem.project(rng.random(problem.n))
+        found, expected = certifier.certify(alpha), certify(problem, alpha)
+        assert found.relative_gap == expected.relative_gap
+        assert found.bias == expected.bias
+        np.testing.assert_array_equal(certifier.compute(found.alpha), problem.product(found.alpha))
+        assert certifier.certify(alpha) is found  # the same α again costs nothing
+        alpha[0] += 1e-3  # the caller's array is not what is remembered
+        assert certifier.certify(alpha) is not found
+
+
+def test_a_problem_keeps_nothing_and_gives_nothing_away():
+    problem = problems.svc(Gram(X[:, :5]), Y, 1.0)
+    before = len(pickle.dumps(problem))
+    first, second = problem.dense(), problem.dense()
+    assert first is not second
+    problem.matvec(np.ones(600))
+    assert problem.psd.is_psd
+    assert len(pickle.dumps(problem)) == before
+    for value in (problem, problem.gram, pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem)):
+        for name, array in vars(value).items():
+            if isinstance(array, np.ndarray):
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.flags.writeable = True
+                with pytest.raises(ValueError, match="read-only"):
+                    array[...] = 0
+                with pytest.raises(AttributeError):
+                    setattr(value, name, array)
+
+
+def test_the_gram_is_a_copy():
+    points = X[:50, :5].copy()
+    for kernel, given in (("rbf", points), ("precomputed", points @ points.T)):
+        gram = Gram(given, kernel)
+        before = gram.full().copy()
+        given *= 2.0
+        np.testing.assert_array_equal(gram.full(), before)
+
+
+def test_a_workspace_is_its_problem_with_memory():
+    problem = problems.svr(Gram(X[:, :5]), np.sin(X[:, 0]), 1.0)
+    workspace, v = Workspace(problem), np.random.default_rng(2).normal(size=problem.n)
+    np.testing.assert_allclose(workspace.matvec(v), problem.matvec(v), rtol=0, atol=1e-11)
+    assert workspace.dense() is workspace.dense()
+    np.testing.assert_allclose(workspace.dense(), problem.dense(), rtol=0, atol=1e-13)
+    for j in (0, 599, 600, 1100):
+        np.testing.assert_allclose(workspace.column(j), problem.columns([j])[:, 0], rtol=0, atol=1e-13)
+    assert isinstance(workspace.gram, KeptGram)
+    assert workspace.gram is not problem.gram
+    assert workspace.gram.entries_computed > 0
+
+
+def test_single_columns_of_a_large_problem_come_from_kept_rows(monkeypatch):
+    monkeypatch.setattr("dualflow.core.workspace.DENSE_UP_TO", 10)
+    problem = problems.svr(Gram(X[:, :5]), np.sin(X[:, 0]), 1.0)
+    workspace, Q = Workspace(problem), problem.dense()
+    for j in (3, 603, 3, 1199):
+        np.testing.assert_allclose(workspace.column(j), Q[:, j], rtol=0, atol=1e-13)
+    assert workspace.gram.entries_computed == 2 * 600
