@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..exceptions import ProblemError
 
-__all__ = ["Flag", "Number", "OneOf", "Rule", "check_fields", "option"]
+__all__ = ["Flag", "Number", "OneOf", "Rule", "check_fields", "option", "rules_of"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,11 @@ def option(default: Any, rule: Rule) -> Any:
 
 def check_fields(instance: Any) -> None:
     """Hold every field that was declared by `option` against its rule."""
-    for f in fields(instance):
-        if (rule := f.metadata.get("rule")) is not None:
-            rule.check(f.name, getattr(instance, f.name))
+    for name, rule in rules_of(type(instance)).items():
+        rule.check(name, getattr(instance, name))
+
+
+@functools.cache
+def rules_of(kind: type) -> dict[str, Rule]:
+    """By name of the field, the rules a dataclass declares."""
+    return {f.name: f.metadata["rule"] for f in fields(kind) if "rule" in f.metadata}

@@ -95,6 +95,8 @@ class DualProblem:
         n = len(p)
 
         def vector(value: ArrayLike, name: str) -> NDArray:
+            if isinstance(value, np.ndarray) and value.shape == (n,):
+                return immutable(value)
             try:
                 return immutable(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:

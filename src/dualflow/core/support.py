@@ -54,8 +54,11 @@ def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | Non
     a product.
     """
     certifier = certifier or Certifier(problem)
-    point = certifier.certify(alpha).alpha
-    lower, _ = _active_guess(problem, alpha, certifier.appraise(point, certifier.compute(point))[1])
+    certificate = certifier.certify(alpha)
+    rho = certifier.compute(certificate.alpha) - problem.p
+    if certificate.multiplier is not None:
+        rho -= certificate.multiplier * problem.e
+    lower, _ = _active_guess(problem, alpha, rho)
     return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
 
 
