@@ -9,6 +9,8 @@ variable on its way to a bound is a straight line.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
@@ -25,7 +27,8 @@ MARGIN = 1e-12
 class LogitLotkaVolterra:
     """The field above, for many states at once; a state y is (z, λ/Λ), or z without an equality.
 
-    Variables with uᵢ = 0 are left out of z. Λ, the largest |g + λe| at the start, gives λ the size of the z.
+    Variables with uᵢ = 0 are left out of z. Λ, the largest |g + λe| at the start, gives λ the size of the z; it is the
+    attribute ``unit``, and y0 the start.
 
     Parameters
     ----------
@@ -54,6 +57,12 @@ class LogitLotkaVolterra:
         growth = self.p - self.Q @ (share * self.u) + (0.0 if self.e is None else lam * self.e)
         self.unit = float(np.abs(growth).max(initial=0.0)) or 1.0
         self.y0 = z if self.e is None else np.append(z, lam / self.unit)
+
+    def in_unit(self, unit: float) -> LogitLotkaVolterra:
+        """The same field with another Λ: that of another start."""
+        twin = copy(self)
+        twin.unit = unit
+        return twin
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Base of the solvers that run circuits: a device, shots, an account of what was measured.
+"""Bases of the solvers that run circuits: a device, an account of what was measured; with shots, or without.
 
 Public, for those of third parties: a subclass adds its options, says what its context holds beside the laboratory, and
 measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
@@ -6,38 +6,26 @@ measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from ..core.options import Number, option
+from ..core.options import option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
-from ..quantum.runs.budget import ADAPTIVE, ShotPlan
+from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
-from ..quantum.runs.laboratory import Account, Laboratory
+from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
 from .base import Solver
 
-__all__ = ["QuantumContext", "QuantumSolver", "QuantumState"]
-
-
-#: Shots of a circuit, and whole numbers that may be left out.
-SHOTS = Number(at_least=1, whole=True, words=(ADAPTIVE,), none=True, note="for exact")
-COUNT = Number(at_least=1, whole=True, none=True)
-
-
-@dataclass(frozen=True)
-class QuantumContext:
-    """What a run on circuits works with; subclasses add what belongs to their engine."""
-
-    workspace: Workspace
-    lab: Laboratory
+__all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
 
 class QuantumState(Protocol):
@@ -52,59 +40,40 @@ StateT = TypeVar("StateT", bound=QuantumState)
 
 
 @dataclass(frozen=True)
-class QuantumSolver(Solver[ContextT, StateT]):
+class CircuitSolver(Solver[ContextT, StateT]):
     """Base of the solvers that run circuits. Their contexts are `QuantumContext`s, their states have an ``account``.
+
+    This one takes no shots: distributions are exact.
 
     Parameters
     ----------
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance.
-    shots, final_shots, shot_budget
-        See `quantum.runs.budget.ShotPlan`.
-    mitigation : {"confusion", "mthree"}, optional
-        Undo read-out errors by a confusion matrix a qubit, which is measured on the device first: two circuits, at
-        least 10 000 shots each, counted. Needs shots.
     journal : str or Path, optional
         File that jobs are written to before they are waited for; with the same file a run fetches them by id
         instead of submitting them again, if the device still knows them.
     """
 
     device: str | Device = "aer"
-    shots: int | str | None = option(None, SHOTS)
-    final_shots: int | None = option(None, COUNT)
-    shot_budget: int | None = option(None, COUNT)
-    mitigation: str | None = None
-    journal: str | Path | None = None
+    journal: str | Path | None = field(default=None, kw_only=True)
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
     whole: ClassVar[bool] = True
-    #: How α is read, which decides the shot floor: "simplex", "box", or None for what the problem's kind suggests.
-    encoding: ClassVar[str | None] = None
+    #: Where there is no option ``shots``: why, and what to do about it.
+    without_shots: ClassVar[str] = "takes no shots; leave shots out"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        plan = self._plan  # refuses shots that are out of range
-        check_method(self.mitigation, exact=self.shots is None)
-        least = self._calibration + (plan.first or 0) + (plan.final or 0)
-        if self.mitigation and plan.budget is not None and plan.budget < least:
-            raise ProblemError(
-                f"shot_budget={plan.budget} does not hold the calibration of mitigation={self.mitigation!r} "
-                f"({self._calibration} shots) and a circuit; raise it, or set mitigation=None"
-            )
-
-    @property
-    def _plan(self) -> ShotPlan:
-        return ShotPlan(self.shots, self.final_shots, self.shot_budget)
-
-    @property
-    def _calibration(self) -> int:
-        """Shots that calibrate the mitigation for one circuit."""
-        return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        if "shots" in options and "shots" not in cls.__dataclass_fields__:
+            if options["shots"] is not None:
+                raise ProblemError(f"shots={options['shots']!r}: {cls.name!r} {cls.without_shots}")
+            options = {name: value for name, value in options.items() if name != "shots"}
+        return super().from_options(options)
 
     def laboratory(self) -> Laboratory:
         """A laboratory on the device."""
-        return Laboratory(make_device(self.device), self.name, self.mitigation, self.journal)
+        return Laboratory(make_device(self.device), self.name, journal=self.journal)
 
     def open(self, problem: DualProblem, workspace: Workspace) -> ContextT:
         """The context; by default workspace and laboratory alone."""
@@ -130,12 +99,61 @@ class QuantumSolver(Solver[ContextT, StateT]):
         circuit = self.circuit(context, state)
         return {
             "device": context.lab.device.name,
-            "mitigation": self.mitigation,
             "circuit": circuit.name,
             "angles": circuit.n_parameters,
-            "padded_size": 2**circuit.n_qubits,
             "job_ids": list(state.account.job_ids),
         }
+
+
+@dataclass(frozen=True)
+class QuantumSolver(CircuitSolver[ContextT, StateT]):
+    """Base of the solvers whose α is a measured distribution: with shots, or exact.
+
+    Parameters
+    ----------
+    device, journal
+        See `CircuitSolver`.
+    shots, final_shots, shot_budget
+        See `quantum.runs.budget.ShotPlan`.
+    mitigation : {"confusion", "mthree"}, optional
+        Undo read-out errors by a confusion matrix a qubit, which is measured on the device first: two circuits, at
+        least 10 000 shots each, counted. Needs shots.
+    """
+
+    shots: int | str | None = option(None, SHOTS)
+    final_shots: int | None = option(None, COUNT)
+    shot_budget: int | None = option(None, COUNT)
+    mitigation: str | None = None
+
+    #: How α is read, which decides the shot floor: "simplex", "box", or None for what the problem's kind suggests.
+    encoding: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plan = self._plan  # refuses numbers that do not go together
+        check_method(self.mitigation, exact=self.shots is None)
+        least = self._calibration + (plan.first or 0) + (plan.final or 0)
+        if self.mitigation and plan.budget is not None and plan.budget < least:
+            raise ProblemError(
+                f"shot_budget={plan.budget} does not hold the calibration of mitigation={self.mitigation!r} "
+                f"({self._calibration} shots) and a circuit; raise it, or set mitigation=None"
+            )
+
+    @property
+    def _plan(self) -> ShotPlan:
+        return ShotPlan(self.shots, self.final_shots, self.shot_budget)
+
+    @property
+    def _calibration(self) -> int:
+        """Shots that calibrate the mitigation for one circuit."""
+        return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
+
+    def laboratory(self) -> Laboratory:
+        return Laboratory(make_device(self.device), self.name, self.mitigation, self.journal)
+
+    def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
+        more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}
+        return super().provenance(context, state) | more
 
     def accuracy_class(self) -> str:
         return self.accuracy if self.shots is None else "sampled"

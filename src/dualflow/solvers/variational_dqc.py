@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import Flag, Number, OneOf, option
 from ..core.problem import DualProblem
-from ..exceptions import DualflowError, ProblemError
+from ..core.workspace import Workspace
 from ..flows.logit_lotka_volterra import LogitLotkaVolterra
 from ..flows.lotka_volterra import LotkaVolterraField
-from ..integrate.scipy_ivp import ivp_step
 from ..quantum.circuits import ChebyshevCircuit
-from ..quantum.devices import Device, make_device
-from ..quantum.engines.dqc_march import March, Rules, advance, speed
+from ..quantum.devices import Device
+from ..quantum.engines.dqc_march import March, MarchContext, Rules, advance, begin
 from ..quantum.engines.variational_dqc import COLLOCATIONS, Window
-from .base import BOUNDED, Solver, generator_state
+from .base import BOUNDED
+from .quantum import CircuitSolver
 
 __all__ = ["VariationalDQC"]
 
+POSITIVE = Number(above=0)
+LENGTH = Number(above=0, none=True)
+
 
 @dataclass(frozen=True)
-class VariationalDQC(Solver):
+class VariationalDQC(CircuitSolver[MarchContext, March]):
     """Differentiable quantum circuits for the Lotka-Volterra trajectory, trained by collocation (a study).
 
     After Kyriienko, Paine, Elfving (PRA 103, 052416 (2021)), with two changes that let it come to rest. The flow is
@@ -62,105 +65,61 @@ class VariationalDQC(Solver):
         Flow time at which to stop; to rest otherwise.
     reference : bool, default=True
         Follow the same trajectory by LSODA beside, for ``extras["path_reference"]``; it never enters α.
+    journal : str or Path, optional
+        See `CircuitSolver`.
 
     Raises
     ------
     ProblemError
         An option is out of range, or shots are asked for.
     DeviceError, SolverUnavailable
-        From `start`: the device is not known, cannot do what is asked, or is not installed.
+        From `open`: the device is not known, cannot do what is asked, or is not installed.
     """
 
     device: str | Device = "pennylane:default.qubit"
-    n_qubits: int = 4
-    layers: int = 6
-    points: int = 16
-    collocation: str = "chebyshev-lobatto"
-    tau: float = 1.0
-    damping: float | None = None
-    residual_tol: float = 1e-2
-    first_window: float | None = None
-    t_end: float | None = None
-    reference: bool = True
+    n_qubits: int = option(4, Number(at_least=1, whole=True))
+    layers: int = option(6, Number(at_least=1, whole=True))
+    points: int = option(16, Number(at_least=3, whole=True))
+    collocation: str = option(COLLOCATIONS[0], OneOf(words=COLLOCATIONS))
+    tau: float = option(1.0, POSITIVE)
+    damping: float | None = option(None, Number(at_least=0, none=True))
+    residual_tol: float = option(1e-2, POSITIVE)
+    first_window: float | None = option(None, LENGTH)
+    t_end: float | None = option(None, LENGTH)
+    reference: bool = option(True, Flag())
+
+    state_type: ClassVar[type] = March
 
     name: ClassVar[str] = "variational-dqc"
     kinds = BOUNDED
     maturity: ClassVar[str] = "study"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "pennylane")
     max_n: ClassVar[int | None] = 12
-    quantum: ClassVar[bool] = True
-    default_max_steps: ClassVar[int] = 1000
+    without_shots: ClassVar[str] = (
+        "differentiates exact expectation values and takes no shots; leave shots out, or use 'variational-flow'"
+    )
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Self:
-        if options.get("shots") is not None:
-            raise ProblemError(
-                f"shots={options['shots']!r}: {cls.name!r} differentiates exact expectation values and takes no shots; "
-                "leave shots out, or use 'variational-flow'"
-            )
-        return super().from_options({name: value for name, value in options.items() if name != "shots"})
-
-    def __post_init__(self) -> None:
-        for name, least in (("n_qubits", 1), ("layers", 1), ("points", 3)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
-        if self.collocation not in COLLOCATIONS:
-            raise ProblemError(f"collocation={self.collocation!r} is not one of {', '.join(COLLOCATIONS)}")
-        for name in ("tau", "residual_tol", "first_window", "t_end"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < np.inf:
-                raise ProblemError(f"{name}={value!r} must be finite and > 0")
-        if self.damping is not None and not 0 <= self.damping < np.inf:
-            raise ProblemError(f"damping={self.damping!r} must be finite and ≥ 0")
-
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> March:
-        problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
-        flow = LogitLotkaVolterra(problem, self.tau, self._damping(problem), warm)
+    def open(self, problem: DualProblem, workspace: Workspace) -> MarchContext:
+        workspace.dense()
+        damping = float(workspace.diag().max()) if self.damping is None else self.damping
         circuit = ChebyshevCircuit(int(self.n_qubits), int(self.layers))
-        theta, nowhere = rng.uniform(0.0, 2 * np.pi, circuit.n_angles), np.empty((0, problem.n))
-        fastest = speed(flow, flow.y0)
-        reference = self._field(problem).start(warm)
-        return March(
-            y=flow.y0,
-            t=0.0,
-            h=self._rules.within(0.0, self.first_window or (1.0 / fastest if fastest > 0 else 1.0)),
-            theta=theta,
-            weights=np.zeros((flow.size, circuit.n_qubits)),
-            damping=0.0,
-            rms=np.inf,
-            stalled=False,
-            first_theta=theta,
-            iteration=0,
-            halvings=0,
-            rejected=0,
-            resting=False,
-            failed=False,
-            circuits=0,
-            device_time_s=0.0,
-            reference=reference if self.reference else np.full_like(reference, np.nan),
-            path_t=np.empty(0),
-            path_alpha=nowhere,
-            path_reference=nowhere,
-            residuals=np.empty((0, 3)),
-            rng=generator_state(rng),
-            flow=flow,
-            device=make_device(self.device),
+        return MarchContext(
+            workspace,
+            self.laboratory(),
+            flow=LogitLotkaVolterra(workspace, self.tau, damping),
+            field=LotkaVolterraField(workspace, self.tau, damping) if self.reference else None,
             window=Window(circuit, int(self.points), self.collocation),
+            rules=Rules(self.residual_tol, self.t_end, self.first_window),
         )
 
-    def step(self, problem: DualProblem, state: March) -> March:
-        if state.resting:
-            return state
-        after = advance(state, self._rules)
-        if len(after.path_t) == len(state.path_t):
-            return after
-        references = self._references(problem, state, after.path_t[len(state.path_t) :])
-        path = np.vstack([state.path_reference, references[:, :-1]])
-        return replace(after, reference=references[-1], path_reference=path)
+    def start(self, context: MarchContext, rng: np.random.Generator, warm: NDArray | None = None) -> March:
+        return begin(context, rng, warm)
+
+    def step(self, context: MarchContext, state: March) -> March:
+        return advance(context, state)
 
     def alpha(self, state: March) -> NDArray:
-        return state.flow.alpha(state.y)
+        return state.alpha
 
     def finished(self, state: March) -> bool:
         return state.resting
@@ -169,59 +128,24 @@ class VariationalDQC(Solver):
         return state.t
 
     def multiplier(self, state: March) -> float | None:
-        flow = state.flow
-        return flow.multiplier(state.y) if isinstance(flow, LogitLotkaVolterra) and flow.e is not None else None
+        return state.lam
 
-    def cost(self, state: March) -> dict[str, float | int | None]:
-        resources = state.device.resources(state.window.circuit)
-        return {
-            "circuits": state.circuits,
-            "device_time_s": state.device_time_s,
-            "qubits": resources.qubits,
-            "depth": resources.depth,
-            "two_qubit_gates": resources.two_qubit_gates,
-        }
+    def circuit(self, context: MarchContext, state: March) -> ChebyshevCircuit:
+        return context.window.circuit
 
-    def extras(self, state: March) -> dict[str, NDArray]:
+    def extras(self, context: MarchContext, state: March) -> dict[str, NDArray]:
         """The trajectory that passed, LSODA's at the same times, and of each window (h, residual, allowed)."""
         found = {"path_t": state.path_t, "path_alpha": state.path_alpha, "window_residuals": state.residuals}
         return found | ({"path_reference": state.path_reference} if self.reference else {})
 
-    def provenance(self, state: March) -> dict[str, Any]:
+    def provenance(self, context: MarchContext, state: March) -> dict[str, Any]:
         windows, error = len(state.residuals), np.abs(state.path_alpha - state.path_reference)
         check = f"passed in all {windows} windows up to t = {state.t:.6g}"
         if state.failed:
             check = f"FAILED in the window after t = {state.t:.6g}, down to length {state.h:.3g}; {check}"
-        return {
-            "device": state.device.name,
-            "circuit": state.window.circuit.name,
+        return super().provenance(context, state) | {
             "residual_check": check,
             "windows": windows,
             "rejected_windows": state.rejected,
             "largest_error_against_lsoda": float(error.max()) if self.reference and error.size else None,
         }
-
-    # --- the flow ------------------------------------------------------------------------------
-
-    @property
-    def _rules(self) -> Rules:
-        return Rules(self.residual_tol, self.t_end)
-
-    def _damping(self, problem: DualProblem) -> float:
-        return float(problem.diag().max()) if self.damping is None else self.damping
-
-    def _field(self, problem: DualProblem) -> LotkaVolterraField:
-        return LotkaVolterraField(problem, self.tau, self._damping(problem))
-
-    def _references(self, problem: DualProblem, state: March, times: NDArray) -> NDArray:
-        """(α, λ) at the times, shape (k, n + 1), by LSODA from where it was at the window's start; NaN if it fails."""
-        rate, y, t, rows = self._field(problem).rate, state.reference, state.t, []
-        for time in times.tolist():
-            if np.isfinite(y).all():
-                try:
-                    y = ivp_step(rate, t, y, time - t, method="LSODA")
-                except DualflowError:
-                    y = np.full_like(y, np.nan)
-            t = time
-            rows.append(y)
-        return np.array(rows)

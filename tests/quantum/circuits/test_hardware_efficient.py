@@ -8,6 +8,7 @@ from sklearn.datasets import make_moons
 
 import dualflow
 from dualflow import Gram, ProblemError, SolverMismatch, VariationalFlow
+from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits import HardwareEfficientCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.engines.ansatz import HardwareEfficientAnsatz
@@ -78,7 +79,8 @@ def test_the_short_way_to_a_batch_of_shifts_is_the_long_one(n_qubits, layers):
 def test_the_emulator_answers_a_batch_as_its_rows():
     circuit = HardwareEfficientCircuit(3, 2)
     theta, device = angles(circuit, 4), make_device("emulator")
-    batch = np.concatenate([np.tile(theta, (5, 1)), circuit.shifts(theta)])
+    batch = circuit.shifts(theta, again=5)
+    np.testing.assert_array_equal(batch, np.concatenate([np.tile(theta, (5, 1)), circuit.shifts(theta)]))
     other = batch.copy()
     other[-1] += 0.1  # no batch of shifts any more: row by row
     for values in (batch, other):
@@ -185,9 +187,10 @@ def reference_step(problem, circuit, theta, h):
 @pytest.mark.parametrize("layers", [1, 4], ids=["fewer angles", "more angles"])
 def test_the_step_solves_the_stated_system(layers):
     problem, solver = moons(8, None), VariationalFlow("emulator", layers=layers, **ANSATZ)
-    state = dataclasses.replace(solver.start(problem, np.random.default_rng(0)), h=0.05)
+    context = solver.open(problem, Workspace(problem))
+    state = dataclasses.replace(solver.start(context, np.random.default_rng(0)), h=0.05)
     expected = reference_step(problem, HardwareEfficientCircuit(3, layers), state.theta, 0.05)
-    after = solver.step(problem, state)
+    after = solver.step(context, state)
     assert 0.001 < np.abs(expected).max() < 0.8
     np.testing.assert_allclose(after.theta - state.theta, expected, atol=1e-7)
 

@@ -14,6 +14,7 @@ from dualflow.quantum.circuits import ChebyshevCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.engines.dqc_march import Rules
 from dualflow.quantum.engines.variational_dqc import COLLOCATIONS, DENSITY, REACH, Executor, Window
+from dualflow.quantum.runs.laboratory import Account, Laboratory
 from dualflow.testing import check_solver, zoo
 
 pytest.importorskip("pennylane")
@@ -43,7 +44,8 @@ def problems():
 
 
 def executor(circuit=None, device=FAST):
-    return Executor(make_device(device), circuit or ChebyshevCircuit(3, 2))
+    account = Account.opened(np.random.default_rng(0))
+    return Executor(Laboratory(make_device(device), "test"), account, circuit or ChebyshevCircuit(3, 2))
 
 
 # --- the circuit -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits, make_moons
 import dualflow
 from dualflow import DualProblem, Gram, Kind, ProblemError, SolverMismatch, VariationalLotkaVolterra
 from dualflow.core.shot_floor import sampled
+from dualflow.core.workspace import Workspace
 from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.quantum.circuits import AncillaCircuit
@@ -223,9 +224,10 @@ def test_lsoda_follows_the_classical_flows(problem, tau):
 def test_a_short_step_follows_the_flow(tau):
     problem = box(n=12, C=2.0)
     solver = VariationalLotkaVolterra("emulator", tau=tau)
-    state = dataclasses.replace(solver.start(problem, np.random.default_rng(0)), h=1e-6)
+    context = solver.open(problem, Workspace(problem))
+    state = dataclasses.replace(solver.start(context, np.random.default_rng(0)), h=1e-6)
     flow = GradientField(problem) if tau is None else LotkaVolterraField(problem, tau)
-    after, rate = solver.step(problem, state), flow.alpha(flow.rate(0.0, flow.start()))
+    after, rate = solver.step(context, state), flow.alpha(flow.rate(0.0, flow.start()))
     np.testing.assert_allclose((solver.alpha(after) - solver.alpha(state)) / 1e-6, rate, atol=1e-4)
     assert np.abs(rate).max() > 0.1
 
@@ -286,15 +288,16 @@ def test_the_test_kit_rejects_the_null_device():
 def test_an_index_without_shots_keeps_what_was_measured_before():
     problem = box(n=64)
     solver = VariationalLotkaVolterra("classical-sampler", 40)
-    first = solver.start(problem, np.random.default_rng(0))
+    context = solver.open(problem, Workspace(problem))
+    first = solver.start(context, np.random.default_rng(0))
     # 40 shots cannot reach 64 indices: the others still stand where nothing is known, at u/2.
     assert (first.measured == 0.5).sum() >= 24
-    second = solver.step(problem, first)
+    second = solver.step(context, first)
     kept = second.measured == first.measured
     assert kept.sum() > 12  # (1 − 1/64)⁴⁰ = 53 % of the indices get no shot
     assert (~kept).sum() > 12
     # Measured, never filled in from the angles.
-    moved = np.abs(solver.extras(second)["parameter_alpha"] - 0.5) > 1e-3
+    moved = np.abs(solver.extras(context, second)["parameter_alpha"] - 0.5) > 1e-3
     assert (kept & moved & (second.measured == 0.5)).any()
 
 

@@ -11,12 +11,12 @@ from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.runs.journal import DONE, JobRecord, Journal, bindings_digest, read_journal
-from dualflow.quantum.runs.laboratory import Laboratory, open_account
+from dualflow.quantum.runs.laboratory import Account, Laboratory
 
 
 def measured(path, batches=2):
     """A journal of two batches on the emulator."""
-    lab, account = Laboratory(make_device("emulator"), "flow", journal=path), open_account(np.random.default_rng(0))
+    lab, account = Laboratory(make_device("emulator"), "flow", journal=path), Account.opened(np.random.default_rng(0))
     for k in range(batches):
         _, account = lab.measure(account, TreeCircuit(2), np.full((k + 1, 3), 1.0), 100)
     return account
@@ -29,7 +29,7 @@ def test_a_journal_holds_what_was_sent_and_what_came_of_it(tmp_path):
     assert len(lines) == 5
     assert set(lines[1]) == {"id", "tag", "device", "circuit", "bindings", "shots", "seed", "submitted"}
     first, second = read_journal(path)
-    assert [first.id, second.id] == account["job_ids"]
+    assert (first.id, second.id) == account.job_ids
     assert (first.tag, second.tag) == ("flow 0", "flow 1")
     assert (first.device, first.circuit, first.shots) == ("emulator", "TreeCircuit(n_qubits=2)", 100)
     assert first.bindings == bindings_digest(np.full((1, 3), 1.0)) != second.bindings

@@ -14,7 +14,7 @@ from dualflow.quantum.devices import Noise, Readout, make_device
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.confusion import apply_tensored
 from dualflow.quantum.runs import mitigation
-from dualflow.quantum.runs.laboratory import Laboratory, open_account
+from dualflow.quantum.runs.laboratory import Account, Laboratory
 
 SHOTS = 10_000
 CONFUSION = np.array([[[0.98, 0.07], [0.02, 0.93]], [[0.9, 0.04], [0.1, 0.96]], [[0.99, 0.01], [0.01, 0.99]]])
@@ -72,34 +72,32 @@ def test_the_overhead_is_the_norm_of_the_dense_inverse():
 def test_the_device_is_calibrated_once_and_the_circuits_are_counted():
     noise = Noise(0.0, (0.02, 0.08))
     lab, circuit = Laboratory(AerDevice(noise), "test", "confusion"), TreeCircuit(2)
-    account = open_account(np.random.default_rng(0))
+    account = Account.opened(np.random.default_rng(0))
     theta = np.full((3, 3), 1.3)
     distributions, booked = lab.measure(account, circuit, theta, 500)
-    assert (booked["circuits"], booked["shots"]) == (5, 2 * mitigation.CALIBRATION_SHOTS + 3 * 500)
-    assert len(booked["job_ids"]) == 2
-    assert account["circuits"] == 0
-    assert account["calibrations"] == {}
+    assert (booked.circuits, booked.shots) == (5, 2 * mitigation.CALIBRATION_SHOTS + 3 * 500)
+    assert len(booked.job_ids) == 2
+    assert account.circuits == 0
+    assert account.calibrations == {}
     np.testing.assert_allclose(distributions.sum(axis=1), 1.0)
-    (factors,) = booked["calibrations"].values()
+    (factors,) = booked.calibrations.values()
     spread = np.sqrt(0.08 * 0.92 / mitigation.CALIBRATION_SHOTS)
     np.testing.assert_allclose(factors, [noise.confusion] * 2, atol=5 * spread)
     _, again = lab.measure(booked, circuit, theta, 500)
-    assert again["circuits"] == 8
+    assert again.circuits == 8
     assert lab.effective_shots(again, circuit, 500) == 500 / mitigation.overhead(factors)
     # Other qubits may be another circuit's.
-    assert lab.measure(again, TreeCircuit(3), np.ones(7), 20_000)[1]["shots"] == again["shots"] + 3 * 20_000
+    assert lab.measure(again, TreeCircuit(3), np.ones(7), 20_000)[1].shots == again.shots + 3 * 20_000
 
 
 def test_many_shots_mitigated_tell_the_ideal_distribution():
     circuit, theta = TreeCircuit(3), np.random.default_rng(3).uniform(0.7, np.pi - 0.7, 7)
     shots, device = 10_000_000, AerDevice(Noise(0.0, 0.05))
-    ideal, account = circuit.distribution(theta), open_account(np.random.default_rng(1))
+    ideal, account = circuit.distribution(theta), Account.opened(np.random.default_rng(1))
     found, account = Laboratory(device, "test", "confusion").measure(account, circuit, theta, shots)
     plain, _ = Laboratory(device, "test").measure(account, circuit, theta, shots)
     # Shots of the circuit and of the calibration, each of its six numbers off by √(0.05·0.95/S) at most.
-    sigma = np.sqrt(mitigation.overhead(next(iter(account["calibrations"].values()))) / shots) + 6 * np.sqrt(
-        0.05 / shots
-    )
+    sigma = np.sqrt(mitigation.overhead(next(iter(account.calibrations.values()))) / shots) + 6 * np.sqrt(0.05 / shots)
     assert np.abs(found - ideal).max() < 5 * sigma < 0.3 * np.abs(plain - ideal).max()
 
 

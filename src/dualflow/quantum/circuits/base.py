@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter
 
-__all__ = ["ParametricCircuit", "check_positive"]
+__all__ = ["ParametricCircuit", "Shifts", "check_positive"]
 
 #: Of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
@@ -28,6 +28,27 @@ def check_positive(value: Any, name: str) -> None:
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not (number and 0 < value < np.inf):
         raise ProblemError(f"{name}={value!r} must be a finite number > 0")
+
+
+class Shifts(np.ndarray):
+    """A batch of the parameter-shift rule that says what it is, made by `ParametricCircuit.shifts`.
+
+    To a device that does not ask it is the array of its rows, and nobody can write to it. What is made of it, a slice
+    or a sum, is a batch like any other.
+
+    Attributes
+    ----------
+    theta : array of shape (P,), or None
+        θ, where this is the whole batch.
+    again : int
+        Rows θ before those of the rule.
+    """
+
+    theta: NDArray | None
+    again: int
+
+    def __array_finalize__(self, source: NDArray | None) -> None:
+        self.theta, self.again = None, 0
 
 
 @dataclass(frozen=True)
@@ -97,15 +118,19 @@ class ParametricCircuit:
         """Exact ideal outcome distribution, shape (…, 2^q), little-endian, computed without any circuit."""
         raise NotImplementedError
 
-    def shifts(self, theta: ArrayLike) -> NDArray:
-        """θ, then θ + π/2 in each angle in turn, then θ − π/2: shape (2P+1, P), one batch of the parameter-shift rule.
+    def shifts(self, theta: ArrayLike, again: int = 0) -> Shifts:
+        """θ, then θ + π/2 in each angle in turn, then θ − π/2: one batch of the parameter-shift rule, shape (2P+1, P).
 
         For angles of RY, ∂π/∂θ_k = ½ [π(θ_k + π/2) − π(θ_k − π/2)] exactly (Mitarai, Negoro, Kitagawa, Fujii,
-        PRA 98, 032309 (2018), eq. 7).
+        PRA 98, 032309 (2018), eq. 7). θ itself can be had ``again`` times more, before all others.
         """
         theta = self.check_parameters(theta)
         quarter = 0.5 * np.pi * np.eye(self.n_parameters)
-        return np.concatenate([theta[None], theta + quarter, theta - quarter])
+        rows = np.concatenate([np.tile(theta, (again + 1, 1)), theta + quarter, theta - quarter])
+        rows.flags.writeable = False
+        batch = rows.view(Shifts)
+        batch.theta, batch.again = rows[0], again
+        return batch
 
     def shift_distributions(self, theta: ArrayLike) -> NDArray:
         """`distribution` of all `shifts`, shape (2P+1, 2^q); families that know a shorter way take it."""

@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.options import Number
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
+from ..circuits.base import Shifts
 from ..circuits.encoding import reverse_bits
 from ..circuits.resources import Resources
 
 __all__ = ["Capabilities", "Device", "Job", "Readout", "check_shots"]
+
+SHOTS = Number(at_least=1, whole=True, none=True, note="for the exact distribution")
+SEED = Number(at_least=0, below=2**31, whole=True)
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ class Device:
         circuit : ParametricCircuit
         parameter_values : array of shape (P,), or (k, P) for a batch
             The solver's angles in radians; a device that binds gates maps them by
-            `ParametricCircuit.gate_parameters` first.
+            `ParametricCircuit.gate_parameters` first. A batch of `ParametricCircuit.shifts` says what it is, to devices
+            that have a shorter way to all its distributions than row by row.
         shots : int ≥ 1, or None
             Per binding; None is the exact distribution, where the device can.
         tag : str
@@ -141,8 +146,10 @@ class Device:
             The device cannot do this (too many qubits, no exact distributions) or refused.
         """
         values = circuit.check_parameters(parameter_values)
+        if isinstance(parameter_values, Shifts):
+            values = parameter_values
         shots = check_shots(shots)
-        if seed is not None and (not _is_integer(seed) or not 0 <= seed < 2**31):
+        if seed is not None and not SEED.allows(seed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
         widest = self.capabilities.qubits
         if widest is not None and circuit.n_qubits > widest:
@@ -177,12 +184,5 @@ class Device:
 
 def check_shots(shots: int | None, name: str = "shots") -> int | None:
     """``shots`` as an int ≥ 1 or None, or `ProblemError`."""
-    if shots is None:
-        return None
-    if not _is_integer(shots) or shots < 1:
-        raise ProblemError(f"{name}={shots!r} must be an integer ≥ 1, or None for the exact distribution")
-    return int(shots)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    checked: int | None = SHOTS.check(name, shots)
+    return checked

@@ -161,8 +161,7 @@ class HardwareEfficientAnsatz(Ansatz):
         return rng.uniform(0.0, 2.0 * np.pi, self.circuit.n_parameters)
 
     def bindings(self, theta: NDArray, exact: bool) -> NDArray:
-        again = np.tile(theta, (0 if exact else self.repeats, 1))
-        return np.concatenate([again, self.circuit.shifts(theta)])
+        return self.circuit.shifts(theta, again=0 if exact else self.repeats)
 
     def measured(self, distributions: NDArray) -> NDArray:
         return self._fold(np.atleast_2d(distributions)[:1])[0]

@@ -22,7 +22,6 @@ claimed. JAX is not used: it saves milliseconds an iteration and compiles for se
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -31,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..circuits import ChebyshevCircuit
-from ..devices import Device
+from ..runs.laboratory import Account, Laboratory, Ledger
 
 __all__ = ["COLLOCATIONS", "Executor", "Fit", "Flow", "Window", "collocation_points"]
 
@@ -76,30 +75,18 @@ class Fit:
     stalled: bool
 
 
-class Executor:
-    """A device, one circuit, and the count of what was run.
+class Executor(Ledger):
+    """What one circuit's expectation values are measured through; bindings are counted, each a circuit on hardware."""
 
-    Attributes
-    ----------
-    circuits : int
-        Bindings run: each would be a circuit of its own on hardware.
-    device_time_s : float
-    """
-
-    def __init__(self, device: Device, circuit: ChebyshevCircuit) -> None:
-        self.device, self.circuit = device, circuit
-        self.circuits, self.device_time_s = 0, 0.0
+    def __init__(self, lab: Laboratory, account: Account, circuit: ChebyshevCircuit) -> None:
+        super().__init__(lab, account)
+        self.circuit = circuit
         bits = np.arange(2**circuit.n_qubits)[:, None] >> np.arange(circuit.n_qubits) & 1
         self._signs = 1.0 - 2.0 * bits
 
     def run(self, parameters: NDArray) -> NDArray:
         """⟨Z_j⟩ of every qubit, shape (k, q), for parameters of shape (k, q + P); exact."""
-        begun = time.monotonic()
-        # The seed moves nothing in an exact distribution; without one the device would draw its own.
-        readout = self.device.submit(self.circuit, parameters, None, tag="dqc", seed=0).result().ordered("little")
-        self.device_time_s += time.monotonic() - begun
-        self.circuits += len(parameters)
-        return readout.probabilities @ self._signs
+        return self.measure(self.circuit, parameters, None) @ self._signs
 
 
 def collocation_points(points: int, collocation: str) -> NDArray:

@@ -7,20 +7,126 @@ the replicator flow μ̇ = −μ∘(F − ⟨F⟩) of Helmke and Moore (Bauckhag
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...core.problem import DualProblem
-from .ansatz import Ansatz, Tangents
+from ..circuits import ParametricCircuit
+from ..runs.laboratory import Account, Ledger
+from .ansatz import Ansatz, Tangents, normalised
+from .variational import AngleFlow, AngleState, Pace, Proposal
 
-__all__ = ["faithful_rate", "sampling_variance", "semi_implicit_step", "slope"]
+__all__ = [
+    "SimplexFlow",
+    "SimplexState",
+    "faithful_rate",
+    "sampling_variance",
+    "semi_implicit_step",
+    "slope",
+]
 
 #: Ridge: always, in units of each diagonal entry; with 1000 shots, in units of their mean (it falls as shots^−½).
 RIDGE_EXACT, RIDGE_SAMPLED = 1e-11, 1e-3
 #: Tangents that carry less than this share of the strongest one's speed are round-off.
 LEAST_SINGULAR = 1e-9
+#: Share of the fall it promised that a step must show; else the promise was made of noise in the tangents.
+PROMISE = 0.25
+
+
+@dataclass(frozen=True)
+class SimplexState(AngleState):
+    """An `AngleState` with the distributions α and tangents come from.
+
+    ``distributions`` has shape (2^q,) or (k, 2^q), little-endian: of the k circuits of a step, θ itself first, or of
+    θ alone.
+    """
+
+    distributions: NDArray
+
+
+@dataclass(frozen=True)
+class SimplexFlow(AngleFlow[SimplexState]):
+    """The flow of this module on an ansatz."""
+
+    ansatz: Ansatz
+
+    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.9, part=4)
+
+    @property
+    def circuit(self) -> ParametricCircuit:
+        return self.ansatz.circuit
+
+    @cached_property
+    def circuits_a_step(self) -> int:
+        return self.ansatz.circuits_a_step(self.exact)
+
+    @cached_property
+    def longest(self) -> float:
+        return self.pace.longest / slope(self.workspace)
+
+    def start(self, rng: np.random.Generator, warm: NDArray | None) -> SimplexState:
+        problem, ansatz = self.workspace, self.ansatz
+        theta = ansatz.start(None if warm is None else np.maximum(warm, 0.0), rng)
+        largest = max(float(problem.diag().max()), float(np.ptp(problem.p)))
+        state = SimplexState(
+            theta=ansatz.move(theta, np.zeros_like(theta), self.exact),
+            measured=np.empty(0),
+            shots_behind=0,
+            h=1.0 / (problem.d * largest) if largest > 0 else 1.0,
+            flow_time=0.0,
+            steps=0,
+            resting=problem.n == 1,
+            measured_finally=self.plan.final is None,
+            kept=True,
+            account=Account.opened(rng),
+            distributions=np.empty(0),
+        )
+        return self.measure(state, self.plan.first)
+
+    def measure(self, state: SimplexState, shots: int | None) -> SimplexState:
+        after = self._measured(state, self.ansatz.bindings(state.theta, self.exact), shots)
+        normalised(after.measured)  # nothing but padding measured is an error, and at once
+        return after
+
+    def read_out(self, state: SimplexState, shots: int | None) -> SimplexState:
+        return self._measured(state, state.theta, shots)
+
+    def _measured(self, state: SimplexState, bindings: ArrayLike, shots: int | None) -> SimplexState:
+        found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
+        alpha = self.workspace.d * self.ansatz.measured(found)
+        return replace(state, distributions=found, measured=alpha, shots_behind=shots or 0, account=account)
+
+    def propose(self, state: SimplexState) -> Proposal:
+        shots = None if self.exact else state.shots_behind
+        step, fall = semi_implicit_step(self.workspace, self.ansatz, state.distributions, state.h, shots)
+        return Proposal(step, 0.0, fall)
+
+    def moved(self, state: SimplexState, proposal: Proposal, share: float, clip: float) -> SimplexState:
+        step = np.clip(share * proposal.step, -clip, clip)
+        return replace(state, theta=self.ansatz.move(state.theta, step, self.exact), steps=state.steps + 1)
+
+    def accepts(self, state: SimplexState, trial: SimplexState) -> bool:
+        return self.objective(trial) < self.objective(state)
+
+    def keeps(self, state: SimplexState, moved: SimplexState, fall: float) -> bool:
+        return self.objective(state) - self.objective(moved) > PROMISE * fall
+
+    def objective(self, state: SimplexState) -> float:
+        """f of the measured state."""
+        return self.workspace.objective(self.workspace.d * self.ansatz.known(state.distributions))
+
+    def variance(self, state: SimplexState) -> float:
+        return sampling_variance(self.workspace, self.ansatz, state.distributions)
+
+    def rate(self, ledger: Ledger, state: SimplexState, y: NDArray) -> NDArray:
+        found = ledger.measure(self.circuit, self.ansatz.bindings(y, True), None)
+        return faithful_rate(self.workspace, self.ansatz, found)
 
 
 def semi_implicit_step(

@@ -11,20 +11,28 @@ diag(u) θ̇ = J(g + λe) with J = ∂α/∂θ = diag(½ u sin θ).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from ...core.problem import DualProblem
-from ...flows.gradient import balance
+from ...flows.gradient import GradientField, balance
+from ..circuits import ParametricCircuit
+from ..runs.laboratory import Account, Ledger
 from .box import LEAST_ANGLE, BoxEncoding
+from .variational import AngleFlow, AngleState, Pace, Proposal
 
 __all__ = [
+    "BoxFlow",
+    "BoxState",
     "acceptable",
     "drive",
     "exact_multiplier",
     "faithful_rate",
-    "first_step",
     "primal_dual_step",
     "sampling_variance",
 ]
@@ -33,6 +41,107 @@ __all__ = [
 RIDGE_EXACT, RIDGE_SAMPLED = 1e-13, 1e-2
 #: An angle this much (relative) above `LEAST_ANGLE` is at it.
 AT_THE_END = 1e-6
+#: Steps shorter than this, in units of the first one, are none.
+SHORTEST = 1e-9
+
+
+@dataclass(frozen=True)
+class BoxState(AngleState):
+    """An `AngleState` with a multiplier.
+
+    An index that no shot fell on keeps the α that was measured before, u/2 first. ``useful`` is the share of the
+    outcomes that belong to one of the n indices; the others fell on padding. ``lam`` is λ, in the sign of
+    ρ = Qα − p − λe.
+    """
+
+    useful: float
+    lam: float
+
+
+@dataclass(frozen=True)
+class BoxFlow(AngleFlow[BoxState]):
+    """The flow of this module; ``tau`` is that of a dynamic multiplier, None for the exact one."""
+
+    box: BoxEncoding
+    tau: float | None
+
+    pace: ClassVar[Pace] = Pace(steps=60, growth=1.3, longest=50.0, averaging=0.6, part=2)
+
+    @property
+    def circuit(self) -> ParametricCircuit:
+        return self.box.circuit
+
+    @cached_property
+    def first_step(self) -> float:
+        """The flow's own time scale: 1 over its largest drive."""
+        problem = self.workspace
+        largest = max(float((problem.diag() * self.box.upper).max()), float(np.ptp(problem.p)))
+        return 1.0 / largest if largest > 0 else 1.0
+
+    @property
+    def longest(self) -> float:
+        return self.pace.longest * self.first_step
+
+    def start(self, rng: np.random.Generator, warm: NDArray | None) -> BoxState:
+        problem, box = self.workspace, self.box
+        state = BoxState(
+            theta=box.kept(box.angles(GradientField(problem).start(warm)), LEAST_ANGLE),
+            measured=0.5 * box.upper,
+            shots_behind=0,
+            h=self.first_step,
+            flow_time=0.0,
+            steps=0,
+            resting=False,
+            measured_finally=self.plan.final is None,
+            kept=True,
+            account=Account.opened(rng),
+            useful=1.0,
+            lam=0.0,
+        )
+        state = self.measure(state, self.plan.first)
+        return replace(state, lam=exact_multiplier(problem, box, state.measured))
+
+    def measure(self, state: BoxState, shots: int | None) -> BoxState:
+        box = self.box
+        found, account = self.lab.measure(state.account, box.circuit, box.bindings(state.theta), shots)
+        measured, useful = box.read(found, state.measured)
+        return replace(state, measured=measured, useful=useful, shots_behind=shots or 0, account=account)
+
+    def propose(self, state: BoxState) -> Proposal:
+        shots, tau = None if self.exact else state.shots_behind, self.tau or 0.0
+        found = primal_dual_step(self.workspace, self.box, state.theta, state.measured, state.lam, state.h, tau, shots)
+        return Proposal(*found)
+
+    def moved(self, state: BoxState, proposal: Proposal, share: float, clip: float) -> BoxState:
+        least = LEAST_ANGLE if self.exact else 0.0
+        theta = self.box.kept(state.theta + np.clip(share * proposal.step, -clip, clip), least)
+        if self.exact and self.tau is None:
+            theta = self.box.balanced(theta, least)
+        return replace(state, theta=theta, lam=state.lam + share * proposal.multiplier, steps=state.steps + 1)
+
+    def accepts(self, state: BoxState, trial: BoxState) -> bool:
+        here, there = ((s.theta, s.measured, s.lam) for s in (state, trial))
+        return acceptable(self.workspace, self.box, here, there, state.h, self.tau or 0.0)
+
+    def rests(self, state: BoxState, near: bool, taken: bool) -> bool:
+        # A device that breaks eᵀα = d never lets a trial come near.
+        return near or (not taken and state.h < SHORTEST * self.first_step)
+
+    def variance(self, state: BoxState) -> float:
+        return sampling_variance(self.workspace, self.box, state.measured)
+
+    def unknowns(self, state: BoxState) -> NDArray:
+        return state.theta if self.tau is None else np.append(state.theta, state.lam)
+
+    def rate(self, ledger: Ledger, state: BoxState, y: NDArray) -> NDArray:
+        box = self.box
+        found = ledger.measure(box.circuit, box.bindings(y[: box.n]), None)
+        return faithful_rate(self.workspace, box, y, box.read(found, state.measured)[0], self.tau)
+
+    def landed(self, state: BoxState, y: NDArray) -> BoxState:
+        after = super().landed(state, y[: self.box.n])
+        lam = exact_multiplier(self.workspace, self.box, after.measured) if self.tau is None else float(y[-1])
+        return replace(after, lam=lam)
 
 
 def primal_dual_step(
@@ -117,12 +226,6 @@ def faithful_rate(problem: DualProblem, box: BoxEncoding, y: NDArray, alpha: NDA
         return 0.5 * np.sin(y) * drive(problem, alpha, exact_multiplier(problem, box, alpha))
     rate = 0.5 * np.sin(y[:-1]) * drive(problem, alpha, float(y[-1]))
     return np.append(rate, -box.excess(alpha) / tau)
-
-
-def first_step(problem: DualProblem, box: BoxEncoding) -> float:
-    """The flow's own time scale: 1 over its largest drive."""
-    largest = max(float((problem.diag() * box.upper).max()), float(np.ptp(problem.p)))
-    return 1.0 / largest if largest > 0 else 1.0
 
 
 #: Angles, the α measured there (arrays of shape (n,)), and λ.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.options import Number
 from ...exceptions import ProblemError
-from ..devices import check_shots
 from .laboratory import Account
 
-__all__ = ["ADAPTIVE", "ShotPlan"]
+__all__ = ["COUNT", "SHOTS", "ShotPlan"]
 
 ADAPTIVE = "adaptive"
+#: Rules of the options: shots of a circuit, and whole numbers that may be left out.
+SHOTS = Number(at_least=1, whole=True, words=(ADAPTIVE,), none=True, note="for exact")
+COUNT = Number(at_least=1, whole=True, none=True)
 #: A budget that nobody gave is one of 40 steps with 10 000 shots a circuit.
 USUAL_STEPS, USUAL_SHOTS = 40, 10_000
 #: Adaptive: fewest shots of a circuit; the noise in f that a state may have, as a share of the fall its step promises
@@ -21,7 +24,7 @@ FEWEST, NOISE_SHARE, GROWTH = 100, 0.25, 1.5
 
 @dataclass(frozen=True)
 class ShotPlan:
-    """Shots of a run: fixed, adaptive or none, within a budget.
+    """Shots of a run: fixed, adaptive or none, within a budget; the rules above are those of the numbers.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ class ShotPlan:
     Raises
     ------
     ProblemError
-        Out of range, or of no use without shots.
+        They do not go together: a budget too small, or either of the two without shots.
     """
 
     shots: int | str | None
@@ -43,13 +46,7 @@ class ShotPlan:
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.shots, str):
-            if self.shots != ADAPTIVE:
-                raise ProblemError(f"shots={self.shots!r} must be an integer ≥ 1, 'adaptive', or None for exact")
-        else:
-            check_shots(self.shots)
         for name, value in (("final_shots", self.final_shots), ("shot_budget", self.budget)):
-            check_shots(value, name)
             if value is not None and self.shots is None:
                 raise ProblemError(f"{name} needs shots; with shots=None every distribution is exact")
         if self.budget is not None and self.first is not None and self.budget < self.first + (self.final or 0):

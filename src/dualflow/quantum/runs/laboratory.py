@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...core.seeds import generator, generator_state
+from ...core.workspace import Workspace
 from ...exceptions import DeviceError
 from ..circuits import CalibrationCircuit, ParametricCircuit
 from ..devices import Device, Readout
@@ -24,7 +25,7 @@ from .mitigation import (
 )
 from .uniformity import is_told_from_uniform, is_uniform
 
-__all__ = ["Account", "Laboratory"]
+__all__ = ["Account", "Laboratory", "Ledger", "QuantumContext"]
 
 #: Job ids kept in an account.
 JOBS_KEPT = 10
@@ -196,3 +197,29 @@ class Laboratory:
             "two_qubit_gates": resources.two_qubit_gates,
             "success_probability": None,
         }
+
+
+class Ledger:
+    """An account under way, for what asks for measurements and knows nothing of accounts: an integrator, a search.
+
+    Attributes
+    ----------
+    account : Account
+        With all booked that was measured through this.
+    """
+
+    def __init__(self, lab: Laboratory, account: Account) -> None:
+        self.lab, self.account = lab, account
+
+    def measure(self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None) -> NDArray:
+        """`Laboratory.measure`, booked."""
+        distributions, self.account = self.lab.measure(self.account, circuit, theta, shots)
+        return distributions
+
+
+@dataclass(frozen=True)
+class QuantumContext:
+    """What a run on circuits works with; engines add what is theirs."""
+
+    workspace: Workspace
+    lab: Laboratory
