@@ -64,31 +64,32 @@ class KeptGram(KernelMatrix):
     def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
         """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
         out = np.zeros(self.n)
-        self._cache(dtype).add_to(out, J, np.ascontiguousarray(weights, dtype=float))
+        weights = np.ascontiguousarray(weights, dtype=float)
+        self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
 
     def kept_row(self, k: int) -> NDArray:
         """Row k of K in float64, kept; not to be written to."""
         cache = self._cache(float)
-        cache.fetch(np.array([k]))
-        row: NDArray = cache.rows[cache.slot[k]]
+        slot = cache.one(k, lambda J, start, out: self.rows(J, float, out))
+        row: NDArray = cache.rows[slot, : self.n]
         return row
 
     def _cache(self, dtype: type) -> RowCache:
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
-            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
+            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES)
         return self._rows[name]
 
-    def subset(self, J: ArrayLike) -> KeptGram:
-        """That of points J alone; those ready for the kernel are taken along."""
+    def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
+        """That of points J alone, with their (row-major) ``matrix`` if known; those ready for the kernel come along."""
         J = np.asarray(J, dtype=np.intp)
         radial = {name: points.take(J) for name, points in self._radial.items()}
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
-        part.entries_computed, part._full, part._radial, part._rows = 0, None, radial, {}
+        part.entries_computed, part._full, part._radial, part._rows = 0, matrix, radial, {}
         return part
 
     def value(self) -> Gram:
