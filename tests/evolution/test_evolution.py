@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 import dualflow
 from dualflow import EvolutionStrategy, Gram, ParticleSwarm, ProblemError, SolverMismatch, Status, problems, solve
+from dualflow.core.workspace import Workspace
 from dualflow.evolution import mutation
 from dualflow.evolution.generations import Evolution, Rules, evaluated, evolve, random_population, settled
 from dualflow.evolution.selection import pairings, survivors, swaps
@@ -456,8 +457,8 @@ def test_presets_say_what_was_left_open():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mutation": "cauchy"}, r"mutation='cauchy' is not one of gaussian, switching"),
-        ({"preset": "papers"}, r"preset='papers' is not one of default, paper"),
+        ({"mutation": "cauchy"}, r"mutation='cauchy' is not one of 'gaussian', 'switching'"),
+        ({"preset": "papers"}, r"preset='papers' is not one of 'default', 'paper'"),
         ({"population": 7}, r"population=7 must be even"),
         ({"population": 0}, r"population=0 must be an integer ≥ 1"),
         ({"patience": 2.5}, r"patience=2.5 must be an integer ≥ 1"),
@@ -467,8 +468,8 @@ def test_presets_say_what_was_left_open():
         ({"preset": ["paper"]}, r"preset=\['paper'\] is not one of"),
         ({"mutation": np.array(["gaussian", "hybrid"])}, r"mutation=array.* is not one of"),
         ({"crossover": 1.5}, r"crossover=1.5 must be a number from 0 to 1"),
-        ({"sigma": 0}, r"sigma=0 must be a number"),
-        ({"tournament": float("nan")}, r"tournament=nan must be a number"),
+        ({"sigma": 0}, r"sigma=0 must be a finite number"),
+        ({"tournament": float("nan")}, r"tournament=nan must be a finite number"),
     ],
 )
 def test_options_out_of_range_are_named(options, message):
@@ -545,7 +546,8 @@ def test_states_hold_the_generator_they_go_on_with():
     X, y = moons()
     problem = problems.svc(Gram(X), y, 1.0, fit_intercept=False)
     solver = EvolutionStrategy(preset="paper")
-    state = solver.step(problem, solver.start(problem, rng(4)))
+    context = solver.open(problem, Workspace(problem))
+    state = solver.step(context, solver.start(context, rng(4)))
     assert generator(state.rng).random() != rng(4).random()
 
 

@@ -12,6 +12,7 @@ from sklearn.datasets import make_classification, make_moons
 from dualflow import Checkpoint, Gram, Kind, problems, solve
 from dualflow.core.radial import RadialPoints
 from dualflow.core.row_cache import RowCache
+from dualflow.core.workspace import Workspace
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import level as levels
 from dualflow.working_set.level import Level
@@ -205,10 +206,10 @@ def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
     monkeypatch.setattr(levels, "BLOCK", 16)
     monkeypatch.setattr(levels, "NARROW", 8)
     monkeypatch.setattr(levels, "WIDE", 16)
-    monkeypatch.setattr("dualflow.core.kernels.CACHE_BYTES", 1)
+    monkeypatch.setattr("dualflow.core.kept.CACHE_BYTES", 1)
     monkeypatch.setattr("dualflow.core.row_cache.AT_ONCE", 16)
     problem = PROBLEMS[name](KERNELS[rows](), Y)
-    level = Level(problem, problem.project(np.zeros(problem.n)), dtype)
+    level = Level(Workspace(problem), problem.project(np.zeros(problem.n)), dtype)
     before, slept = problem.objective(level.alpha), False
     for k in range(12):
         level.improve(1e-6, 1000)
@@ -227,7 +228,7 @@ def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
 def test_whoever_violates_stays_awake(monkeypatch):
     monkeypatch.setattr(levels, "NARROW", 12)
     monkeypatch.setattr(levels, "WIDE", 32)
-    level = Level(PROBLEMS["hinge"](KERNELS["made on demand"](), Y), np.zeros(60), np.float32)
+    level = Level(Workspace(PROBLEMS["hinge"](KERNELS["made on demand"](), Y)), np.zeros(60), np.float32)
     assert level.awake.all()  # at α = 0 all want to rise
     for _ in range(60):
         level.improve(1e-3, 1000)
@@ -244,21 +245,22 @@ def test_whoever_violates_stays_awake(monkeypatch):
 def test_rows_unused_for_longest_make_room():
     fetched = []
 
-    def evaluate(J, out):
+    def evaluate(J, start, out):
+        assert start == 0
         fetched.extend(J)
         out[:] = J[:, None] * 10.0 + np.arange(5000)
 
-    cache = RowCache(5000, np.float64, 0, evaluate)
+    cache = RowCache(5000, np.float64, 0)
     G, room = np.zeros(5000), cache.capacity
     assert room == 1024
-    cache.add_to(G, np.arange(1000), np.ones(1000))
-    cache.add_to(G, np.arange(900, 1100), np.full(200, 2.0))
+    cache.add_to(G, np.arange(1000), np.ones(1000), evaluate)
+    cache.add_to(G, np.arange(900, 1100), np.full(200, 2.0), evaluate)
     expected = (np.arange(1000) * 10.0).sum() + 2 * (np.arange(900, 1100) * 10.0).sum() + 1400 * np.arange(5000)
     np.testing.assert_allclose(G, expected)
     assert len(fetched) == 1100  # none twice
-    cache.fetch(np.array([0, 1]))
+    cache.fetch(np.array([0, 1]), evaluate)
     assert fetched[1100:] == [0, 1]  # the oldest had gone
-    cache.fetch(np.arange(1000, 1100))
+    cache.fetch(np.arange(1000, 1100), evaluate)
     assert len(fetched) == 1102
     assert cache.count == int((cache.owner >= 0).sum()) == int((cache.slot >= 0).sum()) <= room
 
@@ -266,7 +268,7 @@ def test_rows_unused_for_longest_make_room():
 def test_levels_estimate_of_the_gap_is_the_certificates():
     problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0)
     solution = solve(problem, "working-set", kkt_tol=1e-2, gap_tol=1e-2)
-    level = Level(problem, solution.raw_alpha, np.float64)
+    level = Level(Workspace(problem), solution.raw_alpha, np.float64)
     violation, gap = level.standing()
     assert 0 < violation <= 1e-2
     assert gap >= solution.raw_certificate.relative_gap * (1 - 1e-6)  # the certificate takes the best ν
@@ -277,14 +279,14 @@ def test_on_the_simplex_the_estimate_is_the_certificates():
     problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0, loss="squared_hinge")
     solution = solve(problem, "working-set", gap_tol=0.05)
     assert solution.raw_certificate.relative_gap > 1e-9
-    level = Level(problem, solution.raw_alpha, np.float64)
+    level = Level(Workspace(problem), solution.raw_alpha, np.float64)
     assert level.standing()[1] == pytest.approx(solution.raw_certificate.relative_gap, rel=1e-6)
 
 
 def test_a_block_on_the_simplex_is_filled_with_those_that_want_to_rise(monkeypatch):
     monkeypatch.setattr(levels, "NARROW", 20)
     problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0, loss="squared_hinge")
-    level = Level(problem, np.where(np.arange(60) < 4, 0.25, 0.0), np.float64)
+    level = Level(Workspace(problem), np.where(np.arange(60) < 4, 0.25, 0.0), np.float64)
     expected = set(range(4)) | set(4 + np.argsort(level.G[4:])[:16])
     assert set(level.choose()) == expected
 
@@ -302,7 +304,7 @@ def test_nested_order_keeps_the_classes_in_proportion():
 def test_restriction_is_the_problem_on_those_points(name):
     problem = PROBLEMS[name](Gram(X, gamma=1.0), Y)
     points = np.array([3, 11, 20, 41, 5, 58, 33, 8])
-    part, inside = restrict(problem, points)
+    part, inside = restrict(Workspace(problem), points)
     np.testing.assert_allclose(part.dense(), problem.dense()[np.ix_(inside, inside)], atol=1e-12)
     np.testing.assert_array_equal(part.p, problem.p[inside])
     if problem.kind is Kind.CAPPED_SIMPLEX:

@@ -67,20 +67,21 @@ class KeptGram(KernelMatrix):
     def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
         """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
         out = np.zeros(self.n)
-        self._cache(dtype).add_to(out, J, np.ascontiguousarray(weights, dtype=float))
+        weights = np.ascontiguousarray(weights, dtype=float)
+        self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
 
     def kept_row(self, k: int) -> NDArray:
         """Row k of K in float64, kept; not to be written to."""
         cache = self._cache(float)
-        cache.fetch(np.array([k]))
-        row: NDArray = cache.rows[cache.slot[k]]
+        slot = cache.one(k, lambda J, start, out: self.rows(J, float, out))
+        row: NDArray = cache.rows[slot, : self.n]
         return row
 
     def _cache(self, dtype: type) -> RowCache:
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
-            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
+            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES)
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:

@@ -78,7 +78,10 @@ class Number(Rule):
         return bool(value >= self.at_least and (value > self.above or self.above == -math.inf) and reach)
 
     def _kind(self) -> str:
-        words = "an integer" if self.whole else "a number" if self.infinite else "a finite number"
+        within = math.isfinite(self.at_least) and math.isfinite(self.at_most)
+        words = "an integer" if self.whole else "a number" if self.infinite or within else "a finite number"
+        if within:
+            return f"{words} from {self.at_least:g} to {self.at_most:g}"
         signs = {">": self.above, "≥": self.at_least, "<": self.below, "≤": self.at_most}
         bounds = [f"{sign} {value:g}" for sign, value in signs.items() if math.isfinite(value)]
         return f"{words} {' and '.join(bounds)}".rstrip()

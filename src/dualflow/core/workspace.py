@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import psd
+from ._radial import aligned
 from .kept import KeptGram
 from .problem import DualProblem
 
@@ -51,6 +53,10 @@ class Workspace(DualProblem):
     def _products(self) -> deque[tuple[bytes, NDArray]]:
         # Solvers and refinement ask for the same few vectors, each nSV kernel columns' worth.
         return deque(maxlen=4)
+
+    @cached_property
+    def _scratch(self) -> dict[str, NDArray]:
+        return {}
 
     @cached_property
     def _dense(self) -> NDArray:
@@ -96,3 +102,45 @@ class Workspace(DualProblem):
         product = self.product(v)
         self._products.appendleft((key, product))
         return product.copy()
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        """An array to work in, whose entries may be anything: the memory last asked for under this name, if it is large
+        enough. Whoever asks next gets the same; the parts of a problem share theirs with it."""
+        size = prod(shape) * np.dtype(dtype).itemsize
+        known = self._scratch.get(name)
+        if known is None or known.nbytes < size:
+            known = self._scratch[name] = aligned((size,), np.uint8)
+        return known[:size].view(dtype).reshape(shape)
+
+    def part(
+        self, J: NDArray, gram: KeptGram, *, idx: NDArray | None = None, upper: NDArray | None = None
+    ) -> Workspace:
+        """The problem of variables J alone, all others being 0, at work on the kernel matrix of their points.
+
+        Parameters
+        ----------
+        J : int array of shape (k,)
+        gram : KeptGram
+        idx : int array of shape (k,), optional
+            Which point each variable belongs to there; by default theirs are the points, one for one.
+        upper : array of shape (k,), optional
+            Their bounds, if others than here.
+        """
+        part = DualProblem(
+            gram,  # type: ignore[arg-type]
+            p=self.p[J],
+            lower=self.lower[J],
+            upper=self.upper[J] if upper is None else upper,
+            e=None if self.e is None else self.e[J],
+            d=self.d,
+            sigma=self.sigma[J],
+            scale=self.scale,
+            offset=self.offset,
+            ridge=self.ridge[J],
+            idx=idx,
+            reading=self.reading,
+        )
+        evidence = self.__dict__.get("_evidence")  # a block on the diagonal is what the whole matrix is
+        work = Workspace(part, evidence=evidence if evidence is not None and evidence.is_psd else None)
+        work.__dict__["_scratch"] = self._scratch
+        return work

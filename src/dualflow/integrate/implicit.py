@@ -43,8 +43,7 @@ _WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 class ImplicitState:
     """Flow time t, next step length h, α (n,), ν, and the slacks of the lower and upper bounds (n,).
 
-    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start. ``factor`` is L of shape
-    (n, r) with Q = LLᵀ + diag(ridge), where the rank is low (see `low_rank`).
+    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start.
     """
 
     t: float
@@ -54,7 +53,6 @@ class ImplicitState:
     z_lower: NDArray
     z_upper: NDArray
     moved: float = 0.0
-    factor: NDArray | None = None
 
     def complementarity(self, problem: DualProblem) -> float:
         """Mean of αz and (u − α)y: the ε this state stands for."""
@@ -85,6 +83,7 @@ def implicit_step(
     tau: float = 0.0,
     mutation: float | None = None,
     growth: float = 1.0,
+    factor: NDArray | None = None,
 ) -> ImplicitState:
     """One implicit step.
 
@@ -99,8 +98,10 @@ def implicit_step(
         ε held fixed; None anneals it by Mehrotra's rule.
     growth : float ≥ 1
         Factor from this step's h to the next one's.
+    factor : array of shape (n, r), optional
+        L with Q = LLᵀ + diag(ridge), where the rank is low (see `low_rank`).
     """
-    system = _System(problem, state, tau)
+    system = _System(problem, state, tau, factor)
     change = _annealed(problem, state, system) if mutation is None else system.towards(mutation)
     reach = system.reach(change, _TO_BOUNDARY)
     moved = _move(state, change, reach)
@@ -163,7 +164,7 @@ def _annealed(problem: DualProblem, state: ImplicitState, system: _System) -> _C
 class _System:
     """The linear system of one step, factorised once."""
 
-    def __init__(self, problem: DualProblem, state: ImplicitState, tau: float) -> None:
+    def __init__(self, problem: DualProblem, state: ImplicitState, tau: float, factor: NDArray | None) -> None:
         self.problem, self.state = problem, state
         self.live, self.capped = _live(problem)
         n, live, capped = problem.n, self.live, self.capped
@@ -182,10 +183,10 @@ class _System:
         if e is not None:
             self.residual -= state.nu * e
         self.stiff: StiffSystem | LowRankSystem
-        if state.factor is None:
+        if factor is None:
             self.stiff = StiffSystem(Q, diagonal)
         else:
-            self.stiff = LowRankSystem(state.factor, diagonal + problem.ridge)
+            self.stiff = LowRankSystem(factor, diagonal + problem.ridge)
         self.slope = tau / state.h  # of the equality's row
         self.column = None if e is None else self.stiff.solve(e)
         self.values = self._stack(state.alpha, self.room, state.z_lower, state.z_upper)

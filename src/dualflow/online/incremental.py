@@ -46,7 +46,7 @@ from ._path import (
 )
 from .bordered import bordered_inverse
 from .near import Near
-from .state import NOT_PSD, State
+from .state import NOT_PSD, Snapshot, State
 
 __all__ = ["Engine"]
 
@@ -207,7 +207,7 @@ class Engine(State):
             if self.pivots > budget:
                 raise ProblemError(NOT_PSD)
 
-    def restore(self, kept: dict[str, Any]) -> None:
+    def restore(self, kept: Snapshot) -> None:
         super().restore(kept)
         self.near = None
 
@@ -221,7 +221,7 @@ class Engine(State):
 
     def fetch(self) -> None:
         """Bring the column that a path wants."""
-        self.pool.fetch(int(self.counters[WANTED]))
+        self.bring(int(self.counters[WANTED]))
 
     def _tolerance(self) -> None:
         """What g is known to: the round-off of its largest terms."""

@@ -13,12 +13,12 @@ weight falls to 0 go extinct.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
+from ..core.workspace import Workspace
 
 __all__ = ["Equilibrate", "Habitat", "interval", "middle", "restrict"]
 
@@ -33,20 +33,9 @@ MANY = 0.25
 _EPS = float(np.finfo(float).eps)
 
 
-def restrict(problem: DualProblem, J: NDArray, K: NDArray | None = None) -> DualProblem:
+def restrict(problem: Workspace, J: NDArray, K: NDArray | None = None) -> Workspace:
     """The problem of some variables alone, all others being 0; ``K`` is their kernel matrix where it is known."""
-    points = J if problem.idx is None else problem.idx[J]
-    return replace(
-        problem,
-        gram=problem.gram.subset(points, K),
-        p=problem.p[J],
-        lower=problem.lower[J],
-        upper=problem.upper[J],
-        e=None if problem.e is None else problem.e[J],
-        sigma=problem.sigma[J],
-        ridge=problem.ridge[J],
-        idx=None,
-    )
+    return problem.part(J, problem.gram.subset(J if problem.idx is None else problem.idx[J], K))
 
 
 def interval(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -> tuple[float, float]:
@@ -99,7 +88,7 @@ class Habitat:
     """
 
     def __init__(self, problem: DualProblem, alpha: NDArray, rows: NDArray | None = None, disturbed: bool = False):
-        self.problem = problem
+        self.problem = Workspace(problem)
         self.alpha = np.minimum(alpha, problem.upper)
         self.disturbed = disturbed or not np.array_equal(self.alpha, alpha)
         self.residents = np.flatnonzero(alpha > 0)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.row_cache import grown
 from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combined
-from .columns import grown
 from .state import State
 
 __all__ = ["Near"]
@@ -119,7 +119,7 @@ class Near:
             rows = self.pool.rows
             self.pool.rows = grown(rows, (len(rows) + SPARE, self.room))
             self.free = list(range(len(rows), len(rows) + SPARE))
-        theirs = self.state.pool.fetch(int(self.index[here]))
+        theirs = self.state.bring(int(self.index[here]))
         row = self.state.pool.rows[theirs]
         s = self.free.pop()
         self.pool.rows[s, : self.n] = row[self.index[: self.n]]
@@ -139,7 +139,7 @@ class Near:
         moved = np.flatnonzero(change)
         variables = index[moved]
         for k in variables[state.pool.slot[variables] < 0]:
-            state.pool.fetch(int(k))
+            state.bring(int(k))
         combined(state.pool.rows, state.pool.slot[variables], change[moved], state.gamma[: state.n])
         state.g += state.gamma[: state.n]
         state.g += (float(self.figures[MULTIPLIER]) - b) * state.e

@@ -3,21 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.row_cache import RowCache, grown
 from ..exceptions import ProblemError
 from ._path import BOUND, COUNT, DRIFT, ENTERING, FREE, MULTIPLIER, PENDING, PIVOTS, REFACTORED, REST, WANTED
-from .columns import ColumnPool, Matrix, grown
 
-__all__ = ["NOT_PSD", "State"]
+__all__ = ["NOT_PSD", "Matrix", "Snapshot", "State"]
 
 NOT_PSD = "kernel: it is not positive semidefinite on these points, so that the path of the optimum breaks off"
 #: Where a variable can be between two calls.
 STORED = (REST, BOUND, FREE, PENDING)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
+_COUNTERS, _FIGURES = 8, 4
+
+
+class Matrix(Protocol):
+    """What an engine must be told of Q, a piece at a time; variables are numbered in the order of arrival."""
+
+    def column(self, k: int, start: int, stop: int) -> NDArray:
+        """Q[start:stop, k], shape (stop − start,)."""
+
+    def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """Q[rows, J], shape (len(rows), len(J))."""
+
+    def product(self, alpha: NDArray) -> NDArray:
+        """Q α, shape (n,)."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All of a `State` that moves: the vectors of its n variables, the margin, its inverse, and d."""
+
+    alpha: NDArray
+    g: NDArray
+    p: NDArray
+    where: NDArray
+    members: NDArray
+    inverse: NDArray
+    counters: NDArray
+    figures: NDArray
+    d: float
+
+    @property
+    def b(self) -> float:
+        """The multiplier of the equality, −ν."""
+        return float(self.figures[MULTIPLIER])
+
+    def check(self, n: int) -> None:
+        """`ValueError` unless this is what a state of n variables leaves behind: compiled code relies on it."""
+        m = len(self.members)
+        for name in ("alpha", "g", "p"):
+            _stored(vars(self), name, "f8", (n,))
+        _stored(vars(self), "where", "i1", (n,))
+        _stored(vars(self), "members", "i8", (m,))
+        _stored(vars(self), "inverse", "f8", (m + 1, m + 1))
+        _stored(vars(self), "counters", "i8", (_COUNTERS,))
+        _stored(vars(self), "figures", "f8", (_FIGURES,))
+        if not (np.isfinite(self.d) and np.isin(self.where, STORED).all()):
+            raise ValueError("its variables are nowhere")
+        if not np.array_equal(np.sort(self.members), np.flatnonzero(self.where == FREE)):
+            raise ValueError("its margin points are not those that are said to be free")
+        if self.counters[COUNT] != m or self.counters[ENTERING] != -1 or (np.delete(self.counters, ENTERING) < 0).any():
+            raise ValueError("its counters are not those of its margin points")
 
 
 class State:
@@ -43,7 +95,7 @@ class State:
 
     def __init__(self, matrix: Matrix, bordered: bool) -> None:
         self.matrix, self.bordered = matrix, bordered
-        self.pool = ColumnPool(matrix)
+        self.pool = RowCache()  # columns of Q for the margin, and for a few that were there a moment ago
         self.n, self.d = 0, 0.0
         self._room = {name: np.zeros(64, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
         self.members = np.zeros(16, dtype=np.int64)
@@ -51,9 +103,9 @@ class State:
         self.inverse = np.zeros((16, 16))
         self.work = np.zeros((3, 17))
         self.gamma = np.zeros(64)
-        self.counters = np.zeros(8, dtype=np.int64)
+        self.counters = np.zeros(_COUNTERS, dtype=np.int64)
         self.counters[ENTERING] = -1
-        self.figures = np.zeros(4)
+        self.figures = np.zeros(_FIGURES)
         self._bind()
 
     def _bind(self) -> None:
@@ -127,37 +179,44 @@ class State:
             self.member_slots = grown(self.member_slots, (2 * size,))
             self.work = grown(self.work, (3, 2 * size + 1))
 
+    def bring(self, k: int) -> int:
+        """The slot of column k, which is then there and complete."""
+
+        def evaluate(J: NDArray, start: int, out: NDArray) -> None:
+            out[0] = self.matrix.column(k, start, self.n)
+
+        return self.pool.one(k, evaluate)
+
     # --- to and fro ----------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Snapshot:
         """All that moves, to be put back by `restore`; columns are not in it."""
         m = int(self.counters[COUNT])
-        return {
-            "n": self.n,
-            "d": self.d,
-            "vectors": {name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
-            "members": self.members[:m].copy(),
-            "inverse": self.inverse[: m + 1, : m + 1].copy(),
-            "counters": self.counters.copy(),
-            "figures": self.figures.copy(),
-        }
+        return Snapshot(
+            **{name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
+            members=self.members[:m].copy(),
+            inverse=self.inverse[: m + 1, : m + 1].copy(),
+            counters=self.counters.copy(),
+            figures=self.figures.copy(),
+            d=self.d,
+        )
 
-    def restore(self, kept: dict[str, Any]) -> None:
+    def restore(self, kept: Snapshot) -> None:
         """Put everything back to where it was at a `snapshot`; variables that came since are unknown again."""
-        members = kept["members"]
+        members = kept.members
         m = len(members)
-        self.n, self.d = kept["n"], kept["d"]
+        self.n, self.d = len(kept.alpha), kept.d
         self._bind()
-        for name, values in kept["vectors"].items():
-            self._room[name][: self.n] = values
-        self.counters[:], self.figures[:] = kept["counters"], kept["figures"]
+        for name in ("alpha", "g", "p", "where"):
+            self._room[name][: self.n] = getattr(kept, name)
+        self.counters[:], self.figures[:] = kept.counters, kept.figures
         self.make_room()
         self.members[:m] = members
-        self.inverse[: m + 1, : m + 1] = kept["inverse"]
+        self.inverse[: m + 1, : m + 1] = kept.inverse
         if self.pool.n != self.n:
             self.pool.truncate(self.n)
         for k in members[self.pool.slot[members] < 0]:
-            self.pool.fetch(int(k))
+            self.bring(int(k))
         self.member_slots[:m] = self.pool.slot[members]
 
     def keep(self, variables: NDArray) -> None:
@@ -191,32 +250,19 @@ class State:
         KeyError, ValueError
             An array is missing or is not what `pack` would have made: compiled code relies on it.
         """
-        n = len(arrays["alpha"])
-        vectors = {name: _stored(arrays, name, "i1" if name == "where" else "f8", (n,)) for name in _VECTORS}
-        m = len(arrays["members"])
-        members = _stored(arrays, "members", "i8", (m,))
-        inverse = _stored(arrays, "inverse", "f8", (m + 1, m + 1))
+        names = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
+        kept = Snapshot(**{name: arrays[name] for name in names}, d=float(facts["d"]))
+        n, m = len(kept.alpha), len(kept.members)
+        kept.check(n)
+        e, u, diag = (_stored(arrays, name, "f8", (n,)) for name in ("e", "u", "diag"))
         columns = _stored(arrays, "columns", "f8", (m, n))
-        counters = _stored(arrays, "counters", "i8", self.counters.shape)
-        figures = _stored(arrays, "figures", "f8", self.figures.shape)
-        alpha, u, where, d = vectors["alpha"], vectors["u"], vectors["where"], float(facts["d"])
-        if not (np.isfinite(d) and (alpha >= 0).all() and (alpha <= u).all() and np.isin(where, STORED).all()):
+        if not ((kept.alpha >= 0).all() and (kept.alpha <= u).all()):
             raise ValueError("its coefficients are not within their bounds")
-        if not np.array_equal(np.sort(members), np.flatnonzero(where == FREE)):
-            raise ValueError("its margin points are not those that are said to be free")
-        if counters[COUNT] != m or counters[ENTERING] != -1 or (np.delete(counters, ENTERING) < 0).any():
-            raise ValueError("its counters are not those of its margin points")
-        self._room = {name: array.copy() for name, array in vectors.items()}
-        self.n, self.d = n, d
+        known = {"e": e, "u": u, "diag": diag, "alpha": kept.alpha, "g": kept.g, "p": kept.p, "where": kept.where}
+        self._room = {name: array.copy() for name, array in known.items()}
         self.gamma = np.zeros(n)
-        self.counters[:], self.figures[:] = counters, figures
-        self._bind()
-        self.make_room()
-        self.members[:m] = members
-        self.inverse[: m + 1, : m + 1] = inverse
-        self.pool = ColumnPool(self.matrix)
-        self.pool.take(self.margin, columns, n)
-        self.member_slots[:m] = np.arange(m)
+        self.pool.take(kept.members, columns, n)
+        self.restore(kept)
 
 
 def _stored(arrays: Mapping[str, NDArray], name: str, dtype: str, shape: tuple[int, ...]) -> NDArray:

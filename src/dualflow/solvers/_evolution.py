@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import Flag, Number, OneOf, option
 from ..core.problem import DualProblem, Kind
-from ..exceptions import ProblemError
-from .base import Solver
+from ..core.workspace import Workspace
+from .base import Solver, StateT
 
 __all__ = ["EvolutionarySolver"]
 
@@ -25,38 +25,21 @@ LARGE = 1e100
 
 
 @dataclass(frozen=True)
-class EvolutionarySolver(Solver):
+class EvolutionarySolver(Solver[Workspace, StateT]):
     """Base of the evolutionary solvers of box problems."""
 
-    preset: str = "default"
-    population: int = 10
-    patience: int | None = None
-    generations: int | None = None
-    memetic: bool | None = None
-    sweeps: int = 2
+    preset: str = option("default", OneOf(words=tuple(PRESETS)))
+    population: int = option(10, Number(at_least=1, whole=True))
+    patience: int | None = option(None, Number(at_least=1, whole=True, none=True))
+    generations: int | None = option(None, Number(at_least=1, whole=True, none=True))
+    memetic: bool | None = option(None, Flag(none=True, note="for what the preset says"))
+    sweeps: int = option(2, Number(at_least=1, whole=True))
 
     kinds = frozenset({Kind.BOX})
     max_n: ClassVar[int | None] = 8000
     needs_psd: ClassVar[bool] = False
+    whole: ClassVar[bool] = True
     default_max_steps: ClassVar[int] = 1_000_000  # ``generations`` is the limit that counts
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.preset, str) or self.preset not in PRESETS:
-            raise ProblemError(f"preset={self.preset!r} is not one of {', '.join(PRESETS)}")
-        if self.memetic is not None and not isinstance(self.memetic, (bool, np.bool_)):
-            raise ProblemError(f"memetic={self.memetic!r} must be True, False, or None for what the preset says")
-        for name in ("population", "patience", "generations", "sweeps"):
-            value = getattr(self, name)
-            if value is None and name in PRESETS[self.preset]:
-                continue
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ProblemError(f"{name}={value!r} must be an integer ≥ 1")
-
-    def check_number(self, name: str, least: float, most: float) -> None:
-        """Raise `ProblemError` unless an option is a number in [least, most]."""
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not least <= value <= most:
-            raise ProblemError(f"{name}={value!r} must be a number from {least:g} to {most:g}")
 
     def chosen(self, name: str) -> Any:
         """An option, or what the preset says where it was left open."""

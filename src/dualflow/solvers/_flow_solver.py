@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import Number, OneOf, option
 from ..core.problem import DualProblem
-from ..exceptions import ProblemError
+from ..core.workspace import Workspace
 from ..flows.gradient import GradientField, balance, interior_point, weights
 from ..flows.lotka_volterra import LotkaVolterraField
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
@@ -18,52 +20,45 @@ from ..integrate.scipy_ivp import METHODS, ivp_step
 from ..integrate.stiff_system import low_rank
 from .base import EVERY_CONVEX, Solver
 
-__all__ = ["FlowSolver", "FlowState"]
+__all__ = ["FlowContext", "FlowSolver", "FlowState"]
 
-INTEGRATORS = ("implicit", "multiplicative", *METHODS)
+
+@dataclass
+class FlowContext:
+    """The workspace, and what implicit steps make of it."""
+
+    workspace: Workspace
+
+    @cached_property
+    def factor(self) -> NDArray | None:
+        """L of shape (n, r) with Q = LLᵀ + diag(ridge), where the rank is low."""
+        return low_rank(self.workspace)
 
 
 @dataclass(frozen=True)
 class FlowState:
-    """Flow time, step length, α of shape (n,), multiplier, slacks of shape (n,), their mean product, and for implicit
-    steps: how far the last one got, steps without movement, L of shape (n, r) where Q = LLᵀ + diag(ridge).
-    """
+    """Where the flow is, and for implicit steps the mean product of α and its slacks, and steps without movement."""
 
-    t: float
-    h: float
-    alpha: NDArray
-    nu: float
-    z_lower: NDArray
-    z_upper: NDArray
-    complementarity: float
-    moved: float = 0.0
+    at: ImplicitState
+    complementarity: float = np.inf
     stalled: int = 0
-    factor: NDArray | None = field(default=None, metadata={"saved": False})
 
 
 @dataclass(frozen=True)
-class FlowSolver(Solver):
+class FlowSolver(Solver[FlowContext, FlowState]):
     """Base of the classical flows; subclasses say which field moves and how fast its multiplier is."""
 
-    integrator: str = "implicit"
-    time_step: float | None = None
-    growth: float = 100.0
-    t_end: float | None = None
+    integrator: str = option("implicit", OneOf(words=("implicit", "multiplicative", *METHODS)))
+    time_step: float | None = option(None, Number(above=0, none=True))
+    growth: float = option(100.0, Number(at_least=1))
+    t_end: float | None = option(None, Number(above=0, none=True, infinite=True))
+
+    state_type: ClassVar[type] = FlowState
 
     stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     max_n: ClassVar[int | None] = 8000
     default_max_steps: ClassVar[int] = 200
-
-    def __post_init__(self) -> None:
-        if self.integrator not in INTEGRATORS:
-            raise ProblemError(f"integrator={self.integrator!r} is not one of {', '.join(INTEGRATORS)}")
-        if self.time_step is not None and not self.time_step > 0:
-            raise ProblemError(f"time_step={self.time_step!r} must be > 0")
-        if not self.growth >= 1:
-            raise ProblemError(f"growth={self.growth!r} must be ≥ 1")
-        if self.t_end is not None and not self.t_end > 0:
-            raise ProblemError(f"t_end={self.t_end!r} must be > 0")
 
     def field(self, problem: DualProblem) -> GradientField | LotkaVolterraField:
         """The vector field."""
@@ -73,13 +68,17 @@ class FlowSolver(Solver):
         """τ of the multiplier; 0 is exact."""
         return 0.0
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> FlowState:
+    def open(self, problem: DualProblem, workspace: Workspace) -> FlowContext:
+        return FlowContext(workspace)
+
+    def start(self, context: FlowContext, rng: np.random.Generator, warm: NDArray | None = None) -> FlowState:
+        problem = context.workspace
         if self.integrator != "implicit":
             field = self.field(problem)
             y = field.start(warm)
             h = self.time_step or (safe_step(problem) if self.integrator == "multiplicative" else 1.0)
             zeros = np.zeros(problem.n)
-            return FlowState(0.0, h, np.array(field.alpha(y)), field.multiplier(y), zeros, zeros, np.inf)
+            return FlowState(ImplicitState(0.0, h, np.array(field.alpha(y)), field.multiplier(y), zeros, zeros))
         centre = interior_point(problem)
         alpha = centre if warm is None else 0.9 * warm + 0.1 * centre
         g = -problem.gradient(alpha)
@@ -95,56 +94,40 @@ class FlowSolver(Solver):
         clock = self.multiplier_time() * float(problem.diag().max())
         h = self.time_step or max(100.0 / max(float(drive.max()), 1e-300), 0.1 * clock)
         first = implicit_start(problem, alpha, h, nu, mutation)
-        return _flow_state(problem, replace(first, factor=low_rank(problem)))
+        return FlowState(first, first.complementarity(problem))
 
-    def step(self, problem: DualProblem, state: FlowState) -> FlowState:
-        h = state.h if self.t_end is None else min(state.h, self.t_end - state.t)
+    def step(self, context: FlowContext, state: FlowState) -> FlowState:
+        problem, at = context.workspace, state.at
+        h = at.h if self.t_end is None else min(at.h, self.t_end - at.t)
         if self.integrator == "implicit":
-            implicit = ImplicitState(
-                state.t, h, state.alpha, state.nu, state.z_lower, state.z_upper, state.moved, state.factor
-            )
-            after = implicit_step(problem, implicit, tau=self.multiplier_time(), growth=self.growth)
-            stalled = state.stalled + 1 if after.moved < 1e-6 else 0
-            return replace(_flow_state(problem, after), stalled=stalled)
-        field = self.field(problem)
+            tau = self.multiplier_time()
+            after = implicit_step(problem, replace(at, h=h), tau=tau, growth=self.growth, factor=context.factor)
+            return FlowState(after, after.complementarity(problem), state.stalled + 1 if after.moved < 1e-6 else 0)
         if self.integrator == "multiplicative":
-            alpha, nu = self.multiplicative(problem, state, h)
+            alpha, nu = self.multiplicative(problem, at, h)
         else:
-            y = state.alpha if isinstance(field, GradientField) else np.append(state.alpha, state.nu)
-            y = ivp_step(field.rate, state.t, y, h, method=self.integrator)
+            field = self.field(problem)
+            y = at.alpha if isinstance(field, GradientField) else np.append(at.alpha, at.nu)
+            y = ivp_step(field.rate, at.t, y, h, method=self.integrator)
             alpha, nu = field.alpha(y), field.multiplier(y)
-        return replace(state, t=state.t + h, alpha=alpha, nu=nu)
+        return FlowState(replace(at, t=at.t + h, alpha=alpha, nu=nu))
 
-    def multiplicative(self, problem: DualProblem, state: FlowState, h: float) -> tuple[NDArray, float]:
+    def multiplicative(self, problem: DualProblem, at: ImplicitState, h: float) -> tuple[NDArray, float]:
         """One explicit step of (α, ν) in log or logit coordinates."""
-        alpha = multiplicative_step(problem, state.alpha, h)
+        alpha = multiplicative_step(problem, at.alpha, h)
         return alpha, self.field(problem).multiplier(alpha)
 
     def alpha(self, state: FlowState) -> NDArray:
-        return state.alpha
+        return state.at.alpha
 
     def finished(self, state: FlowState) -> bool:
-        if self.t_end is not None and state.t >= self.t_end * (1 - 1e-12):
+        if self.t_end is not None and state.at.t >= self.t_end * (1 - 1e-12):
             return True
         # Three steps without movement: round-off rules. ε underflowed: nothing is left to anneal.
         return state.stalled >= 3 or state.complementarity <= 1e-300
 
     def time(self, state: FlowState) -> float:
-        return state.t
+        return state.at.t
 
     def multiplier(self, state: FlowState) -> float | None:
-        return state.nu
-
-
-def _flow_state(problem: DualProblem, state: ImplicitState) -> FlowState:
-    return FlowState(
-        state.t,
-        state.h,
-        state.alpha,
-        state.nu,
-        state.z_lower,
-        state.z_upper,
-        state.complementarity(problem),
-        state.moved,
-        factor=state.factor,
-    )
+        return state.at.nu

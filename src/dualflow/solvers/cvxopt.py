@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem, Kind
+from ..core.options import Number, option
+from ..core.problem import Kind
+from ..core.workspace import Workspace
 from .base import EVERY_CONVEX, Solver
 
 __all__ = ["CVXOPT"]
@@ -24,20 +26,22 @@ class CVXOPTState:
 
 
 @dataclass(frozen=True)
-class CVXOPT(Solver):
+class CVXOPT(Solver[Workspace, CVXOPTState]):
     """CVXOPT's coneqp on the whole problem in one call: a reference, not a fast solver.
 
     Parameters
     ----------
-    abstol, reltol, feastol : float
+    abstol, reltol, feastol : float > 0
         CVXOPT's tolerances; tight, because this is what others are measured against.
-    max_iterations : int
+    max_iterations : int > 0
     """
 
-    abstol: float = 1e-12
-    reltol: float = 1e-10
-    feastol: float = 1e-10
-    max_iterations: int = 200
+    abstol: float = option(1e-12, Number(above=0))
+    reltol: float = option(1e-10, Number(above=0))
+    feastol: float = option(1e-10, Number(above=0))
+    max_iterations: int = option(200, Number(at_least=1, whole=True))
+
+    state_type: ClassVar[type] = CVXOPTState
 
     name: ClassVar[str] = "cvxopt"
     stochastic: ClassVar[bool] = False
@@ -47,11 +51,11 @@ class CVXOPT(Solver):
     interruptible: ClassVar[bool] = False
     max_n: ClassVar[int | None] = 5000
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> CVXOPTState:
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> CVXOPTState:
         alpha = warm if warm is not None else problem.project(np.zeros(problem.n))
         return CVXOPTState(alpha, np.nan, False)
 
-    def step(self, problem: DualProblem, state: CVXOPTState) -> CVXOPTState:
+    def step(self, problem: Workspace, state: CVXOPTState) -> CVXOPTState:
         import cvxopt
 
         n = problem.n
@@ -61,10 +65,7 @@ class CVXOPT(Solver):
         rows = np.vstack([-np.eye(n)[lower], np.eye(n)[upper]])
         bounds = np.concatenate([-problem.lower[lower], problem.upper[upper]]) / scale
         if not len(rows):
-            rows, bounds = (
-                np.zeros((1, n)),
-                np.ones(1),
-            )  # coneqp wants at least one inequality: 0 ≤ 1
+            rows, bounds = np.zeros((1, n)), np.ones(1)  # coneqp wants at least one inequality: 0 ≤ 1
         equality = {}
         if problem.e is not None:
             equality = {"A": cvxopt.matrix(problem.e[None]), "b": cvxopt.matrix(problem.d / scale)}

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem
+from ..core.options import Number, OneOf, option
+from ..core.workspace import Workspace
 from ..evolution.generations import MUTATIONS, Evolution, Rules, evaluated, evolve, random_population
 from ..exceptions import ProblemError
 from ._evolution import EvolutionarySolver
@@ -18,7 +19,7 @@ __all__ = ["EvolutionStrategy"]
 
 
 @dataclass(frozen=True)
-class EvolutionStrategy(EvolutionarySolver):
+class EvolutionStrategy(EvolutionarySolver[Evolution]):
     """Evolution of a population of α on the box dual, Q indefinite or not (Mierswa, GECCO 2006).
 
     The problem is the dual without bias, or with the bias inside the kernel
@@ -70,22 +71,19 @@ class EvolutionStrategy(EvolutionarySolver):
         An option is out of range.
     """
 
-    mutation: str = "hybrid"
-    crossover: float = 0.9
-    tournament: float = 0.25
-    sigma: float = 0.1
+    mutation: str = option("hybrid", OneOf(words=MUTATIONS))
+    crossover: float = option(0.9, Number(at_least=0, at_most=1))
+    tournament: float = option(0.25, Number(above=0, at_most=1))
+    sigma: float = option(0.1, Number(above=0, at_most=1))
+
+    state_type: ClassVar[type] = Evolution
 
     name: ClassVar[str] = "evolution-strategy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.mutation, str) or self.mutation not in MUTATIONS:
-            raise ProblemError(f"mutation={self.mutation!r} is not one of {', '.join(MUTATIONS)}")
         if self.population % 2:
             raise ProblemError(f"population={self.population!r} must be even: individuals mate in pairs")
-        self.check_number("crossover", 0, 1)
-        for name in ("tournament", "sigma"):
-            self.check_number(name, np.finfo(float).tiny, 1)
 
     @property
     def rules(self) -> Rules:
@@ -99,10 +97,9 @@ class EvolutionStrategy(EvolutionarySolver):
             sweeps=self.sweeps_made,
         )
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Evolution:
-        Q = problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> Evolution:
         population = random_population(problem.upper, self.population, rng, self.first(problem, warm))
-        values, products = evaluated(Q, problem.p, population)
+        values, products = evaluated(problem.dense(), problem.p, population)
         order = values.argsort()[::-1]
         return Evolution(
             population=population[order],
@@ -119,7 +116,7 @@ class EvolutionStrategy(EvolutionarySolver):
             rng=generator_state(rng),
         )
 
-    def step(self, problem: DualProblem, state: Evolution) -> Evolution:
+    def step(self, problem: Workspace, state: Evolution) -> Evolution:
         rng, generations = generator(state.rng), self.generations_a_step(problem.n)
         after = evolve(problem.dense(), problem.p, problem.upper, state, self.rules, generations, rng)
         return replace(after, rng=generator_state(rng))
@@ -132,6 +129,6 @@ class EvolutionStrategy(EvolutionarySolver):
     def finished(self, state: Evolution) -> bool:
         return state.resting(self.rules)
 
-    def provenance(self, state: Evolution) -> dict[str, Any]:
+    def provenance(self, context: Workspace, state: Evolution) -> dict[str, Any]:
         """Generations, individuals evaluated (learning apart), and the last width of the Gaussian mutation."""
         return {"generations": state.generation, "evaluations": state.evaluations, "sigma": state.sigma}

@@ -8,14 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import OneOf, option
 from ..core.problem import DualProblem
-from ..exceptions import ProblemError
+from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
 from .base import BOUNDED, Solver
 
 __all__ = ["FrankWolfe", "FrankWolfeState"]
-
-VARIANTS = ("classic", "away", "pairwise")
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class FrankWolfeState:
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Solver):
+class FrankWolfe(Solver[Workspace, FrankWolfeState]):
     """Frank-Wolfe (conditional gradient) on every compact feasible set: classic, away-step, pairwise.
 
     The vertex s minimising hᵀs has a closed form on all of them: a coordinate of the simplex, or a box sorted by
@@ -43,7 +42,9 @@ class FrankWolfe(Solver):
         other two search the line exactly and converge linearly.
     """
 
-    variant: str = "away"
+    variant: str = option("away", OneOf(words=("away", "pairwise", "classic")))
+
+    state_type: ClassVar[type] = FrankWolfeState
 
     name: ClassVar[str] = "frank-wolfe"
     stochastic: ClassVar[bool] = False
@@ -51,11 +52,7 @@ class FrankWolfe(Solver):
     certify_every: ClassVar[int] = 100
     default_max_steps: ClassVar[int] = 100_000
 
-    def __post_init__(self) -> None:
-        if self.variant not in VARIANTS:
-            raise ProblemError(f"variant={self.variant!r} is not one of {', '.join(VARIANTS)}")
-
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> FrankWolfeState:
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> FrankWolfeState:
         alpha = warm
         if alpha is None:
             alpha = interior_point(problem)
@@ -64,7 +61,7 @@ class FrankWolfe(Solver):
                 alpha = best_vertex(problem, problem.gradient(alpha))
         return FrankWolfeState(alpha, problem.gradient(alpha), 0, np.inf)
 
-    def step(self, problem: DualProblem, state: FrankWolfeState) -> FrankWolfeState:
+    def step(self, problem: Workspace, state: FrankWolfeState) -> FrankWolfeState:
         alpha, h = state.alpha, state.h
         toward = best_vertex(problem, h)
         fw_gap = float(h @ (alpha - toward))
@@ -88,7 +85,7 @@ class FrankWolfe(Solver):
         return replace(state, alpha=after, h=h_after, k=state.k + 1, fw_gap=fw_gap)
 
     def best_move(
-        self, problem: DualProblem, state: FrankWolfeState, moves: list[NDArray]
+        self, problem: Workspace, state: FrankWolfeState, moves: list[NDArray]
     ) -> tuple[NDArray, NDArray, float, float]:
         """Of the candidate moves, the one along which f falls most: (move, Q move, length, longest)."""
         if self.variant == "classic":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..flows.gradient import GradientField
 from ..flows.replicator_mutator import ReplicatorMutatorField
@@ -37,7 +38,7 @@ class GradientFlow(FlowSolver):
         ε of the replicator-mutator flow for SciPy's methods; implicit steps anneal theirs.
     """
 
-    mutation: float = 0.0
+    mutation: float = option(0.0, Number(at_least=0))
 
     name: ClassVar[str] = "gradient-flow"
 

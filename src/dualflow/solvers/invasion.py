@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.support import refine
-from ..exceptions import ProblemError
+from ..core.workspace import Workspace
 from .base import BOUNDED, Solver
 
 __all__ = ["Invasion"]
@@ -31,7 +32,7 @@ class InvasionState:
 
 
 @dataclass(frozen=True)
-class Invasion(Solver):
+class Invasion(Solver[Workspace, InvasionState]):
     """Howell's EcoSVM as a solver: variables arrive in batches, again and again, until none of them invades.
 
     An arrival grows if its fitness beats the multiplier of the survivors, g₀ + νe₀ > 0 (9, 17, 28). Survivors and
@@ -45,7 +46,9 @@ class Invasion(Solver):
         Variables that arrive in one step.
     """
 
-    batch: int = 512
+    batch: int = option(512, Number(at_least=1, whole=True))
+
+    state_type: ClassVar[type] = InvasionState
 
     name: ClassVar[str] = "invasion"
     stochastic: ClassVar[bool] = False
@@ -54,11 +57,7 @@ class Invasion(Solver):
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 
-    def __post_init__(self) -> None:
-        if isinstance(self.batch, bool) or not isinstance(self.batch, (int, np.integer)) or self.batch < 1:
-            raise ProblemError(f"batch={self.batch!r} must be an integer ≥ 1")
-
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> InvasionState:
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> InvasionState:
         alpha = warm
         if alpha is None:
             # Nobody, where that is feasible; else the first ones, with all the weight they may have.
@@ -68,7 +67,7 @@ class Invasion(Solver):
             alpha = problem.project(filled)
         return InvasionState(alpha, False, np.empty(0, dtype=np.intp), 0, 0, int(np.count_nonzero(alpha)), 0)
 
-    def step(self, problem: DualProblem, state: InvasionState) -> InvasionState:
+    def step(self, problem: Workspace, state: InvasionState) -> InvasionState:
         from ..online.invasion import Habitat, restrict
 
         n = problem.n

@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from numpy.typing import NDArray
 
+from ..core.options import Number, option
 from ..core.problem import DualProblem
-from ..exceptions import ProblemError
 from ..flows.lotka_volterra import LotkaVolterraField
+from ..integrate.implicit import ImplicitState
 from ..integrate.multiplicative import multiplicative_step
-from ._flow_solver import FlowSolver, FlowState
+from ._flow_solver import FlowSolver
 
 __all__ = ["LotkaVolterra"]
 
@@ -34,17 +35,10 @@ class LotkaVolterra(FlowSolver):
         implicit steps do not ring).
     """
 
-    tau: float = 1.0
-    damping: float = 0.0
+    tau: float = option(1.0, Number(above=0))
+    damping: float = option(0.0, Number(at_least=0))
 
     name: ClassVar[str] = "lotka-volterra"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.tau > 0:
-            raise ProblemError(f"tau={self.tau!r} must be > 0")
-        if not self.damping >= 0:
-            raise ProblemError(f"damping={self.damping!r} must be ≥ 0")
 
     def field(self, problem: DualProblem) -> LotkaVolterraField:
         return LotkaVolterraField(problem, self.tau, self.damping)
@@ -52,7 +46,7 @@ class LotkaVolterra(FlowSolver):
     def multiplier_time(self) -> float:
         return self.tau
 
-    def multiplicative(self, problem: DualProblem, state: FlowState, h: float) -> tuple[NDArray, float]:
-        alpha = multiplicative_step(problem, state.alpha, h, nu=state.nu)
+    def multiplicative(self, problem: DualProblem, at: ImplicitState, h: float) -> tuple[NDArray, float]:
+        alpha = multiplicative_step(problem, at.alpha, h, nu=at.nu)
         excess = 0.0 if problem.e is None else float(problem.e @ alpha) - problem.d
-        return alpha, state.nu - h * excess / self.tau
+        return alpha, at.nu - h * excess / self.tau

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem
+from ..core.options import Number, option
+from ..core.workspace import Workspace
 from ..evolution.generations import evaluated, random_population
 from ..evolution.swarm import Swarm, SwarmRules, fly
 from ._evolution import EvolutionarySolver
@@ -18,7 +19,7 @@ __all__ = ["ParticleSwarm"]
 
 
 @dataclass(frozen=True)
-class ParticleSwarm(EvolutionarySolver):
+class ParticleSwarm(EvolutionarySolver[Swarm]):
     """Particle swarm on the box dual, Q indefinite or not (Kennedy & Eberhart 1995; Mierswa, GECCO 2006).
 
     The problem, and what memetic learning is for, are as for `EvolutionStrategy`. Each particle is drawn to its own
@@ -44,17 +45,13 @@ class ParticleSwarm(EvolutionarySolver):
         An option is out of range.
     """
 
-    inertia: float = 0.1
-    own_weight: float = 1.0
-    common_weight: float = 1.0
+    inertia: float = option(0.1, Number(at_least=0, at_most=1))
+    own_weight: float = option(1.0, Number(at_least=0, at_most=4))
+    common_weight: float = option(1.0, Number(at_least=0, at_most=4))
+
+    state_type: ClassVar[type] = Swarm
 
     name: ClassVar[str] = "particle-swarm"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_number("inertia", 0, 1)
-        for name in ("own_weight", "common_weight"):
-            self.check_number(name, 0, 4)
 
     @property
     def rules(self) -> SwarmRules:
@@ -68,10 +65,9 @@ class ParticleSwarm(EvolutionarySolver):
             sweeps=self.sweeps_made,
         )
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Swarm:
-        Q = problem.dense()  # before any product: with Q at hand products round differently, and runs are repeatable
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> Swarm:
         places = random_population(problem.upper, self.population, rng, self.first(problem, warm))
-        values, _ = evaluated(Q, problem.p, places)
+        values, _ = evaluated(problem.dense(), problem.p, places)
         best = int(values.argmin())
         return Swarm(
             places=places,
@@ -86,7 +82,7 @@ class ParticleSwarm(EvolutionarySolver):
             rng=generator_state(rng),
         )
 
-    def step(self, problem: DualProblem, state: Swarm) -> Swarm:
+    def step(self, problem: Workspace, state: Swarm) -> Swarm:
         rng, generations = generator(state.rng), self.generations_a_step(problem.n)
         after = fly(problem.dense(), problem.p, problem.upper, state, self.rules, generations, rng)
         return replace(after, rng=generator_state(rng))
@@ -99,6 +95,6 @@ class ParticleSwarm(EvolutionarySolver):
         rules = self.rules
         return state.generation >= rules.limit or state.stale >= rules.patience
 
-    def provenance(self, state: Swarm) -> dict[str, Any]:
+    def provenance(self, context: Workspace, state: Swarm) -> dict[str, Any]:
         """Generations, and places evaluated (learning apart)."""
         return {"generations": state.generation, "evaluations": state.evaluations}

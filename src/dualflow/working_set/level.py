@@ -24,7 +24,8 @@ class Level:
 
     Without an equality e counts as 1. The units b of α and s of the gradient make M/s of order 1 whatever the
     scale of the kernel, which the constants of the compiled loop rely on; s = 1 for the hinge, so that violations
-    are LIBSVM's. The state that matters (α) belongs to the solver; this is working memory.
+    are LIBSVM's. The state that matters (α) belongs to the solver; this is working memory, and the rows made on demand
+    are in the workspace's: one level of a problem is at work at a time.
 
     A block is solved by the compiled loop, which makes the rows it needs (radial kernels of few features) or has the
     block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
@@ -60,7 +61,6 @@ class Level:
         if gram.has_few_features and self.precision is dtype:
             points = gram.radial_points(dtype)
             self.points = points if problem.idx is None else points.take(problem.idx)
-        self.memory: NDArray = np.empty(0, dtype=dtype)  # rows made on demand
         self.slot = np.full(n, -1, dtype=np.int64)
         self.made, self.width = 0, 0
         self.source: RowSource | None = None
@@ -249,16 +249,15 @@ class Level:
         return int(updates)
 
     def room_for_rows(self, W: NDArray) -> tuple[NDArray, NDArray]:
-        """Memory for the rows of a block, where each is, and `source` to make them from: the whole problem's stay."""
+        """A work array for the rows of a block, where each is, and `source` to make them from. No cache: the next
+        block's are others, and only those of the whole problem stay."""
         assert self.points is not None
         width = len(W)
-        needed = width * padded(width)
-        if len(self.memory) < needed:
-            self.memory = np.empty(needed, dtype=self.dtype)
+        rows = self.problem.scratch("rows of a block", (width, padded(width)), self.dtype)
         if not self.width == width == self.problem.n:
             self.slot[:], self.made, self.width = -1, 0, width
             points = self.points.take(slice(None) if width == self.problem.n else W)
             self.source = RowSource(
                 points.points, points.half, self.sign[W], self.ridge[W], self.factor, self.problem.offset
             )
-        return self.memory[:needed].reshape(width, -1), self.slot[:width]
+        return rows, self.slot[:width]

@@ -24,7 +24,7 @@ def nested_order(problem: DualProblem) -> NDArray:
     return np.argsort(place, kind="stable")
 
 
-def restrict(problem: DualProblem, points: NDArray) -> tuple[Workspace, NDArray]:
+def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
     """The problem on some points of the Gram, at work, and the indices of its variables in the whole one.
 
     Where eᵀα = d > 0 is shared out among fewer variables, their bounds grow in proportion (ν stays what it is).
@@ -41,21 +41,7 @@ def restrict(problem: DualProblem, points: NDArray) -> tuple[Workspace, NDArray]
         total = float(upper.sum())
         if total < problem.d:  # weighted points: a prefix can hold less than its share
             upper = upper * (problem.d / total) * (1 + 1e-9) if total > 0 else np.full(len(inside), problem.d)
-    part = DualProblem(
-        problem.gram.subset(points),
-        p=problem.p[inside],
-        lower=problem.lower[inside],
-        upper=upper,
-        e=None if problem.e is None else problem.e[inside],
-        sigma=problem.sigma[inside],
-        ridge=problem.ridge[inside],
-        d=problem.d,
-        scale=problem.scale,
-        offset=problem.offset,
-        idx=idx,
-        reading=problem.reading,
-    )
-    return Workspace(part), inside
+    return problem.part(inside, problem.gram.subset(points), idx=idx, upper=upper), inside
 
 
 def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
