@@ -16,12 +16,11 @@ from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.engines import hamiltonian_dilation as engine
 from ..quantum.engines.dilation import make_dilation
-from ..quantum.engines.hamiltonian_dilation import DilationContext, DilationState
+from ..quantum.engines.hamiltonian_dilation import METHODS, DilationContext, DilationState
 from .quantum import QuantumSolver
 
 __all__ = ["HamiltonianDilation"]
 
-METHODS = ("implicit", "accelerated", "plain")
 #: With shots: steps, of which the second half is the answer.
 DEFAULT_STEPS = 200
 
@@ -57,16 +56,8 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):  # typ
 
     Parameters
     ----------
-    device : str or Device, default="aer"
-        A name of `dualflow.list_devices`, or an instance.
-    shots : int or None
-        Of each circuit; None asks the device for exact distributions.
-    final_shots : None
-        Not used: the answer with shots is an average over the second half.
-    shot_budget : int, optional
-        With shots: shots the whole run may take.
-    mitigation, journal
-        As for every solver that runs circuits (`QuantumSolver`).
+    device, shots, shot_budget, mitigation, journal
+        As for every solver that runs circuits (`QuantumSolver`); "adaptive" shots and ``final_shots`` are refused.
     method : {"implicit", "accelerated", "plain"}, optional
         By default "implicit" from exact distributions, "accelerated" with shots.
     steps : int, optional
@@ -94,7 +85,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):  # typ
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method is not None and self.method not in METHODS:
+        if self.method not in (None, *METHODS):
             raise ProblemError(f"method={self.method!r} is not known; use one of {', '.join(map(repr, METHODS))}")
         if self.method == "implicit" and self.shots is not None:
             raise ProblemError("method='implicit' needs exact distributions; set shots=None or method='accelerated'")
@@ -162,9 +153,8 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):  # typ
         return None if self._averages else context.dilation.angles(state.V)
 
     def drowned(self, context: DilationContext, state: DilationState) -> bool:
-        dilation, shots = context.dilation, context.shots
-        angles = dilation.angles(state.tried)
-        return context.lab.drowned(state.account, dilation.circuit, angles, state.distribution, shots)
+        circuit, angles = context.dilation.circuit, context.dilation.angles(state.tried)
+        return context.lab.drowned(state.account, circuit, angles, state.distribution, context.shots)
 
     def provenance(self, context: DilationContext, state: DilationState) -> dict[str, Any]:
         averaged = f"average of {max(1, state.taken)} measured states"

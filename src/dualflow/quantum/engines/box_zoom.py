@@ -106,7 +106,7 @@ def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
     # After a disappointment, every other block is of another size and half of it drawn: what stalls one does not
     # stall all.
     mixed = bool(state.disappointments % 2)
-    size = int(rng.integers(min(2, context.block), context.block + 1)) if mixed else context.block
+    size = int(rng.integers(2, context.block + 1)) if mixed else context.block
     chosen = choose_block(problem, state.alpha, score, size, rng if mixed else None)
     block = block_of(problem, state.alpha, chosen, gradient)
     reader = _Reader(context, state, rng)

@@ -29,7 +29,7 @@ from ...core.workspace import Workspace
 from ..runs.laboratory import Account, Laboratory
 from .dilation import Dilation, Measured, implicit_direction
 
-__all__ = ["DilationContext", "DilationState", "start", "step"]
+__all__ = ["METHODS", "DilationContext", "DilationState", "start", "step"]
 
 #: Implicit: largest change of a potential in a step, factors of the step length after success and failure, and its
 #: largest value in units of 1/L, beyond which the system of a singular Q could lose its Cholesky factor.
@@ -114,7 +114,7 @@ def step(context: DilationContext, state: DilationState) -> DilationState:
     if context.shots is not None and state.steps == context.last_step // 2:
         state = replace(state, x=state.z, weight=0.0, taken=0)
     state = replace(state, steps=state.steps + 1, resting=state.steps + 1 >= context.last_step)
-    return {"implicit": _implicit, "plain": _plain, "accelerated": _accelerated}[context.method](context, state)
+    return METHODS[context.method](context, state)
 
 
 def _implicit(context: DilationContext, state: DilationState) -> DilationState:
@@ -181,3 +181,6 @@ def _measure(
 
 def _taken(state: DilationState, V: NDArray, found: Measured) -> DilationState:
     return replace(state, V=V, z=found.alpha, response=found.response, taken=state.taken + 1)
+
+
+METHODS = {"implicit": _implicit, "accelerated": _accelerated, "plain": _plain}
