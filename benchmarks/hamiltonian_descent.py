@@ -100,7 +100,8 @@ def main() -> int:
             if chosen.wide and n == 16:
                 run("one block of 16", solver, data, n, bias, wanted, block=16)
             if solver == "hamiltonian-descent" and n == 8:
-                run("two qubits a variable, blocks of 4", solver, data, n, bias, wanted, bits=2, block=4, steps=100)
+                finer = {"bits": 2, "block": 4, "trotter_steps": 100}
+                run("two qubits a variable, blocks of 4", solver, data, n, bias, wanted, **finer)
             if solver == "hamiltonian-adiabatic" and importlib.util.find_spec("dwave"):
                 run("simulated annealing", solver, data, n, bias, wanted, sampler="annealing")
     print("\n".join(verdicts))

@@ -58,6 +58,7 @@ class Solver(Generic[ContextT, StateT]):
     whole : whether it works on the whole Q, which is then formed before any product
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
+    renamed : other names that an option may be looked for under, and its own
     """
 
     state_type: ClassVar[type]
@@ -75,6 +76,7 @@ class Solver(Generic[ContextT, StateT]):
     whole: ClassVar[bool] = False
     certify_every: ClassVar[int] = 1
     default_max_steps: ClassVar[int] = 1000
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -154,7 +156,7 @@ class Solver(Generic[ContextT, StateT]):
         known = [f.name for f in fields(cls) if f.init]
         for option in options:
             if option not in known:
-                near = difflib.get_close_matches(option, known, n=1)
+                near = difflib.get_close_matches(cls.renamed.get(option, option), known, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 has = f"its options are {', '.join(known)}" if known else "it has no options"
                 raise TypeError(f"solver {cls.name!r} has no option {option!r}{hint} ({has})")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
-from ..exceptions import ProblemError
+from ..core.options import Number, option
 from ..quantum.circuits.qhd import QHDCircuit
 from ._box_zoom import BoxZoom
 
@@ -18,8 +17,8 @@ class HamiltonianDescent(BoxZoom):
     """Quantum Hamiltonian descent, hybrid: a wave packet finds the low side of a box, a smaller box is put there.
 
     A block of variables is written in bits, ``bits`` qubits each, on the corners (or a grid) of a box around where it
-    stands. The circuit evolves H(t) = 2/(10⁻³ + t³)·(−Δ/2) + 2t³·f from |+…+⟩ to ``total_time`` in ``steps`` Strang
-    steps (Leng, Hickman, Li, Wu, "Quantum Hamiltonian Descent", arXiv:2303.01471), f shifted and divided by its
+    stands. The circuit evolves H(t) = 2/(10⁻³ + t³)·(−Δ/2) + 2t³·f from |+…+⟩ to ``total_time`` in ``trotter_steps``
+    (Strang's; Leng, Hickman, Li, Wu, "Quantum Hamiltonian Descent", arXiv:2303.01471), f shifted and divided by its
     standard deviation on the grid. f is quadratic in the bits, so that it is RZ and RZZ; −Δ/2 is the QFT, a quadratic
     in the bits, and the inverse QFT, and at one qubit a variable H·RZ·H = RX. The mean of the outcomes (not the best
     sample) is the centre of the next box, ``shrink`` times as wide, ``levels`` times. The equality is met by an
@@ -35,7 +34,7 @@ class HamiltonianDescent(BoxZoom):
     post-selected.
 
     What a step costs: one block is ``levels`` circuits on block × bits qubits, one after the other. A circuit has
-    (steps + 1) q(q−1)/2 RZZ, two CX each: 2856 CX at 8 qubits and 50 steps. The number of blocks grows about in
+    (trotter_steps + 1) q(q−1)/2 RZZ, two CX each: 2856 CX at 8 qubits and 50 steps. The number of blocks grows about in
     proportion to n, and with the condition of Q. A classical computer evaluates f on all 2^q corners of such a block
     in less time: no advantage is claimed. Leng et al. report QHD against other methods on nonconvex box problems; the
     duals here are convex, where descent has no barriers to tunnel through.
@@ -55,7 +54,7 @@ class HamiltonianDescent(BoxZoom):
         Variables a block.
     levels : int ≥ 1
     shrink : float in (0, 1)
-    steps, total_time
+    trotter_steps, total_time
         Of the circuit.
     max_blocks : int, optional
         Blocks until the solver rests. By default exact runs rest after 200 + 2 sweeps of blocks in a row that
@@ -68,21 +67,16 @@ class HamiltonianDescent(BoxZoom):
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        From `start`: the device is not known, cannot do what is asked, or is not installed.
+        The device is not known, cannot do what is asked, or is not installed.
     """
 
-    bits: int = 1
+    bits: int = option(1, Number(at_least=1, at_most=4, whole=True))
 
     name: ClassVar[str] = "hamiltonian-descent"
-
-    def __post_init__(self) -> None:
-        if isinstance(self.bits, bool) or not isinstance(self.bits, Integral) or not 1 <= self.bits <= 4:
-            raise ProblemError(f"bits={self.bits!r} must be an integer from 1 to 4")
-        super().__post_init__()
 
     @property
     def bits_each(self) -> int:
         return self.bits
 
     def circuit_of(self, variables: int) -> QHDCircuit:
-        return QHDCircuit(variables * self.bits, self.steps, self.total_time, self.bits)
+        return QHDCircuit(variables * self.bits, self.trotter_steps, self.total_time, self.bits)

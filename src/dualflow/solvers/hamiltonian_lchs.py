@@ -7,7 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..core.options import option
 from ..quantum.circuits import LCHSCircuit
+from ..quantum.circuits.base import POSITIVE
 from ..quantum.circuits.select import SelectCircuit
 from ._linearised import LinearisedSolver
 
@@ -44,16 +46,16 @@ class HamiltonianLCHS(LinearisedSolver):
         Points of the sum over k: 2^ancillas.
     form : {"replicator", "lotka-volterra"}
         "replicator": on √μ, symmetric, K = 0, n amplitudes. "lotka-volterra": ẇ = w∘(1 − Hw) on (w/√w₀, ‖√w₀‖), n + 1
-        amplitudes, K ≠ 0, ``splits`` steps of a splitting between L and K, t ≤ 0.2·splits/shift; it needs many
+        amplitudes, K ≠ 0, ``trotter_steps`` of a splitting between L and K, t ≤ 0.2·trotter_steps/shift; it needs many
         more windows, and fewer shots are kept.
     evolution : {"exact", "trotter"}
-        "exact": L by its eigenvectors. "trotter": all by Pauli strings, in ``splits`` steps.
-    splits : int ≥ 1, optional
-        Steps of a window, 8 by default; 1 where nothing is split.
+        "exact": L by its eigenvectors. "trotter": all by Pauli strings, in ``trotter_steps``.
+    trotter_steps : int ≥ 1, optional
+        Of a window, 8 by default; 1 where nothing is split.
     order : {1, 2}
         Of the splitting, and of the product formula of "trotter".
-    steps : int, optional
-        With shots: windows until the solver rests, 36 by default; with shots="adaptive" the budget alone decides.
+    windows : int, optional
+        With shots: until the solver rests, 36 by default; with shots="adaptive" the budget alone decides.
     longest : float, optional
         Longest window, as λt with the largest eigenvalue λ of L. By default what the ancillas resolve (about 55),
         and without any limit with exact distributions and evolutions: e^(−λt) is then replaced, where λt is larger,
@@ -67,16 +69,16 @@ class HamiltonianLCHS(LinearisedSolver):
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        From `start`: the device is not known, cannot do what is asked, or is not installed; from a step: none of the
-        outcomes that are kept was measured.
+        The device is not known, cannot do what is asked, or is not installed; or none of the outcomes that are kept
+        was measured.
     """
 
-    cutoff: float = 12.5
+    cutoff: float = option(12.5, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-lchs"
 
-    def _family(self, n_qubits: int, splits: int) -> SelectCircuit:
-        return LCHSCircuit(n_qubits, self.ancillas, splits, self.evolution, self.order, self.cutoff)
+    def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
+        return LCHSCircuit(n_qubits, self.ancillas, trotter_steps, self.evolution, self.order, self.cutoff)
 
     @property
     def _resolved(self) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..core.options import Number, option
 from ..quantum.circuits import SchrodingerisedCircuit
+from ..quantum.circuits.base import POSITIVE
 from ..quantum.circuits.select import SelectCircuit
-from ._linearised import LinearisedSolver
+from ._linearised import MOST_ANCILLAS, LinearisedSolver
 
 __all__ = ["HamiltonianSchrodingerisation"]
 
@@ -40,7 +42,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
         As in `variational-flow`; of the shots of a circuit those that are kept count.
     ancillas : int from 3 to 16, default=8
         Points of p: 2^ancillas.
-    form, evolution, splits, order, steps
+    form, evolution, trotter_steps, order, windows
         As in `hamiltonian-lchs`.
     longest : float, optional
         Longest window, as λt with the largest eigenvalue λ of L. By default 1.5 P, which the ancillas resolve, and
@@ -54,16 +56,19 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        From `start`: the device is not known, cannot do what is asked, or is not installed; from a step: none of the
-        outcomes that are kept was measured.
+        The device is not known, cannot do what is asked, or is not installed; or none of the outcomes that are kept
+        was measured.
     """
 
-    half_width: float = 16.0
+    ancillas: int = option(8, Number(at_least=3, at_most=MOST_ANCILLAS, whole=True))
+    half_width: float = option(16.0, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
 
-    def _family(self, n_qubits: int, splits: int) -> SelectCircuit:
-        return SchrodingerisedCircuit(n_qubits, self.ancillas, splits, self.evolution, self.order, self.half_width)
+    def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
+        return SchrodingerisedCircuit(
+            n_qubits, self.ancillas, trotter_steps, self.evolution, self.order, self.half_width
+        )
 
     @property
     def _resolved(self) -> float:

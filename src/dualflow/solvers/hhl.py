@@ -9,18 +9,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind
+from ..core.workspace import Workspace
 from ..exceptions import ProblemError
-from ..quantum.devices import Device, make_device
-from ..quantum.engines.hhl import MOST_CLOCK, Inversion, clock_for, invert, make_system
-from ..quantum.runs.laboratory import Laboratory, open_account
-from .base import Solver
+from ..quantum.circuits import HHLCircuit
+from ..quantum.engines.hhl import MOST_CLOCK, HHLContext, Inversion, clock_for, invert, make_system
+from ..quantum.runs.laboratory import Account
+from .quantum import QuantumSolver
 
 __all__ = ["HHL"]
 
 
 @dataclass(frozen=True)
-class HHL(Solver):
+class HHL(QuantumSolver[HHLContext, Inversion]):  # type: ignore[type-var]
     """Least-squares SVM by phase estimation: eigenvalues inverted on one ancilla (a study).
 
     Another model than the SVM of the other solvers: every point has weight, and a bound could not be kept. It solves
@@ -46,6 +48,8 @@ class HHL(Solver):
     ----------
     device : str or Device, default="aer"
         Any device of `dualflow.list_devices` that gives exact distributions.
+    journal : str or Path, optional
+        As for every solver that runs circuits (`QuantumSolver`).
     clock : int in 1…12, optional
         Clock qubits t. By default the fewest, at least 6, that put the smallest eigenvalue at reading 8 or above: the
         direction error, of order (readings)⁻², is then below 1 %.
@@ -53,20 +57,24 @@ class HHL(Solver):
     Raises
     ------
     ProblemError
-        An option is out of range; from `start`, Q is singular or needs more than 12 clock qubits.
+        An option is out of range, or Q is singular or needs more than 12 clock qubits.
     DeviceError
-        From `start`, the device is not known; from `step`, it failed.
+        The device is not known, or failed.
     """
 
-    device: str | Device = "aer"
-    clock: int | None = None
+    #: No options here: what they stand for needs counts.
+    shots: ClassVar[None] = None  # type: ignore[misc]
+    final_shots: ClassVar[None] = None  # type: ignore[misc]
+    shot_budget: ClassVar[None] = None  # type: ignore[misc]
+    mitigation: ClassVar[None] = None  # type: ignore[misc]
+    clock: int | None = option(None, Number(at_least=1, at_most=MOST_CLOCK, whole=True, none=True))
+
+    state_type: ClassVar[type] = Inversion
 
     name: ClassVar[str] = "hhl"
     kinds = frozenset({Kind.AFFINE})
     maturity: ClassVar[str] = "study"
-    requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     max_n: ClassVar[int | None] = 16
-    quantum: ClassVar[bool] = True
     default_max_steps: ClassVar[int] = 2
 
     @classmethod
@@ -75,29 +83,18 @@ class HHL(Solver):
             raise ProblemError(f"shots={options['shots']!r}: {cls.name!r} reads exact distributions; leave shots out")
         return super().from_options({name: value for name, value in options.items() if name != "shots"})
 
-    def __post_init__(self) -> None:
-        t = self.clock
-        integer = isinstance(t, (int, np.integer)) and not isinstance(t, bool)
-        if t is not None and not (integer and 1 <= t <= MOST_CLOCK):
-            raise ProblemError(f"clock={t!r} must be an integer in 1…{MOST_CLOCK}, or None")
-
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> Inversion:
-        """α = 0, or a warm start, which no circuit makes use of."""
-        system = make_system(problem)
+    def open(self, problem: DualProblem, workspace: Workspace) -> HHLContext:
+        lab, system = super().open(problem, workspace).lab, make_system(workspace)
         t = clock_for(system.condition) if self.clock is None else int(self.clock)
-        return Inversion(
-            alpha=np.zeros(problem.n) if warm is None else np.array(warm, dtype=float),
-            success=np.zeros(2),
-            measured=np.empty(0),
-            done=False,
-            account=open_account(rng),
-            lab=Laboratory(make_device(self.device), self.name),
-            system=system,
-            circuit=system.circuit(system.b, t) if system.b.any() else None,
-        )
+        return HHLContext(workspace, lab, system, system.circuit(system.b, t) if system.b.any() else None)
 
-    def step(self, problem: DualProblem, state: Inversion) -> Inversion:
-        return state if state.done else invert(state)
+    def start(self, context: HHLContext, rng: np.random.Generator, warm: NDArray | None = None) -> Inversion:
+        """α = 0, or a warm start, which no circuit makes use of."""
+        alpha = np.zeros(context.workspace.n) if warm is None else warm
+        return Inversion(alpha, np.zeros(2), np.empty(0), False, Account.opened(rng))
+
+    def step(self, context: HHLContext, state: Inversion) -> Inversion:
+        return state if state.done else invert(context, state)
 
     def alpha(self, state: Inversion) -> NDArray:
         return state.alpha
@@ -105,24 +102,28 @@ class HHL(Solver):
     def finished(self, state: Inversion) -> bool:
         return state.done
 
-    def drowned(self, state: Inversion) -> bool:
-        if state.circuit is None or not state.measured.size:
+    def circuit(self, context: HHLContext, state: Inversion) -> HHLCircuit:
+        assert context.circuit is not None  # nothing below asks where no circuit runs
+        return context.circuit
+
+    def drowned(self, context: HHLContext, state: Inversion) -> bool:
+        if context.circuit is None or not state.measured.size:
             return False
-        return state.lab.drowned(state.account, state.circuit, np.empty(0), state.measured, None)
+        return context.lab.drowned(state.account, context.circuit, np.empty(0), state.measured, None)
 
-    def cost(self, state: Inversion) -> dict[str, float | int | None]:
-        if state.circuit is None:
+    def cost(self, context: HHLContext, state: Inversion) -> dict[str, Any]:
+        if context.circuit is None:
             return {}
-        found = state.lab.cost(state.account, state.circuit)
-        return found | ({"success_probability": float(state.success[0])} if state.done else {})
+        success = float(state.success[0]) if state.done else None
+        return super().cost(context, state) | {"success_probability": success}
 
-    def provenance(self, state: Inversion) -> dict[str, Any]:
-        return {
-            "device": state.lab.device.name,
-            "circuit": None if state.circuit is None else state.circuit.name,
-            "clock": None if state.circuit is None else state.circuit.n_clock,
-            "condition": state.system.condition,
+    def provenance(self, context: HHLContext, state: Inversion) -> dict[str, Any]:
+        circuit, about = context.circuit, {"device": context.lab.device.name, "circuit": None}
+        if circuit is not None:
+            about = super().provenance(context, state)
+        return about | {
+            "clock": None if circuit is None else circuit.n_clock,
+            "condition": context.system.condition,
             "success_probabilities": state.success.tolist(),
             "signs": "from a second circuit, its solution shifted by a known reference",
-            "job_ids": list(state.account["job_ids"]),
         }

@@ -74,9 +74,9 @@ def by_dense_steps(circuit, theta):
     K, V = kinetic(circuit), ising(theta, circuit.n_qubits)
     psi, tau = (
         np.full(2**circuit.n_qubits, 2 ** (-circuit.n_qubits / 2), dtype=complex),
-        circuit.total_time / circuit.steps,
+        circuit.total_time / circuit.trotter_steps,
     )
-    for k in range(circuit.steps):
+    for k in range(circuit.trotter_steps):
         a, v = rates(circuit, (k + 0.5) * tau)
         half = expm(-0.5j * tau * v * V)
         psi = half @ (expm(-1j * tau * a * K) @ (half @ psi))
@@ -170,8 +170,8 @@ def test_gate_counts(circuit):
     written_out = transpile(built, basis_gates=["h", "rz", "rx", "cx"], optimization_level=0).count_ops()
     assert written_out.get("cx", 0) == circuit.cx_gates
     if circuit.bits == 1:
-        assert built.count_ops()["rx"] == circuit.n_qubits * circuit.steps
-        assert built.count_ops().get("rzz", 0) == pairs * (circuit.steps + 1)
+        assert built.count_ops()["rx"] == circuit.n_qubits * circuit.trotter_steps
+        assert built.count_ops().get("rzz", 0) == pairs * (circuit.trotter_steps + 1)
 
 
 @pytest.mark.parametrize(

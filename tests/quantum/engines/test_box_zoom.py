@@ -15,17 +15,17 @@ from dualflow import (
     solve,
 )
 from dualflow.quantum.circuits.encoding import bit_table
-from dualflow.quantum.engines.box_zoom import (
+from dualflow.quantum.engines import box_zoom
+from dualflow.quantum.engines.blocks import (
     Block,
     block_of,
     choose_block,
     first_widths,
-    lagrangian,
     move_towards,
     pattern_move,
-    zoom,
 )
-from dualflow.solvers import hamiltonian_adiabatic
+from dualflow.quantum.engines.box_zoom import lagrangian, zoom
+from dualflow.registry import make_solver
 
 SOLVERS = ("hamiltonian-descent", "hamiltonian-adiabatic")
 
@@ -68,7 +68,9 @@ def test_blocks(data, bias, bound):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_aer_goes_the_way_of_the_emulator(solver):
     p = problem("moons", 4)
-    runs = [solve(p, solver, device=device, max_blocks=1, tol=1e-12, steps=10) for device in ("aer", "emulator")]
+    runs = [
+        solve(p, solver, device=device, max_blocks=1, tol=1e-12, trotter_steps=10) for device in ("aer", "emulator")
+    ]
     np.testing.assert_allclose(runs[0].raw_alpha, runs[1].raw_alpha, atol=1e-8)
     cost = runs[0].cost
     # 8 levels a block; 6 pairs in 11 layers.
@@ -102,7 +104,7 @@ def test_a_budget_holds_the_calibration_of_every_size_of_block(budget):
 
 def test_whole_problem_in_two_qubits_a_variable():
     p = problem("moons", 4, bias=False)
-    solution = solve(p, "hamiltonian-descent", bits=2, block=4, steps=100, tol=1e-3)
+    solution = solve(p, "hamiltonian-descent", bits=2, block=4, trotter_steps=100, tol=1e-3)
     assert solution.raw_certificate.relative_gap <= 1e-3
     assert solution.cost.qubits == 8
 
@@ -271,7 +273,7 @@ def test_a_block_can_always_keep_the_equality_and_move():
         (HamiltonianDescent, {"bits": 0}),
         (HamiltonianDescent, {"levels": 0}),
         (HamiltonianDescent, {"shrink": 1.0}),
-        (HamiltonianDescent, {"steps": 0}),
+        (HamiltonianDescent, {"trotter_steps": 0}),
         (HamiltonianDescent, {"total_time": -1.0}),
         (HamiltonianDescent, {"max_blocks": 0}),
         (HamiltonianDescent, {"shots": "adaptive"}),
@@ -292,6 +294,20 @@ def test_bad_options_are_named(solver, options):
         solver(**options)
 
 
+@pytest.mark.parametrize(
+    ("solver", "option", "now"),
+    [
+        *((solver, "steps", "trotter_steps") for solver in SOLVERS),
+        *((f"hamiltonian-{name}", "steps", "windows") for name in ("lchs", "schrodingerisation")),
+        *((f"hamiltonian-{name}", "splits", "trotter_steps") for name in ("lchs", "schrodingerisation")),
+    ],
+)
+def test_other_names_of_options_are_told_the_right_one(solver, option, now):
+    with pytest.raises(TypeError, match=f"no option '{option}'; did you mean '{now}'"):
+        make_solver(solver, {option: 5})
+    assert make_solver(solver, {now: 5}) == make_solver(solver, {now: np.int64(5)})
+
+
 def test_numbers_of_numpy_are_numbers():
     assert HamiltonianDescent(bits=np.int64(2), block=np.int32(4), shrink=np.float32(0.5)).bits == 2
     assert HamiltonianAdiabatic(sampler="annealing", reads=np.int64(5), total_time=np.float32(3.0)).reads == 5
@@ -303,7 +319,7 @@ def test_too_many_variables_are_refused_by_name():
 
 
 def test_annealing_claims_no_circuit(monkeypatch):
-    monkeypatch.setattr(hamiltonian_adiabatic, "sample_annealing", lambda qubo, reads, seed: np.full(qubo.n_bits, 0.5))
+    monkeypatch.setattr(box_zoom, "sample_annealing", lambda qubo, reads, seed: np.full(qubo.n_bits, 0.5))
     solution = solve(problem("digits", 8), HamiltonianAdiabatic(sampler="annealing", max_blocks=1))
     cost, said = solution.cost, solution.provenance
     assert (cost.circuits, cost.qubits, cost.depth, cost.two_qubit_gates) == (0, 0, 0, 0)

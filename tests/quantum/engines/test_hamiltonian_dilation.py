@@ -10,8 +10,9 @@ from sklearn.datasets import load_digits, make_moons
 
 import dualflow
 from dualflow import DeviceError, DualProblem, Gram, HamiltonianDilation, ProblemError, SolverMismatch, Status
+from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits.encoding import qubits_for
-from dualflow.quantum.engines.hamiltonian_dilation import (
+from dualflow.quantum.engines.dilation import (
     BoxDilation,
     SimplexDilation,
     implicit_direction,
@@ -186,10 +187,11 @@ def test_the_implicit_direction_solves_its_system(problem):
 def test_a_plain_step_is_mirror_descent():
     problem, rng = custom(), np.random.default_rng(2)
     solver = HamiltonianDilation("classical-sampler", method="plain")
-    state = solver.start(problem, rng, problem.d * rng.dirichlet(np.full(8, 5.0)))
+    context = solver.open(problem, Workspace(problem))
+    state = solver.start(context, rng, problem.d * rng.dirichlet(np.full(8, 5.0)))
     alpha = solver.alpha(state)
     expected = alpha * np.exp(-problem.gradient(alpha) / (2.5 * np.abs(problem.dense()).max()))
-    np.testing.assert_allclose(solver.alpha(solver.step(problem, state)), 2.5 * expected / expected.sum(), rtol=1e-10)
+    np.testing.assert_allclose(solver.alpha(solver.step(context, state)), 2.5 * expected / expected.sum(), rtol=1e-10)
 
 
 # --- exact distributions -----------------------------------------------------------------------
@@ -236,14 +238,15 @@ def test_the_accelerated_bound_holds(kind):
     problem = build(kind, n)
     f = problem.objective(optimum(problem))
     solver = HamiltonianDilation("emulator", method="accelerated")
-    state = solver.start(problem, np.random.default_rng(0))
-    dilation, rejected = state.dilation, 0
+    context = solver.open(problem, Workspace(problem))
+    state = solver.start(context, np.random.default_rng(0))
+    dilation, rejected = context.dilation, 0
     farthest = problem.d * np.log(n)
     if kind in BOX:
         share = solver.alpha(state) / problem.effective_upper
         farthest = problem.effective_upper / dilation.mobility @ -np.log(np.minimum(share, 1 - share))
     for _ in range(150):
-        before, state = state, solver.step(problem, state)
+        before, state = state, solver.step(context, state)
         rejected += state.taken == before.taken
         left = problem.objective(problem.project(solver.alpha(state))) - f
         k = state.taken
@@ -365,10 +368,11 @@ def test_the_answer_is_the_average_of_what_was_measured():
     """The recursion's x is Σaz/Σa over the second half."""
     problem = build("l2", 8)
     solver = HamiltonianDilation("classical-sampler", 500, steps=20)
-    state, weights, seen = solver.start(problem, np.random.default_rng(0)), [], []
+    context = solver.open(problem, Workspace(problem))
+    state, weights, seen = solver.start(context, np.random.default_rng(0)), [], []
     while not solver.finished(state):
         before = state.weight if state.steps != 10 else 0.0
-        state = solver.step(problem, state)
+        state = solver.step(context, state)
         weights.append(state.weight - before)
         seen.append(state.z)
     expected = np.average(seen[10:], axis=0, weights=weights[10:])
@@ -383,11 +387,12 @@ def test_few_shots_that_are_all_discarded_waste_the_step():
         Gram(np.zeros((64, 1))), p=100.0 * np.eye(64)[3], lower=0.0, upper=np.inf, e=np.ones(64), d=1.0
     )
     solver = HamiltonianDilation("classical-sampler", 2, steps=60, method="plain")
-    state = solver.start(problem, np.random.default_rng(0))
+    context = solver.open(problem, Workspace(problem))
+    state = solver.start(context, np.random.default_rng(0))
     wasted = 0
     while not solver.finished(state):
-        before, state = state, solver.step(problem, state)
-        assert state.account["circuits"] == before.account["circuits"] + 1
+        before, state = state, solver.step(context, state)
+        assert state.account.circuits == before.account.circuits + 1
         if state.V is before.V:
             wasted += 1
             np.testing.assert_array_equal(state.z, before.z)

@@ -7,9 +7,11 @@ from sklearn.datasets import load_digits, make_moons
 
 import dualflow
 from dualflow import HHL, DualProblem, Gram, ProblemError, SolverMismatch, Status
+from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits import HHLCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.engines.hhl import clock_for, invert, make_system
+from dualflow.quantum.runs.journal import DONE, read_journal
 
 #: Largest direction error, and what the null device must exceed.
 LIMIT, MISS = 0.01, 10
@@ -46,6 +48,11 @@ def random_circuit(s, t, seed=0):
     V = np.linalg.qr(rng.standard_normal((n, n)))[0]
     A = (V * np.geomspace(0.2, 0.9, n)) @ V.T
     return HHLCircuit(s + t + 1, 0.5 * (A + A.T), rng.standard_normal(n), 0.15)
+
+
+def begun(solver, problem, seed):
+    context = solver.open(problem, Workspace(problem))
+    return context, solver.start(context, np.random.default_rng(seed))
 
 
 # --- the circuit -------------------------------------------------------------------------------
@@ -150,8 +157,8 @@ def test_error_falls_with_the_square_of_the_clock():
     exact = bordered(problem)
     errors = []
     for clock in (8, 10, 12):
-        start = HHL(device="emulator", clock=clock).start(problem, np.random.default_rng(0))
-        errors.append(direction_error(invert(start).alpha, exact))
+        context, start = begun(HHL(device="emulator", clock=clock), problem, 0)
+        errors.append(direction_error(invert(context, start).alpha, exact))
     assert 10 < errors[0] / errors[1] < 26  # 16 by (readings)^-2
     assert 10 < errors[1] / errors[2] < 26
 
@@ -168,7 +175,7 @@ def test_an_affine_problem_with_a_right_side():
     base = build(n=6, C=1.0)
     p = np.random.default_rng(0).standard_normal(6)
     problem = DualProblem(
-        base.gram, p, -np.inf, np.inf, e=base.e, d=0.7, sigma=base.sigma, ridge=base.ridge, model="least_squares"
+        base.gram, p, -np.inf, np.inf, e=base.e, d=0.7, sigma=base.sigma, ridge=base.ridge, reading=base.reading
     )
     solution = dualflow.solve(problem, "hhl", device="emulator", clock=11, refine=False)
     np.testing.assert_allclose(solution.raw_alpha, bordered(problem), atol=1e-4)
@@ -185,14 +192,32 @@ def test_sampled_reading_approaches_the_exact_one():
     # Each |x_i| is read with a standard deviation of ½ scale/√shots, the direction with at most √n of them.
     problem, shots, errors = build(C=1.0), 1_000_000, []
     for seed in range(5):
-        start = HHL(device="classical-sampler").start(problem, np.random.default_rng(seed))
-        exact = invert(HHL(device="emulator").start(problem, np.random.default_rng(seed)))
-        sampled = invert(start, shots)
+        context, start = begun(HHL(device="classical-sampler"), problem, seed)
+        exact = invert(*begun(HHL(device="emulator"), problem, seed))
+        sampled = invert(context, start, shots)
         errors.append(np.linalg.norm(sampled.alpha - exact.alpha))
-    circuit = start.circuit
-    scale = start.system.magnitudes(circuit, np.ones(2**circuit.n_qubits)).max()
+    circuit = context.circuit
+    scale = context.system.magnitudes(circuit, np.ones(2**circuit.n_qubits)).max()
     sigma = 0.5 * scale * np.sqrt(problem.n / shots)
     assert 0 < np.median(errors) < 2 * sigma
+
+
+def test_its_jobs_are_journalled_and_fetched_again(tmp_path):
+    problem, path = build(n=4), tmp_path / "jobs.jsonl"
+    device = make_device("emulator")
+    first, again = (
+        dualflow.solve(problem, HHL(device=device, journal=path), refine=False, random_state=0) for _ in range(2)
+    )
+    assert [(record.tag, record.outcome) for record in read_journal(path)] == [("hhl 0", DONE), ("hhl 1", DONE)]
+    assert [record.id for record in read_journal(path)] == again.provenance["job_ids"] == first.provenance["job_ids"]
+    np.testing.assert_array_equal(again.raw_alpha, first.raw_alpha)
+
+
+def test_a_saved_run_is_taken_up_with_what_it_measured(tmp_path):
+    runs = [dualflow.solve(build(n=4), "hhl", device="emulator", checkpoint=tmp_path / "run.npz") for _ in range(2)]
+    np.testing.assert_array_equal(runs[0].raw_alpha, runs[1].raw_alpha)
+    assert [run.cost.circuits for run in runs] == [2, 2]
+    assert runs[0].provenance == runs[1].provenance
 
 
 # --- refusals ----------------------------------------------------------------------------------
@@ -205,6 +230,9 @@ def test_refusals():
         dualflow.solve(dualflow.problems.svdd(build().gram), "hhl")
     with pytest.raises(ProblemError, match="leave shots out"):
         dualflow.solve(build(), "hhl", shots=100)
+    for option in ("final_shots", "shot_budget", "mitigation"):
+        with pytest.raises(TypeError, match=f"no option '{option}'"):
+            dualflow.solve(build(), "hhl", **{option: 100})
     with pytest.raises(ProblemError, match="lower C"):
         dualflow.solve(build(C=1e6), "hhl")
     for clock in (0, 13, 2.5, True):

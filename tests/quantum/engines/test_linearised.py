@@ -19,7 +19,7 @@ from dualflow.quantum.circuits.multiplexer import multiplex_angles
 from dualflow.quantum.circuits.pauli_steps import PauliSteps
 from dualflow.quantum.circuits.rotation import append_rotation, rotation_angles, rotation_matrix
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines import linearised
+from dualflow.quantum.engines import linear_model
 
 SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"
 FAMILIES = (LCHSCircuit, SchrodingerisedCircuit)
@@ -58,7 +58,7 @@ def random_model(size, seed=0, with_k=True, spread=3.0):
     B = rng.normal(size=(size, size))
     K = 0.5 * (B - B.T) if with_k else np.zeros((size, size))
     x0 = rng.uniform(0.1, 1.0, size)
-    return linearised.LinearModel(L, K, x0 / np.linalg.norm(x0), np.empty(0), spread, np.inf)
+    return linear_model.LinearModel(L, K, x0 / np.linalg.norm(x0), np.empty(0), spread, np.inf)
 
 
 # --- rotations -----------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def dense(circuit, register, model, t):
 
 def evolved(circuit, model, t):
     register = circuit.start_amplitudes()
-    return circuit.evolve(register, linearised.window_angles(circuit, model, t)), dense(circuit, register, model, t)
+    return circuit.evolve(register, linear_model.window_angles(circuit, model, t)), dense(circuit, register, model, t)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -117,7 +117,7 @@ def test_select_is_the_dense_exponential(family, q):
 def test_gates_up_to_eight_qubits_are_the_product_formula(family, evolution):
     for q, ancillas, splits in ((1, 3, 2), (2, 4, 1), (3, 5, 2)):
         circuit = family(q + ancillas, ancillas, splits, evolution)
-        theta = linearised.window_angles(circuit, random_model(2**q, q), 0.3)
+        theta = linear_model.window_angles(circuit, random_model(2**q, q), 0.3)
         by_gates = Statevector(circuit.build().assign_parameters(circuit.gate_parameters(theta))).data
         ours = circuit.state(theta).ravel()
         phase = np.vdot(ours, by_gates)
@@ -130,7 +130,7 @@ def test_gates_up_to_eight_qubits_are_the_product_formula(family, evolution):
 @pytest.mark.parametrize("evolution", ["exact", "trotter"])
 def test_both_families_on_default_qubit(family, evolution):
     circuit = family(6, 4, 2, evolution)
-    theta = linearised.window_angles(circuit, random_model(4, 3), 0.4)
+    theta = linear_model.window_angles(circuit, random_model(4, 3), 0.4)
     for device in ("aer", "pennylane:default.qubit"):
         found = make_device(device).submit(circuit, theta).result().ordered("little").probabilities
         np.testing.assert_allclose(found, circuit.distribution(theta), rtol=0, atol=1e-9, err_msg=device)
@@ -198,7 +198,7 @@ def _label(x, z, q):
 def test_kept_outcomes_show_the_dissipative_flow(circuit, error):
     for t in (0.0, 0.3, 1.0, 2.0):
         model = random_model(4, 2, with_k=False)
-        kept = circuit.kept(circuit.distribution(linearised.window_angles(circuit, model, t)))
+        kept = circuit.kept(circuit.distribution(linear_model.window_angles(circuit, model, t)))
         x = expm(-t * model.L) @ model.x0
         amplitudes = np.sqrt(kept / kept.sum())
         np.testing.assert_allclose(amplitudes, np.abs(x) / np.linalg.norm(x), atol=error)
@@ -222,7 +222,7 @@ def test_what_lies_beyond_the_cutoff(cutoff, said):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_with_an_antisymmetric_part_too(family):
     circuit, model = family(10, 8, 32), random_model(4, 6)
-    kept = circuit.kept(circuit.distribution(linearised.window_angles(circuit, model, 0.8)))
+    kept = circuit.kept(circuit.distribution(linear_model.window_angles(circuit, model, 0.8)))
     x = expm(-0.8 * (model.L - model.K)) @ model.x0
     np.testing.assert_allclose(np.sqrt(kept / kept.sum()), np.abs(x) / np.linalg.norm(x), atol=1e-2)
 
@@ -240,7 +240,7 @@ def test_the_wrong_pairing_is_off_by_far():
     errors = []
     for family in (SchrodingerisedCircuit, WrongPairing):
         circuit = family(10, 8)
-        state = circuit.state(linearised.window_angles(circuit, model, t))[circuit.accepted]
+        state = circuit.state(linear_model.window_angles(circuit, model, t))[circuit.accepted]
         v = np.exp(np.where(circuit.p < 0, circuit.LEFT, -1.0) * circuit.p)
         read = np.abs(state) * np.linalg.norm(v) * np.exp(circuit.p[circuit.accepted])[:, None]
         errors.append(np.abs(read - np.abs(x)).max() / np.abs(x).max())
@@ -264,13 +264,13 @@ def read(model, x):
     return weight / weight.sum()
 
 
-@pytest.mark.parametrize("form", linearised.FORMS)
+@pytest.mark.parametrize("form", linear_model.FORMS)
 def test_windows_follow_the_flow_to_second_order(form):
     """Local error of a window O(t³) against the replicator (a step of RK4), time divided by 1ᵀw in Lotka-Volterra."""
     problem = custom()
-    H, mu = linearised.quadratic_form(problem), np.random.default_rng(1).dirichlet(np.ones(6))
+    H, mu = linear_model.quadratic_form(problem), np.random.default_rng(1).dirichlet(np.ones(6))
     assert 0.5 * mu @ H @ mu == pytest.approx(problem.objective(problem.d * mu), abs=1e-12)
-    model = linearised.linearise(form, H, mu)
+    model = linear_model.linearise(form, H, mu)
     np.testing.assert_allclose(model.L, model.L.T)
     np.testing.assert_allclose(model.K, -model.K.T)
     assert abs(np.linalg.eigvalsh(model.L)[0]) < 1e-12
@@ -300,16 +300,16 @@ def test_windows_follow_the_flow_to_second_order(form):
 def test_at_the_optimum_the_state_is_the_lowest_eigenvector():
     problem = problem_of("moons", "squared hinge", 8)
     alpha = np.maximum(dualflow.solve(problem, "cvxopt", tol=1e-10).alpha, 0.0)
-    model = linearised.linearise("replicator", linearised.quadratic_form(problem), alpha / alpha.sum())
+    model = linear_model.linearise("replicator", linear_model.quadratic_form(problem), alpha / alpha.sum())
     assert np.abs(model.L @ model.x0).max() < 1e-5 * model.spread
 
 
 def test_sampling_noise_is_that_of_samples():
     problem, shots = problem_of("moons", "squared hinge", 8), 500
-    H, mu = linearised.quadratic_form(problem), np.random.default_rng(2).dirichlet(np.ones(8))
+    H, mu = linear_model.quadratic_form(problem), np.random.default_rng(2).dirichlet(np.ones(8))
     draws = np.random.default_rng(3).multinomial(shots, mu, size=4000) / shots
     f = 0.5 * np.einsum("si,ij,sj->s", draws, H, draws)
-    excess, deviation = linearised.sampling_noise(H, mu, shots)
+    excess, deviation = linear_model.sampling_noise(H, mu, shots)
     # Standard errors of the mean and of the standard deviation over 4000 draws.
     assert abs(f.mean() - 0.5 * mu @ H @ mu - excess) < 4 * f.std() / np.sqrt(4000)
     assert abs(f.std() - deviation) < 4 * deviation / np.sqrt(2 * 4000) + 0.02 * deviation
@@ -342,7 +342,7 @@ def test_circuits_run_on_aer_and_everything_is_counted(solver):
     emulated = dualflow.solve(problem, solver, device="emulator")
     np.testing.assert_allclose(solution.raw_alpha, emulated.raw_alpha, atol=1e-6)
     cost, about = solution.cost, solution.provenance
-    assert (about["device"], about["ancillas"], about["splits"]) == ("aer", 8, 1)
+    assert (about["device"], about["ancillas"], about["trotter_steps"]) == ("aer", 8, 1)
     assert (cost.qubits, cost.shots) == (11, 0)
     assert cost.circuits == cost.steps + 1
     assert cost.two_qubit_gates == {SCHRODINGERISATION: 516, LCHS: 888}[solver]
@@ -370,7 +370,7 @@ def test_other_ways_to_the_same_optimum(solver, options):
     if "longest" in options:
         assert solution.provenance["longest_window"] <= 20.0
     if "form" in options:
-        assert (solution.provenance["splits"], solution.cost.qubits) == (8, 11)
+        assert (solution.provenance["trotter_steps"], solution.cost.qubits) == (8, 11)
 
 
 @pytest.mark.parametrize("solver", [SCHRODINGERISATION, LCHS])
@@ -421,7 +421,7 @@ def test_shots_are_within_three_times_the_floor(solver):
 def test_budgets_final_shots_and_adaptive_shots():
     problem = problem_of("moons", "svdd", 8)
     run = {"device": "classical-sampler", "tol": 1e-9, "random_state": 0}
-    fixed = dualflow.solve(problem, LCHS, shots=1000, steps=5, final_shots=4000, **run)
+    fixed = dualflow.solve(problem, LCHS, shots=1000, windows=5, final_shots=4000, **run)
     assert (fixed.cost.circuits, fixed.cost.shots) == (7, 6 * 1000 + 4000)
     within = dualflow.solve(problem, LCHS, shots=1000, shot_budget=9500, **run)
     assert within.cost.shots == 9000
@@ -443,7 +443,7 @@ def test_when_nothing_is_kept_the_error_says_so():
         {"form": "carleman"},
         {"evolution": "magic"},
         {"order": 3},
-        {"splits": 0},
+        {"trotter_steps": 0},
         {"ancillas": 1},
         {"ancillas": 2.5},
         {"ancillas": -1},
@@ -454,7 +454,7 @@ def test_when_nothing_is_kept_the_error_says_so():
         {"longest": True},
         {"cutoff": "12"},
         {"cutoff": None},
-        {"steps": 0},
+        {"windows": 0},
         {"longest": 0.0},
         {"cutoff": -1.0},
         {"shots": 0},

@@ -8,6 +8,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.options import option
+from .base import COUNT, POSITIVE
 from .split_step import SplitStepCircuit
 
 __all__ = ["AnnealCircuit"]
@@ -22,18 +24,18 @@ class AnnealCircuit(SplitStepCircuit):
     Parameters
     ----------
     n_qubits : int ≥ 1
-    steps : int ≥ 1
+    trotter_steps : int ≥ 1
     total_time : float > 0
         T.
     """
 
-    steps: int = 60
-    total_time: float = 40.0
+    trotter_steps: int = option(60, COUNT)
+    total_time: float = option(40.0, POSITIVE)
     family: ClassVar[str] = "anneal"
 
     @property
     def name(self) -> str:
-        return f"{super().name}_s{self.steps}"
+        return f"{super().name}_s{self.trotter_steps}"
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

@@ -5,29 +5,25 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.options import Number, check_fields
 from ...exceptions import ProblemError
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter
 
-__all__ = ["ParametricCircuit", "Shifts", "check_positive"]
+__all__ = ["COUNT", "POSITIVE", "ParametricCircuit", "Shifts"]
+
+#: Rules of fields: how many of something, and a length or a time.
+COUNT, POSITIVE = Number(at_least=1, whole=True), Number(above=0)
 
 #: Of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
-
-
-def check_positive(value: Any, name: str) -> None:
-    """Raise `ProblemError` naming an option unless it is a finite number > 0."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and 0 < value < np.inf):
-        raise ProblemError(f"{name}={value!r} must be a finite number > 0")
 
 
 class Shifts(np.ndarray):
@@ -68,8 +64,8 @@ class ParametricCircuit:
     family: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.n_qubits, (int, np.integer)) or self.n_qubits < 1:
-            raise ProblemError(f"n_qubits={self.n_qubits!r} must be an integer ≥ 1")
+        COUNT.check("n_qubits", self.n_qubits)
+        check_fields(self)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import check_positive
+from ...core.options import option
+from .base import POSITIVE
 from .encoding import simplex_to_angles
 from .select import SelectCircuit, append_phases
 from .tree import TreeCircuit
@@ -35,20 +36,16 @@ class LCHSCircuit(SelectCircuit):
 
     Parameters
     ----------
-    n_qubits, ancillas, splits, evolution, order
+    n_qubits, ancillas, trotter_steps, evolution, order
         As in `SelectCircuit`.
     cutoff : float > 0
         What lies beyond it is left out. Of e^(−λt) that is 1.5e-2 for 12.5 (2.7e-3 at λt = 0), 2.1e-3 for 25 and
         9e-5 for 50, at most. The points resolve λt up to π·2^ancillas/cutoff, where e^(−λt) comes back.
     """
 
-    cutoff: float = 12.5
+    cutoff: float = option(12.5, POSITIVE)
     family: ClassVar[str] = "lchs"
     BETA: ClassVar[float] = 0.7
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self.cutoff, "cutoff")
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

@@ -74,11 +74,11 @@ class PauliSteps:
         first = self.ancillas * len(symmetric)
         return found + [(x, z, None, first + s) for s, (x, z) in enumerate(antisymmetric.tolist())]
 
-    def append(self, circuit: QuantumCircuit, angles: Sequence[Any], splits: int) -> None:
-        """Append the steps; ``angles`` are `gate_angles`."""
+    def append(self, circuit: QuantumCircuit, angles: Sequence[Any], times: int) -> None:
+        """Append a step so many times; ``angles`` are `gate_angles`."""
         step = self._sequence()
         whole = step if self.order == 1 else step + step[::-1]
-        for x, z, ancilla, index in whole * splits:
+        for x, z, ancilla, index in whole * times:
             letters = [q for q in range(self.system) if (x | z) >> q & 1]
             ladder = letters if ancilla is None else [*letters, self.system + ancilla]
             # H turns X into Z, RX(π/2) turns Y into Z.
@@ -94,8 +94,8 @@ class PauliSteps:
                 if x >> q & 1:
                     circuit.rx(-0.5 * np.pi, q) if z >> q & 1 else circuit.h(q)
 
-    def apply(self, psi: NDArray, angles: NDArray, splits: int) -> NDArray:
-        """The steps on states of shape (2^ancillas, 2^q), ``angles`` those of a step; P permutes, with phases."""
+    def apply(self, psi: NDArray, angles: NDArray, times: int) -> NDArray:
+        """So many steps on states of shape (2^ancillas, 2^q), ``angles`` those of a step; P permutes, with phases."""
         symmetric, antisymmetric = self.strings
         index, gates = np.arange(2**self.system), self.gate_angles(angles)
         z_of = 1.0 - 2.0 * ((np.arange(2**self.ancillas)[:, None] >> np.arange(self.ancillas)) & 1)
@@ -106,7 +106,7 @@ class PauliSteps:
         for (x, z), turn in zip(np.concatenate([symmetric, antisymmetric]), turns, strict=True):
             c, s = (np.reshape(part, (-1, 1)) for part in (np.cos(0.5 * turn), -1j * np.sin(0.5 * turn)))
             step.append((index ^ x, c, s * (self._phase(x, z) * _sign((index ^ x) & z))))
-        for source, c, s in (step if self.order == 1 else step + step[::-1]) * splits:
+        for source, c, s in (step if self.order == 1 else step + step[::-1]) * times:
             psi = c * psi + s * psi[:, source]
         return psi
 

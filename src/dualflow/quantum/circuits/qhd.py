@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.options import option
 from ...exceptions import ProblemError
+from .base import COUNT
 from .split_step import SplitStepCircuit
 
 if TYPE_CHECKING:
@@ -33,25 +35,23 @@ class QHDCircuit(SplitStepCircuit):
     ----------
     n_qubits : int ≥ 1
         bits × variables; variable i on qubits i·bits … (i+1)·bits − 1, its lowest bit first.
-    steps : int ≥ 1
+    trotter_steps : int ≥ 1
     total_time : float > 0
     bits : int ≥ 1
         A divisor of ``n_qubits``.
     """
 
-    bits: int = 1  # type: ignore[misc]
+    bits: int = option(1, COUNT)  # type: ignore[misc]
     family: ClassVar[str] = "qhd"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.bits, bool) or not isinstance(self.bits, (int, np.integer)) or self.bits < 1:
-            raise ProblemError(f"bits={self.bits!r} must be an integer ≥ 1")
         if self.n_qubits % self.bits:
             raise ProblemError(f"n_qubits={self.n_qubits} must be a multiple of bits={self.bits}")
 
     @property
     def name(self) -> str:
-        return f"{super().name}_b{self.bits}_s{self.steps}"
+        return f"{super().name}_b{self.bits}_s{self.trotter_steps}"
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

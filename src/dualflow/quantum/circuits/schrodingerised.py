@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import ProblemError
-from .base import check_positive
+from ...core.options import Number, option
+from .base import POSITIVE
 from .encoding import simplex_to_angles
 from .select import SelectCircuit
 from .tree import TreeCircuit
@@ -39,24 +39,19 @@ class SchrodingerisedCircuit(SelectCircuit):
 
     Parameters
     ----------
-    n_qubits, splits, evolution, order
+    n_qubits, trotter_steps, evolution, order
         As in `SelectCircuit`.
     ancillas : int ≥ 3
     half_width : float > 0
         P. λt is resolved up to about 1.5 P.
     """
 
-    half_width: float = 16.0
+    ancillas: int = option(3, Number(at_least=3, whole=True))
+    half_width: float = option(16.0, POSITIVE)
     family: ClassVar[str] = "schrodingerised"
     pairing: ClassVar[int] = -1
     #: v(0, p) = e^(LEFT·p) for p < 0.
     LEFT: ClassVar[float] = 3.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ancillas < 3:
-            raise ProblemError(f"ancillas={self.ancillas!r} must be an integer ≥ 3")
-        check_positive(self.half_width, "half_width")
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.options import Number, OneOf, option
 from ...exceptions import ProblemError
-from .base import ParametricCircuit
+from .base import COUNT, ParametricCircuit
 from .multiplexer import multiplex_angles, multiplexed_rz
 from .pauli_steps import PauliSteps
 from .rotation import append_rotation, rotation_matrix
@@ -20,9 +21,10 @@ from .tree import TreeCircuit
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["SelectCircuit", "append_phases"]
+__all__ = ["EVOLUTIONS", "ORDERS", "SelectCircuit", "append_phases"]
 
-EVOLUTIONS = ("exact", "trotter")
+#: Rules of fields.
+EVOLUTIONS, ORDERS = OneOf(words=("exact", "trotter")), Number(at_least=1, at_most=2, whole=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,8 +37,8 @@ class SelectCircuit(ParametricCircuit):
     proportional to j′ + ½ = −½ Σ_b s_b 2^b Z_b, s_b = −1 for the highest bit and +1 for all others: k̂ ⊗ L needs no
     controlled evolution.
 
-    evolution="exact": L = VΛVᵀ, and each of the ``splits`` steps is exp(−i dt k̂ ⊗ Λ), an RZ on each ancilla multiplexed
-    by the system, between rotations of the system (`rotation`). θ is, in this order: D − 1 angles of the tree that
+    evolution="exact": L = VΛVᵀ, and each of the steps is exp(−i dt k̂ ⊗ Λ), an RZ on each ancilla multiplexed by
+    the system, between rotations of the system (`rotation`). θ is, in this order: D − 1 angles of the tree that
     prepares x, D = 2^q; D(D−1)/2 of the rotation before the first step; as many of the one between steps, if there
     are several; as many of the one after the last; and D angles for each ancilla.
 
@@ -49,31 +51,24 @@ class SelectCircuit(ParametricCircuit):
     n_qubits : int
         The ancillas included.
     ancillas : int ≥ 2
-    splits : int ≥ 1
+    trotter_steps : int ≥ 1
     evolution : {"exact", "trotter"}
     order : {1, 2}
         Of "trotter"; the angles of "exact" hold their order themselves.
     """
 
-    ancillas: int = 2
-    splits: int = 1
-    evolution: str = "exact"
-    order: int = 2
+    ancillas: int = option(2, Number(at_least=2, whole=True))
+    trotter_steps: int = option(1, COUNT)
+    evolution: str = option("exact", EVOLUTIONS)
+    order: int = option(2, ORDERS)
 
     #: +1 where k is paired with +L, −1 where it is paired with −L.
     pairing: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, value, least in (("ancillas", self.ancillas, 2), ("splits", self.splits, 1)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ProblemError(f"{option}={value!r} must be an integer ≥ {least}")
         if self.n_qubits <= self.ancillas:
             raise ProblemError(f"n_qubits={self.n_qubits!r} must exceed ancillas={self.ancillas!r}")
-        if self.evolution not in EVOLUTIONS or self.order not in (1, 2):
-            raise ProblemError(
-                f"evolution={self.evolution!r}, order={self.order!r}: use 'exact' or 'trotter', and order 1 or 2"
-            )
 
     def __repr__(self) -> str:
         """Without the options that have their default."""
@@ -83,7 +78,7 @@ class SelectCircuit(ParametricCircuit):
     @property
     def name(self) -> str:
         how = "" if self.evolution == "exact" else f"_t{self.order}"
-        return f"{super().name}_a{self.ancillas}_s{self.splits}{how}"
+        return f"{super().name}_a{self.ancillas}_s{self.trotter_steps}{how}"
 
     @property
     def system(self) -> int:
@@ -93,7 +88,7 @@ class SelectCircuit(ParametricCircuit):
     @property
     def n_rotations(self) -> int:
         """Rotations among the parameters of "exact": before, between and after the steps."""
-        return 2 if self.splits == 1 else 3
+        return 2 if self.trotter_steps == 1 else 3
 
     @property
     def n_parameters(self) -> int:
@@ -157,15 +152,15 @@ class SelectCircuit(ParametricCircuit):
         circuit.compose(prepare, system, inplace=True)
         self._prepare(circuit, register)
         if self.evolution == "trotter":
-            self._pauli_steps.append(circuit, parts[0].tolist(), self.splits)
+            self._pauli_steps.append(circuit, parts[0].tolist(), self.trotter_steps)
         else:
             rotations = [part.tolist() for part in parts[:-1]]
             phases = parts[-1].reshape(self.ancillas, -1).tolist()
             append_rotation(circuit, rotations[0], self.system)
-            for split in range(self.splits):
+            for step in range(self.trotter_steps):
                 for qubit, angles in zip(register, phases, strict=True):
                     multiplexed_rz(circuit, angles, qubit, system)
-                append_rotation(circuit, rotations[-1 if split == self.splits - 1 else 1], self.system)
+                append_rotation(circuit, rotations[-1 if step == self.trotter_steps - 1 else 1], self.system)
         self._unprepare(circuit, register)
         return circuit
 
@@ -199,13 +194,13 @@ class SelectCircuit(ParametricCircuit):
         psi = np.outer(register, _tree_amplitudes(theta[: size - 1]))
         parts = self._parts(theta)
         if self.evolution == "trotter":
-            return self._pauli_steps.apply(psi, parts[0], self.splits)
+            return self._pauli_steps.apply(psi, parts[0], self.trotter_steps)
         z = 1.0 - 2.0 * ((np.arange(2**self.ancillas)[:, None] >> np.arange(self.ancillas)) & 1)
         phases = np.exp(-0.5j * z @ parts[-1].reshape(self.ancillas, size))
         rotations = [rotation_matrix(part.reshape(size - 1, size // 2)).T for part in parts[:-1]]
         psi = psi @ rotations[0]
-        for split in range(self.splits):
-            psi = (psi * phases) @ rotations[-1 if split == self.splits - 1 else 1]
+        for step in range(self.trotter_steps):
+            psi = (psi * phases) @ rotations[-1 if step == self.trotter_steps - 1 else 1]
         return psi
 
     def _parts(self, theta: NDArray) -> list[NDArray]:

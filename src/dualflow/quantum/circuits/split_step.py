@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...exceptions import ProblemError
-from .base import ParametricCircuit, check_positive
+from ...core.options import option
+from .base import COUNT, POSITIVE, ParametricCircuit
 from .multiplexer import walsh
 
 if TYPE_CHECKING:
@@ -36,19 +36,13 @@ class SplitStepCircuit(ParametricCircuit):
     Parameters
     ----------
     n_qubits : int ≥ 1
-    steps : int ≥ 1
+    trotter_steps : int ≥ 1
     total_time : float > 0
     """
 
-    steps: int = 50
-    total_time: float = 5.0
+    trotter_steps: int = option(50, COUNT)
+    total_time: float = option(5.0, POSITIVE)
     bits: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
-            raise ProblemError(f"steps={self.steps!r} must be an integer ≥ 1")
-        check_positive(self.total_time, "total_time")
 
     @property
     def n_parameters(self) -> int:
@@ -58,7 +52,7 @@ class SplitStepCircuit(ParametricCircuit):
     def cx_gates(self) -> int:
         """CX once every RZZ is written out as CX, RZ, CX."""
         pairs = self.n_qubits * (self.n_qubits - 1) // 2
-        return 2 * pairs * (self.steps + 1) + self._kinetic_cx * self.steps
+        return 2 * pairs * (self.trotter_steps + 1) + self._kinetic_cx * self.trotter_steps
 
     @property
     def _kinetic_cx(self) -> int:
@@ -74,9 +68,9 @@ class SplitStepCircuit(ParametricCircuit):
 
     @cached_property
     def schedule(self) -> tuple[NDArray, NDArray]:
-        """∫a dt of each step, shape (steps,), and ∫v dt before, between and after the kinetic terms, (steps + 1,)."""
-        tau = self.total_time / self.steps
-        a, v = self.rates(tau * (np.arange(self.steps) + 0.5))
+        """∫a dt of each step, shape (s,), and ∫v dt before, between and after the kinetic terms, (s + 1,)."""
+        tau = self.total_time / self.trotter_steps
+        a, v = self.rates(tau * (np.arange(self.trotter_steps) + 0.5))
         halves = 0.5 * tau * np.concatenate([[0.0], v, [0.0]])
         return tau * a, halves[1:] + halves[:-1]
 
@@ -90,13 +84,13 @@ class SplitStepCircuit(ParametricCircuit):
         kinetic, potential = self.schedule
         circuit = QuantumCircuit(q, name=self.name)
         circuit.h(range(q))
-        for k in range(self.steps + 1):
+        for k in range(self.trotter_steps + 1):
             turn = 2.0 * float(potential[k])
             for qubit, field in enumerate(fields):
                 circuit.rz(turn * field, qubit)
             for first, second, coupling in couplings:
                 circuit.rzz(turn * coupling, int(first), int(second))
-            if k < self.steps:
+            if k < self.trotter_steps:
                 register = self._kinetic(float(kinetic[k]))
                 for low in range(0, q, self.bits):
                     circuit.compose(register, range(low, low + self.bits), inplace=True)
@@ -126,8 +120,8 @@ class SplitStepCircuit(ParametricCircuit):
         V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
         groups, chunk = _matrices(self), max(1, MOST_PHASES // len(V))
-        for first in range(0, self.steps, chunk):
-            phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.steps)], V))
+        for first in range(0, self.trotter_steps, chunk):
+            phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.trotter_steps)], V))
             for k, phase in enumerate(phases, first):
                 psi = psi * phase
                 for matrices in groups:

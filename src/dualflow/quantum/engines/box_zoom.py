@@ -1,103 +1,163 @@
-"""Minimising a quadratic on a box by circuits that see a few grid points of it, in ever smaller boxes."""
+"""Boxes that shrink around what circuits see of f in them, a block of variables a step: both box solvers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.problem import DualProblem
-from ...core.projection import project_onto
-from .qubo import Qubo, box_qubo
+from ...core.certificate import Certifier
+from ...core.seeds import generator, generator_state
+from ...core.workspace import Workspace
+from ..circuits.encoding import bit_table
+from ..circuits.split_step import SplitStepCircuit
+from ..runs.laboratory import Account, Laboratory
+from .blocks import Block, block_of, choose_block, first_widths, move_towards, newton_lengths, pattern_move
+from .qubo import Qubo, box_qubo, sample_annealing
 
-__all__ = [
-    "Block",
-    "block_of",
-    "choose_block",
-    "first_widths",
-    "lagrangian",
-    "move_towards",
-    "newton_lengths",
-    "pattern_move",
-    "zoom",
-]
+__all__ = ["BoxZoomContext", "BoxZoomState", "drowned", "lagrangian", "start", "step", "zoom"]
 
-#: Least width of a block's first box, as a share of its widest.
-LEAST_SHARE = 0.2
-#: A slope presses firmly if all others of the block together could take less than so many times it away.
-FIRM = 0.3
-#: Rays are followed so far at most: one made of rounding alone keeps no equality, and must not be stretched.
-LONGEST_RAY = 2.0
-#: A pattern move shorter than this share of α is rounding.
-LEAST_RAY = 1e-9
+#: Newton lengths that a block's first box is wide, at most and at least: halved after a block that disappoints,
+#: doubled after one that does not.
+LARGEST_REACH, LEAST_REACH = 8.0, 0.25
+#: A block disappoints if f falls by less than this share of what its best variable alone promised.
+DISAPPOINTING = 0.3
+#: Blocks from one pattern move to the next.
+PATTERN = 3
 
 
 @dataclass(frozen=True)
-class Block:
-    """f on m of the variables, all others held: ½ xᵀQx + gᵀx, 0 ≤ x ≤ upper, eᵀx = d, from x = ``start``."""
+class BoxZoomContext:
+    """What a run works with: the circuit of a whole block, a certifier for the multiplier, and options.
 
-    index: NDArray
-    Q: NDArray
-    g: NDArray
-    upper: NDArray
-    e: NDArray | None
-    d: float
-    start: NDArray
-
-
-def block_of(problem: DualProblem, alpha: NDArray, index: NDArray, gradient: NDArray) -> Block:
-    """The block of some variables at α, with ∇f(α) of shape (n,)."""
-    Q, start = problem.block(index, index), alpha[index]
-    e = None if problem.e is None else problem.e[index]
-    d = 0.0 if e is None else float(e @ start)
-    return Block(index, Q, gradient[index] - Q @ start, problem.effective_upper[index], e, d, start)
-
-
-def newton_lengths(problem: DualProblem, alpha: NDArray, slope: NDArray) -> NDArray:
-    """How far each variable alone would move along its slope ∂f/∂αᵢ − νeᵢ, shape (n,)."""
-    room = np.where(slope < 0, problem.effective_upper - alpha, alpha)
-    curvature = np.maximum(problem.diag(), np.finfo(float).tiny)
-    return np.minimum(room, np.abs(slope) / curvature)
-
-
-def choose_block(
-    problem: DualProblem, alpha: NDArray, score: NDArray, size: int, rng: np.random.Generator | None
-) -> NDArray:
-    """Indices of ``size`` variables: those of the largest score, or half of them and the rest at random.
-
-    With the equality at least one variable must be able to raise eᵀα and another to lower it: where one side lacks,
-    half the block is taken from it.
+    Where ``reads`` is a number, so many samples of a simulated annealing stand in for the circuit in every box.
     """
-    n = problem.n
-    if n <= size:
-        return np.arange(n)
-    order = np.argsort(-score, kind="stable")
-    chosen = order[:size]
-    if rng is not None:
-        rest = order[size // 2 :]
-        chosen = np.concatenate([order[: size // 2], rng.choice(rest, size - size // 2, replace=False)])
-    if problem.e is None:
-        return np.sort(chosen)
-    up, down = alpha < problem.effective_upper, alpha > 0
-    for raises in (np.where(problem.e > 0, up, down), np.where(problem.e > 0, down, up)):
-        if not raises[chosen].any():
-            others = order[raises[order]][: size // 2]
-            chosen = np.concatenate([others, chosen[: size - len(others)]])
-    return np.sort(chosen)
+
+    workspace: Workspace
+    lab: Laboratory
+    certifier: Certifier
+    circuit: SplitStepCircuit
+    block: int
+    levels: int
+    shrink: float
+    bits: int
+    shots: int | None
+    reads: int | None
+
+    def circuit_of(self, qubits: int) -> SplitStepCircuit:
+        """Of a block of so many qubits."""
+        return replace(self.circuit, n_qubits=qubits)
 
 
-def first_widths(block: Block, lengths: NDArray, slopes: NDArray, reach: float) -> NDArray:
-    """Widths of a block's first box, shape (m,), for Newton lengths and slopes of shape (m,).
+@dataclass(frozen=True)
+class BoxZoomState:
+    """The point that blocks move, and what the next one needs to know.
 
-    ``reach`` Newton lengths of each variable, and no less than a fifth of the widest where the others could turn its
-    slope: what presses firmly against its bound would else fill the spread of f, and hide all other differences.
+    Attributes
+    ----------
+    alpha, base : array of shape (n,)
+        A feasible point, and where the last pattern move ended.
+    reach : float
+        Newton lengths that the next block's first box is wide.
+    disappointments, blocks : int
+        Blocks in a row that took little off f, and blocks moved so far.
+    theta, measured : arrays of shape (P,) and (2^q,)
+        Angles and outcome of the last circuit; empty before the first.
+    rng : dict
+        State of the generator that draws variables into blocks.
     """
-    widths = reach * np.maximum(lengths, LEAST_SHARE * lengths.max(initial=0.0))
-    firm = np.abs(slopes) > FIRM * (np.abs(block.Q) @ widths)
-    # Twice the bound reaches it from anywhere in one box.
-    return np.minimum(2.0 * block.upper, np.where(firm, reach * lengths, widths))
+
+    alpha: NDArray
+    base: NDArray
+    theta: NDArray
+    measured: NDArray
+    rng: dict[str, Any]
+    account: Account
+    reach: float = LARGEST_REACH
+    disappointments: int = 0
+    blocks: int = 0
+
+
+def start(context: BoxZoomContext, rng: np.random.Generator, warm: NDArray | None) -> BoxZoomState:
+    """The feasible point nearest to 0, or to a warm one; no circuit."""
+    problem, nothing = context.workspace, np.empty(0)
+    alpha = problem.project(np.zeros(problem.n) if warm is None else np.clip(warm, 0.0, problem.effective_upper))
+    return BoxZoomState(
+        alpha=alpha,
+        base=alpha,
+        theta=nothing,
+        measured=nothing,
+        rng=generator_state(rng.spawn(1)[0]),
+        account=Account.opened(rng),
+    )
+
+
+def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
+    """One more block."""
+    problem, rng = context.workspace, generator(state.rng)
+    gradient = problem.gradient(state.alpha)
+    nu = 0.0 if problem.e is None else context.certifier.certify(state.alpha).multiplier or 0.0
+    slope = gradient if problem.e is None else gradient - nu * problem.e
+    lengths = newton_lengths(problem, state.alpha, slope)
+    score = lengths * np.abs(slope)
+    # After a disappointment, every other block is of another size and half of it drawn: what stalls one does not
+    # stall all.
+    mixed = bool(state.disappointments % 2)
+    size = int(rng.integers(2, context.block + 1)) if mixed else context.block
+    chosen = choose_block(problem, state.alpha, score, size, rng if mixed else None)
+    block = block_of(problem, state.alpha, chosen, gradient)
+    reader = _Reader(context, state, rng)
+    widths = first_widths(block, lengths[block.index], slope[block.index], state.reach)
+    target = zoom(block, widths, -nu, context.levels, context.shrink, context.bits, reader.means)
+    moved, fall = move_towards(block, target)
+    alpha, base = state.alpha.copy(), state.base
+    alpha[block.index] = moved
+    if (state.blocks + 1) % PATTERN == 0:
+        alpha = base = pattern_move(problem, base, alpha)
+    disappointing = fall <= DISAPPOINTING * 0.5 * float(score[block.index].max())
+    return BoxZoomState(
+        alpha=alpha,
+        base=base,
+        reach=max(LEAST_REACH, 0.5 * state.reach) if disappointing else min(LARGEST_REACH, 2.0 * state.reach),
+        disappointments=state.disappointments + 1 if disappointing else 0,
+        blocks=state.blocks + 1,
+        theta=reader.theta,
+        measured=reader.measured,
+        rng=generator_state(rng),
+        account=reader.account,
+    )
+
+
+def drowned(context: BoxZoomContext, state: BoxZoomState) -> bool:
+    """Whether noise has made the last circuit's outcomes as good as uniform."""
+    if not state.measured.size:
+        return False
+    circuit = context.circuit_of((len(state.measured) - 1).bit_length())
+    return context.lab.drowned(state.account, circuit, state.theta, state.measured, context.shots)
+
+
+class _Reader:
+    """Reads the boxes of one block, and keeps the account meanwhile."""
+
+    def __init__(self, context: BoxZoomContext, state: BoxZoomState, rng: np.random.Generator) -> None:
+        self.context, self.rng = context, rng
+        self.account, self.theta, self.measured = state.account, state.theta, state.measured
+
+    def means(self, qubo: Qubo) -> NDArray:
+        """Means of the bits, shape (q,)."""
+        context = self.context
+        if context.reads is not None:
+            return sample_annealing(qubo, context.reads, int(self.rng.integers(2**31)))
+        # Only differences of f matter, in units of their own spread: Ising terms are orthonormal on the grid.
+        theta = qubo.ising()
+        spread = float(np.linalg.norm(theta))
+        self.theta = theta / spread if spread > 0 else theta
+        circuit = context.circuit_of(qubo.n_bits)
+        self.measured, self.account = context.lab.measure(self.account, circuit, self.theta, context.shots)
+        return self.measured @ bit_table(qubo.n_bits)
 
 
 def lagrangian(block: Block, multiplier: float, penalty: float) -> tuple[NDArray, NDArray]:
@@ -145,40 +205,3 @@ def zoom(
             multiplier += penalty * float(block.e @ centre - block.d)
         widths = shrink * widths
     return centre
-
-
-def move_towards(block: Block, target: NDArray) -> tuple[NDArray, float]:
-    """The lowest feasible point on the ray to the projected target, shape (m,), and how much f falls.
-
-    All of it is classical: the projection, and the exact minimum of a parabola.
-    """
-    if block.e is None:
-        target = np.clip(target, 0.0, block.upper)
-    else:
-        target = project_onto(target, np.zeros(len(target)), block.upper, block.e, block.d)
-    ray = target - block.start
-    slope, curvature = float((block.Q @ block.start + block.g) @ ray), float(ray @ block.Q @ ray)
-    if slope >= 0:
-        return block.start, 0.0
-    room = np.where(ray > 0, block.upper - block.start, block.start)
-    moving = ray != 0
-    longest = min(LONGEST_RAY, float((room[moving] / np.abs(ray[moving])).min()))
-    length = min(longest, -slope / curvature) if curvature > 0 else longest
-    fall = -(length * slope + 0.5 * length**2 * curvature)
-    return np.clip(block.start + length * ray, 0.0, block.upper), fall
-
-
-def pattern_move(problem: DualProblem, base: NDArray, alpha: NDArray) -> NDArray:
-    """The lowest feasible point from α on along α − base: the pattern move of Hooke and Jeeves (1961), classical.
-
-    Blocks crawl along valleys that lie across their boxes, and the sum of their moves points down the valley.
-    """
-    ray = alpha - base
-    if np.abs(ray).max(initial=0.0) <= LEAST_RAY * np.abs(alpha).max(initial=0.0):
-        return alpha
-    slope, curvature = float(problem.gradient(alpha) @ ray), float(ray @ problem.matvec(ray))
-    room, moving = np.where(ray > 0, problem.effective_upper - alpha, alpha), ray != 0
-    longest = float((room[moving] / np.abs(ray[moving])).min())
-    length = min(longest, max(0.0, -slope / curvature)) if curvature > 0 else 0.0
-    # Projected again, since a long way multiplies the rounding of a short ray.
-    return problem.project(np.clip(alpha + length * ray, 0.0, problem.effective_upper))

@@ -1,225 +1,53 @@
-"""Distributions as e^{−potential}, prepared by one ancilla: the geometry of `hamiltonian-dilation`, step by step.
+"""Mirror descent whose mirror map is a circuit: the steps of `hamiltonian-dilation`, one circuit each.
 
-A potential V of shape (n,) stands for a feasible α, and a circuit (`circuits.AncillaCircuit`) prepares it:
+Potential, L and m are those of `dilation`.
 
-- simplex: αᵢ = d e^{Vᵢ}/Σe^V, S = −V. H on the index, then exp(−iΘ⊗Y), Θ = diag(θᵢ), cos θᵢ = e^{−(Sᵢ−S_min)/2}:
-  the dilation of e^{−(S−S_min)/2}, diagonal and not unitary, to a unitary with one qubit more. Ancilla 0 is kept.
-- box: αᵢ = uᵢ sigmoid(Vᵢ) = uᵢ P(1|i), sin² θᵢ = sigmoid(Vᵢ). Both outcomes are used.
+- "plain": S ← S + ∇f/L, entropic mirror descent (Beck and Teboulle, Oper. Res. Lett. 31, 167 (2003)); in the box
+  U ← U + m∘(g + νe).
+- "accelerated": with x₀ = z₀, A = 0, and a from La² = A + a, τ = a/(A + a),
 
-These are the mirror maps of the entropy Σαᵢ log αᵢ and of the weighted Fermi-Dirac entropy
-Σ (uᵢ/mᵢ)[x log x + (1−x) log(1−x)], x = αᵢ/uᵢ, in which a step of length a is V ← V + a·m∘(g + νe), g = p − Qα: ν, of
-the equality eᵀα = d, is the root of a monotone function of one variable; on the simplex it norms α. The mobilities m
-make L·D(α′, α) an upper bound of ½(α′−α)ᵀQ(α′−α), D the Bregman distance of the entropy: L = d·max|Q| on the simplex
-(Pinsker), and L = 1 with mᵢ = 4/(|Q|u)ᵢ in the box (diagonal dominance, and D ≥ 2(x′−x)² a variable), where each index
-has a step of its own.
+      v = (1−τ)x + τz,  S ← S + a∇f(v),  z ← the circuit's α for S,  x ← (1−τ)x + τz,  A ← A + a
+
+  (Nesterov, Math. Program. 103, 127 (2005)). x, an average of measured distributions, is the answer; f(x) − f* ≤
+  D(α*, z₀)/A, on the simplex ≤ 4dL log n/(k(k+1)) after k steps taken. From exact distributions L is tried below its
+  bound and raised where ½aτ ΔzᵀQΔz > D(z′, z), at the price of the rejected circuit.
+- "implicit", from exact distributions: one linearised implicit step of length h, a Newton step to the entropic
+  proximal point, taken only if f falls (then 3h, else h/4). α is the last circuit's that was taken.
+
+With shots, L is its bound, and half-way the averages begin again from the present potential.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
 
-from ...core.problem import DualProblem, Kind
-from ...exceptions import DeviceError
-from ..circuits import AncillaCircuit
-from ..circuits.encoding import qubits_for
+from ...core.workspace import Workspace
 from ..runs.laboratory import Account, Laboratory
+from .dilation import Dilation, Measured, implicit_direction
 
-__all__ = [
-    "BoxDilation",
-    "Dilation",
-    "DilationState",
-    "Reading",
-    "SimplexDilation",
-    "implicit_direction",
-    "make_dilation",
-]
+__all__ = ["METHODS", "DilationContext", "DilationState", "start", "step"]
 
-#: A warm start gives no variable less than this share of the even one: the potential of 0 would be infinite.
-LEAST_SHARE = 1e-3
-#: Rows of |Q|u count as at least this share of the largest: a variable that nothing resists would take any step.
-LEAST_ROW = 1e-3
-#: |V| from which sigmoid and 1 − sigmoid are 0 or 1 to the last bit, and the largest |V| an angle is computed from.
-SATURATED, LARGEST = 40.0, 700.0
+#: Implicit: largest change of a potential in a step, factors of the step length after success and failure, and its
+#: largest value in units of 1/L, beyond which the system of a singular Q could lose its Cholesky factor.
+CLIP, LONGER, SHORTER, LONGEST = 5.0, 3.0, 0.25, 1e10
+#: Accelerated, exact: factors of the trial L after success and failure.
+EASED, RAISED = 0.9, 2.0
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a measured distribution says.
+class DilationContext:
+    """What a run works with; ``last_step`` counts the circuits after the first until it rests."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        On the simplex of the outcomes kept; in the box both outcomes are used.
-    response : array of shape (n,)
-        ∂αᵢ/∂Vᵢ at fixed ν: αᵢ on the simplex, uᵢ P(0|i) P(1|i) in the box; ≥ 0.
-    success : float
-        Share of the outcomes that was kept; 1 where nothing is post-selected.
-    """
-
-    alpha: NDArray
-    response: NDArray
-    success: float
-
-
-class Dilation:
-    """A circuit and its mirror map.
-
-    Attributes
-    ----------
-    circuit : AncillaCircuit
-        ⌈log₂ n⌉ + 1 qubits.
-    mobility : array of shape (n,)
-        m, in units of V per unit of f's slope and step length.
-    lipschitz : float
-        L, relative to D.
-    post_selected : bool
-    """
-
-    mobility: NDArray
-    lipschitz: float
-    post_selected: bool
-
-    def __init__(self, problem: DualProblem) -> None:
-        self.n, self.d, self.e = problem.n, problem.d, problem.e
-        self.circuit = AncillaCircuit(qubits_for(problem.n) + 1)
-
-    def start(self, warm: NDArray | None) -> NDArray:
-        """V of shape (n,): of the even point, or of a given α, moved a little into the interior."""
-        raise NotImplementedError
-
-    def settled(self, V: NDArray) -> NDArray:
-        """V + t·m∘e with the t that meets the equality."""
-        raise NotImplementedError
-
-    def angles(self, V: NDArray) -> NDArray:
-        """2θ, shape (2^(q−1),), of the circuit's RY; those of padding included."""
-        raise NotImplementedError
-
-    def read(self, distribution: NDArray, previous: NDArray | None) -> Reading | None:
-        """Read a distribution of shape (2^q,); ``previous`` α stands where counts say nothing of an index.
-
-        None if all outcomes were discarded.
-        """
-        raise NotImplementedError
-
-    def model(self, V: NDArray) -> NDArray:
-        """α(V) of shape (n,), computed from a settled potential instead of measured."""
-        raise NotImplementedError
-
-    def distance(self, V: NDArray, V0: NDArray) -> float:
-        """D(α(V), α(V₀)) of settled potentials, absolute, in units of f/L."""
-        raise NotImplementedError
-
-    def _padded(self, angles: NDArray, padding: float) -> NDArray:
-        return np.concatenate([angles, np.full(self.circuit.n_parameters - self.n, padding)])
-
-
-class SimplexDilation(Dilation):
-    """α ≥ 0, 1ᵀα = d: post-selected, with probability 1/(2^(q−1) max μ), μ = α/d."""
-
-    post_selected = True
-
-    def __init__(self, problem: DualProblem) -> None:
-        super().__init__(problem)
-        self.mobility = np.ones(problem.n)
-        self.lipschitz = problem.d * float(np.abs(problem.dense()).max()) or 1.0
-
-    def start(self, warm: NDArray | None) -> NDArray:
-        return (
-            np.zeros(self.n) if warm is None else self.settled(np.log(np.maximum(warm, LEAST_SHARE * self.d / self.n)))
-        )
-
-    def settled(self, V: NDArray) -> NDArray:
-        return np.asarray(V - V.max())
-
-    def angles(self, V: NDArray) -> NDArray:
-        # Padding is turned to ancilla 1 altogether, and is never kept.
-        return self._padded(2.0 * np.arccos(np.exp(0.5 * V)), np.pi)
-
-    def read(self, distribution: NDArray, previous: NDArray | None) -> Reading | None:
-        kept = distribution[: self.n]
-        success = float(kept.sum())
-        if not success > 0:
-            if previous is None:
-                raise DeviceError(
-                    "the device measured ancilla 0 in none of the shots, not even for equal potentials: ask for more"
-                )
-            return None
-        alpha = self.d * (kept / success)
-        return Reading(alpha, alpha, success)
-
-    def model(self, V: NDArray) -> NDArray:
-        return np.asarray(self.d * np.exp(V - logsumexp(V)))
-
-    def distance(self, V: NDArray, V0: NDArray) -> float:
-        return float(self.model(V) @ (V - V0) - self.d * (logsumexp(V) - logsumexp(V0)))
-
-
-class BoxDilation(Dilation):
-    """0 ≤ α ≤ u < ∞, with eᵀα = d or without."""
-
-    post_selected = False
-    lipschitz = 1.0
-
-    def __init__(self, problem: DualProblem) -> None:
-        super().__init__(problem)
-        self.upper = problem.effective_upper
-        rows = np.abs(problem.dense()) @ self.upper
-        self.mobility = 4.0 / np.maximum(rows, LEAST_ROW * rows.max() or 1.0)
-
-    def start(self, warm: NDArray | None) -> NDArray:
-        if warm is None:
-            return self.settled(np.zeros(self.n))
-        share = np.divide(warm, self.upper, out=np.full(self.n, 0.5), where=self.upper > 0)
-        share = np.clip(share, LEAST_SHARE, 1 - LEAST_SHARE)
-        return self.settled(np.log(share / (1 - share)))
-
-    def settled(self, V: NDArray) -> NDArray:
-        if self.e is None:
-            return V
-        live = self.upper > 0
-        v, weights, m = V[live], (self.upper * self.e)[live], (self.mobility * self.e)[live]
-        if not len(v):
-            return V
-        # Newton's method, by halves where it leaves the bracket: Σ eᵢuᵢ sigmoid(vᵢ + t mᵢeᵢ) rises with t.
-        reach = (float(np.abs(v).max()) + SATURATED) / float(np.abs(m).min())
-        low, high, t, fastest = -reach, reach, 0.0, float(np.abs(m).max())
-        for _ in range(200):
-            share = expit(v + t * m)
-            excess = float(weights @ share) - self.d
-            low, high = (low, t) if excess > 0 else (t, high)
-            slope = float((weights * m) @ (share * (1 - share)))
-            trial = t - excess / slope if slope > 0 else np.inf
-            trial = trial if low < trial < high else 0.5 * (low + high)
-            close = abs(trial - t) * fastest <= 1e-15 * (1.0 + abs(t) * fastest)
-            t = trial
-            if close:
-                break
-        return np.asarray(V + t * self.mobility * self.e)
-
-    def angles(self, V: NDArray) -> NDArray:
-        return self._padded(2.0 * np.arctan(np.exp(0.5 * np.clip(V, -LARGEST, LARGEST))), 0.0)
-
-    def read(self, distribution: NDArray, previous: NDArray | None) -> Reading | None:
-        half = self.circuit.n_parameters
-        zero, one = distribution[: self.n], distribution[half : half + self.n]
-        seen = zero + one > 0
-        unseen = 0.5 * self.upper if previous is None else previous
-        share = np.divide(one, zero + one, out=np.zeros(self.n), where=seen)
-        other = np.divide(zero, zero + one, out=np.zeros(self.n), where=seen)
-        return Reading(np.where(seen, self.upper * share, unseen), self.upper * share * other, 1.0)
-
-    def model(self, V: NDArray) -> NDArray:
-        return np.asarray(self.upper * expit(V))
-
-    def distance(self, V: NDArray, V0: NDArray) -> float:
-        each = expit(V) * (V - V0) - (np.logaddexp(0, V) - np.logaddexp(0, V0))
-        return float((self.upper / self.mobility) @ each)
+    workspace: Workspace
+    lab: Laboratory
+    dilation: Dilation
+    method: str
+    shots: int | None
+    last_step: float
 
 
 @dataclass(frozen=True)
@@ -231,7 +59,7 @@ class DilationState:
     V : array of shape (n,)
         Potential −S (simplex) or U (box) of the last circuit that was taken.
     z, response : array of shape (n,)
-        α measured for V, and `Reading.response`.
+        α measured for V, and `Measured.response`.
     x : array of shape (n,)
         The answer: z itself (implicit; plain from exact distributions), or an average of z's.
     weight : float
@@ -242,57 +70,117 @@ class DilationState:
         Share of outcomes kept in the last circuit, and the least so far.
     steps, taken : int
         Circuits after the first, and those of them whose result was taken, since the averages began.
-    resting : bool
-    tried : array of shape (n,)
-        Potential of the last circuit, taken or not.
-    distribution : array of shape (2^q,)
-        What it gave.
-    account : dict
-        Circuits, shots, seconds and jobs so far (`quantum.runs.laboratory`).
-    lab, dilation
-        Made again by the solver's `start`.
+    tried, distribution : array of shape (n,), (2^q,)
+        Potential of the last circuit, taken or not, and what it gave.
     """
 
     V: NDArray
     z: NDArray
     response: NDArray
     x: NDArray
-    weight: float
     h: float
-    success: float
-    least_success: float
-    steps: int
-    taken: int
-    resting: bool
     tried: NDArray
     distribution: NDArray
     account: Account
-    lab: Laboratory = field(repr=False, metadata={"saved": False})
-    dilation: Dilation = field(repr=False, metadata={"saved": False})
+    weight: float = 0.0
+    success: float = 1.0
+    least_success: float = 1.0
+    steps: int = 0
+    taken: int = 0
+    resting: bool = False
 
 
-def make_dilation(problem: DualProblem) -> Dilation:
-    """The dilation for a problem's feasible set."""
-    return SimplexDilation(problem) if problem.kind is Kind.SIMPLEX else BoxDilation(problem)
+def start(context: DilationContext, rng: np.random.Generator, warm: NDArray | None) -> DilationState:
+    """The circuit of the even point, or of a warm α, run and read."""
+    dilation, nothing = context.dilation, np.zeros(context.workspace.n)
+    state = DilationState(
+        V=dilation.start(warm),
+        z=nothing,
+        response=nothing,
+        x=nothing,
+        h=1.0 / dilation.lipschitz,
+        tried=nothing,
+        distribution=nothing,
+        account=Account.opened(rng),
+        resting=context.last_step < 1,
+    )
+    found, state = _measure(context, state, state.V, None)
+    assert found is not None  # for the type checker: an empty first distribution raises
+    return replace(_taken(state, state.V, found), taken=0, x=found.alpha)
 
 
-def implicit_direction(problem: DualProblem, dilation: Dilation, reading: Reading, h: float) -> NDArray:
-    """Change of V, shape (n,), of one linearised implicit step: δ = h·m∘(g + νe − Q diag(W) δ), eᵀWδ = 0.
+def step(context: DilationContext, state: DilationState) -> DilationState:
+    """One more circuit."""
+    if context.shots is not None and state.steps == context.last_step // 2:
+        state = replace(state, x=state.z, weight=0.0, taken=0)
+    state = replace(state, steps=state.steps + 1, resting=state.steps + 1 >= context.last_step)
+    return METHODS[context.method](context, state)
 
-    One Newton step, from the present point, towards the minimiser of f(α) + D(α, α₀)/h, the entropic proximal point
-    (Teboulle, Math. Oper. Res. 17, 670 (1992)). W is `Reading.response`. Solved for y = √W δ, where the matrix is
-    symmetric positive definite; O(n³).
-    """
-    Q, g, m = problem.dense(), -problem.gradient(reading.alpha), dilation.mobility
-    w = np.sqrt(reading.response)
-    M = w[:, None] * Q * w
-    M[np.diag_indices(problem.n)] += 1.0 / (h * m)
-    factor = scipy.linalg.cho_factor(M, check_finite=False)
-    y = scipy.linalg.cho_solve(factor, w * g)
-    if problem.e is not None:
-        along = scipy.linalg.cho_solve(factor, w * problem.e)
-        resistance = float((w * problem.e) @ along)
-        # Where nothing responds, ν is left to `Dilation.settled`.
-        nu = -float((w * problem.e) @ y) / resistance if resistance > 0 else 0.0
-        y, g = y + nu * along, g + nu * problem.e
-    return np.asarray(h * m * (g - Q @ (w * y)))
+
+def _implicit(context: DilationContext, state: DilationState) -> DilationState:
+    problem, dilation = context.workspace, context.dilation
+    direction = implicit_direction(problem, dilation, Measured(state.z, state.response, state.success), state.h)
+    change = np.clip(direction, -CLIP, CLIP)
+    V = dilation.settled(state.V + change)
+    found, state = _measure(context, state, V, state.z)
+    if found is None:
+        return replace(state, h=SHORTER * state.h)
+    if problem.objective(found.alpha) < problem.objective(state.z):
+        h = min(LONGER * state.h, LONGEST / dilation.lipschitz)
+        return replace(_taken(state, V, found), x=found.alpha, h=h)
+    # Once a trial is that near, what is left of f's fall is below round-off. So short a step rests too: where the
+    # equality leaves one point alone, `settled` moves any trial further than the step does.
+    near = float(np.abs(found.alpha - state.z).max()) <= 1e-10 * float(np.abs(state.z).max())
+    near = near or float(np.abs(change).max()) <= 1e-12
+    return replace(state, h=SHORTER * state.h, resting=state.resting or near)
+
+
+def _plain(context: DilationContext, state: DilationState) -> DilationState:
+    dilation = context.dilation
+    V = dilation.settled(state.V - state.h * dilation.mobility * context.workspace.gradient(state.z))
+    found, state = _measure(context, state, V, state.z)
+    if found is None:
+        return state
+    state = _taken(state, V, found)
+    if context.shots is None:
+        return replace(state, x=found.alpha)
+    return replace(state, x=state.x + (found.alpha - state.x) / (state.weight + 1), weight=state.weight + 1)
+
+
+def _accelerated(context: DilationContext, state: DilationState) -> DilationState:
+    problem, dilation, A, L = context.workspace, context.dilation, state.weight, 1.0 / state.h
+    a = (1.0 + math.sqrt(1.0 + 4.0 * L * A)) / (2.0 * L)
+    tau = a / (A + a)
+    v = (1 - tau) * state.x + tau * state.z
+    V = dilation.settled(state.V - a * dilation.mobility * problem.gradient(v))
+    found, trial = _measure(context, state, V, state.z)
+    if found is None:
+        return trial
+    if context.shots is None:
+        move = found.alpha - state.z
+        curvature = 0.5 * a * tau * float(move @ problem.matvec(move))
+        if curvature > dilation.distance(V, state.V) and dilation.lipschitz > L:
+            return replace(trial, h=1.0 / min(RAISED * L, dilation.lipschitz))
+        L *= EASED
+    taken = _taken(trial, V, found)
+    return replace(taken, x=(1 - tau) * state.x + tau * found.alpha, weight=A + a, h=1.0 / L)
+
+
+def _measure(
+    context: DilationContext, state: DilationState, V: NDArray, previous: NDArray | None
+) -> tuple[Measured | None, DilationState]:
+    """What the circuit for V says, None if all was discarded, and the state with the circuit booked."""
+    dilation = context.dilation
+    distribution, account = context.lab.measure(state.account, dilation.circuit, dilation.angles(V), context.shots)
+    found = dilation.read(distribution, previous)
+    state = replace(state, account=account, tried=V, distribution=distribution)
+    if found is None:
+        return None, state
+    return found, replace(state, success=found.success, least_success=min(found.success, state.least_success))
+
+
+def _taken(state: DilationState, V: NDArray, found: Measured) -> DilationState:
+    return replace(state, V=V, z=found.alpha, response=found.response, taken=state.taken + 1)
+
+
+METHODS = {"implicit": _implicit, "accelerated": _accelerated, "plain": _plain}

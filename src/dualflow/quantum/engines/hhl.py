@@ -10,18 +10,19 @@ b + ρA1, whose solution is x + ρ1, the reference ρ = ‖x‖/√n as measured
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.problem import DualProblem
+from ...core.workspace import Workspace
 from ...exceptions import ProblemError
 from ..circuits import HHLCircuit
 from ..circuits.encoding import qubits_for
 from ..runs.laboratory import Account, Laboratory
 
-__all__ = ["MOST_CLOCK", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
+__all__ = ["MOST_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
 
 #: The largest eigenvalue as a phase: away from 1, where readings wrap around.
 PHASE = 0.9
@@ -74,6 +75,16 @@ class LinearSystem:
 
 
 @dataclass(frozen=True)
+class HHLContext:
+    """What a run works with; no circuit where b = 0."""
+
+    workspace: Workspace
+    lab: Laboratory
+    system: LinearSystem
+    circuit: HHLCircuit | None
+
+
+@dataclass(frozen=True)
 class Inversion:
     """State of a run: before, α = 0; after, what two circuits showed.
 
@@ -85,6 +96,7 @@ class Inversion:
     measured : array of shape (2^q,)
         All outcomes of the first circuit; empty where none was run.
     done : bool
+    account : Account
     """
 
     alpha: NDArray
@@ -92,9 +104,6 @@ class Inversion:
     measured: NDArray
     done: bool
     account: Account
-    lab: Laboratory = field(repr=False, metadata={"saved": False})
-    system: LinearSystem = field(repr=False, metadata={"saved": False})
-    circuit: HHLCircuit | None = field(repr=False, metadata={"saved": False})
 
 
 def make_system(problem: DualProblem) -> LinearSystem:
@@ -140,11 +149,11 @@ def clock_for(condition: float) -> int:
     return needed
 
 
-def invert(state: Inversion, shots: int | None = None) -> Inversion:
+def invert(context: HHLContext, state: Inversion, shots: int | None = None) -> Inversion:
     """Run both circuits, with ``shots`` each or exactly."""
-    system, circuit, lab = state.system, state.circuit, state.lab
+    system, circuit, lab = context.system, context.circuit, context.lab
     if circuit is None:
-        return Inversion(np.zeros_like(system.b), state.success, np.empty(0), True, state.account, lab, system, None)
+        return Inversion(np.zeros_like(system.b), state.success, np.empty(0), True, state.account)
     found, account = lab.measure(state.account, circuit, np.empty(0), shots)
     size = system.magnitudes(circuit, found)
     reference = float(np.sqrt(np.mean(size**2)))
@@ -155,4 +164,4 @@ def invert(state: Inversion, shots: int | None = None) -> Inversion:
     shifted = system.magnitudes(shifted_circuit, shown)
     alpha = np.where(shifted**2 >= size**2 + reference**2, size, -size)
     success = np.array([circuit.accepted(found).sum(), shifted_circuit.accepted(shown).sum()])
-    return Inversion(alpha, success, found, True, account, lab, system, circuit)
+    return Inversion(alpha, success, found, True, account)

@@ -1,73 +1,47 @@
-"""Windows of the simplex flow as linear equations ẋ = −(L − K)x, L symmetric and K antisymmetric, for quantum circuits.
-
-The flow is Bauckhage's, in the quadratic form of Lotka and Volterra: with μ = α/d and
-
-    H = d²Q − d(p1ᵀ + 1pᵀ),    f(α) = ½ μᵀHμ wherever 1ᵀμ = 1,
-
-ẇ = w∘(1 − Hw) has μ = w/1ᵀw on the paths of the replicator μ̇ = −μ∘(Hμ − μᵀHμ), its time multiplied by 1ᵀw. Either is
-linearised at the present μ, to first order, for one window of time; then anew at what was measured. (One global
-linearisation, Carleman's, does not converge here: Liu et al., PNAS 118, e2026805118 (2021), need R < 1, and R is in the
-tens to thousands.)
-"""
+"""The simplex flow in windows, each linearised anew at what was measured: the steps of the two linearised solvers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from ...core.problem import DualProblem
+from ...core.workspace import Workspace
 from ...exceptions import DeviceError
-from ..circuits.encoding import pad, qubits_for, simplex_to_angles
-from ..circuits.pauli_steps import PauliSteps
-from ..circuits.rotation import rotation_angles
 from ..circuits.select import SelectCircuit
+from ..runs.budget import ShotPlan
 from ..runs.laboratory import Account, Laboratory
+from .linear_model import LinearModel, linearise, measured, sampling_noise, window_angles
 
-__all__ = [
-    "FORMS",
-    "LinearModel",
-    "LinearisedState",
-    "linearise",
-    "measured",
-    "quadratic_form",
-    "read",
-    "sampling_noise",
-    "some",
-    "system_qubits",
-    "window_angles",
-]
+__all__ = ["LinearisedContext", "LinearisedState", "start", "step"]
 
-FORMS = ("replicator", "lotka-volterra")
-#: Longest step of a splitting, in units of 1/shift: the weight kept falls like e^(−2·shift·t).
-LONGEST_STEP = 0.2
+#: With shots: standard deviations that f may rise in a window.
+TOLERATED = 3.0
+#: With shots: counts that every variable is given before a window, and what earlier states count in the mean.
+PRIOR, MEMORY = 0.5, 0.5
+#: Weight mixed in before a window from exact distributions: what is 0 would stay 0.
+FLOOR = 1e-13
+#: Weight mixed into a warm start.
+WARM_FLOOR = 1e-3
+#: A window shorter than this, in units of 1/‖L‖, is the end.
+SHORTEST = 1e-3
 
 
 @dataclass(frozen=True)
-class LinearModel:
-    """ẋ = −(L − K)x with x(0) = x0 ≥ 0; outcome i of the system belongs to variable i.
+class LinearisedContext:
+    """What a run works with: every window's circuit, `quadratic_form` H of the problem, and options.
 
-    Attributes
-    ----------
-    L, K : array of shape (m, m)
-        Symmetric with least eigenvalue 0, and antisymmetric: −K = iH, H Hermitian.
-    x0 : array of shape (m,)
-        Of norm 1. m is n, or n + 1 with the constant 1 as its last entry.
-    scale : array of shape (n,), or (0,)
-        μ is proportional to scale·|x|, or without any scale to |x|².
-    spread : float
-        Largest eigenvalue of L, in 1/time.
-    longest : float
-        Longest window this model is good for, in steps of a splitting.
+    ``windows`` is None where the budget alone decides; ``longest`` is the largest λt of a window.
     """
 
-    L: NDArray
-    K: NDArray
-    x0: NDArray
-    scale: NDArray
-    spread: float
+    workspace: Workspace
+    lab: Laboratory
+    circuit: SelectCircuit
+    H: NDArray
+    form: str
+    plan: ShotPlan
+    windows: int | None
     longest: float
 
 
@@ -79,176 +53,163 @@ class LinearisedState:
     ----------
     mu : array of shape (n,)
         From the outcomes kept, summing to 1.
-    theta : array of shape (P,)
-        Angles of the circuit that showed it.
-    scale : array
-        How its outcomes are read (`LinearModel`).
+    total : float
+        d: α = d·mu.
+    theta, scale : array
+        Angles of the circuit that showed it, and how its outcomes are read (`LinearModel`).
+    distribution : array of shape (2^q,)
+        All its outcomes.
     shots, shots_kept : int, float
         Shots of its circuit, and those of them behind it; 0 for exact ones.
-    mean : array of shape (n,)
-        What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only.
-    mean_shots : float
-        Shots behind that.
+    mean : array of shape (n,), mean_shots : float
+        What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only;
+        and the shots behind that.
     window : float
         Length of the window to try next, in flow time; 0 before the first.
-    flow_time : float
-    objective : float
-        f(d·mu).
-    fall : float
-        By how much f fell in the last window that was taken.
-    steps, rejected : int
+    objective, fall : float
+        f(d·mu), and by how much it fell in the last window that was taken.
+    windows, rejected : int
+        So far, and those of them that were not taken.
     resting, measured_finally : bool
     kept, reads : float, int
         Sum over all circuits of the share of outcomes kept, and their number.
-    distribution : array of shape (2^q,)
-        All outcomes of the circuit that showed ``mu``.
     longest : float
         Largest λt of any window, λ the largest eigenvalue of L.
-    account : dict
-    total : float
-        d.
     """
 
     mu: NDArray
+    total: float
     theta: NDArray
     scale: NDArray
-    shots: int
-    shots_kept: float
     mean: NDArray
-    mean_shots: float
-    window: float
-    flow_time: float
-    objective: float
-    fall: float
-    steps: int
-    rejected: int
+    distribution: NDArray
     resting: bool
     measured_finally: bool
-    kept: float
-    reads: int
-    distribution: NDArray
-    longest: float
     account: Account
-    total: float
-    lab: Laboratory = field(repr=False, metadata={"saved": False})
-    circuit: SelectCircuit = field(repr=False, metadata={"saved": False})
-    H: NDArray = field(repr=False, metadata={"saved": False})
+    shots: int = 0
+    shots_kept: float = 0.0
+    mean_shots: float = 0.0
+    window: float = 0.0
+    flow_time: float = 0.0
+    objective: float = np.inf
+    fall: float = np.inf
+    windows: int = -1
+    rejected: int = 0
+    kept: float = 0.0
+    reads: int = 0
+    longest: float = 0.0
 
 
-def quadratic_form(problem: DualProblem) -> NDArray:
-    """H, shape (n, n); μᵀHμ = 2f(dμ) for 1ᵀμ = 1."""
-    d, p = problem.d, problem.p
-    return d**2 * problem.dense() - d * (p[:, None] + p)
+def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | None) -> LinearisedState:
+    """A window of length 0: the even point, or a warm one, prepared and read.
 
-
-def linearise(form: str, H: NDArray, mu: NDArray) -> LinearModel:
-    """The model of a form of the flow at μ > 0, shape (n,), 1ᵀμ = 1.
-
-    "replicator": in y = √μ it is ẏ = −½∇Φ(y), Φ(y) = ¼(y∘y)ᵀH(y∘y)/‖y‖², up to the length of y, which means nothing.
-    ∇Φ has degree 1, so that ẏ = −½∇²Φ(√μ)y holds at √μ (Euler) and to first order around it without any constant: n
-    amplitudes, a symmetric matrix, K = 0, and |x|² is μ itself. Shifting L to least eigenvalue 0 rescales x only. At
-    the optimum √μ is the eigenvector of the least eigenvalue.
-
-    "lotka-volterra": w∘(1 − Hw) to first order at w = μ/(μᵀHμ), on (w/√w₀, ‖√w₀‖): affine, so the constant is a
-    further amplitude, whose column makes K. H gets the multiple of 11ᵀ that makes it positive.
+    Raises
+    ------
+    DeviceError
+        None of the outcomes that are kept was measured.
     """
-    y = np.sqrt(mu)
-    if form == "replicator":
-        h = H @ mu
-        f2 = float(mu @ h)
-        cross = np.outer(y * h, y)
-        L = 0.5 * (np.diag(h) + 2.0 * y[:, None] * H * y - 2.0 * (cross + cross.T) + 2.0 * f2 * np.outer(y, y))
-        return _shifted(L, np.zeros_like(L), y, np.empty(0))
-    if H.min() <= 0:
-        H = H - H.min() + (1e-3 * np.ptp(H) or 1.0)
-    w = mu / float(mu @ H @ mu)
-    r, n = np.sqrt(w), len(w)
-    hw = H @ w
-    A = np.zeros((n + 1, n + 1))
-    A[:n, :n] = np.diag(1.0 - hw) - r[:, None] * H * r
-    A[:n, n] = r * hw / np.linalg.norm(r)
-    return _shifted(-0.5 * (A + A.T), 0.5 * (A - A.T), np.append(r, np.linalg.norm(r)), r)
+    problem = context.workspace
+    even = mu = np.full(problem.n, 1.0 / problem.n)
+    if warm is not None and warm.sum() > 0:
+        mu = (1.0 - WARM_FLOOR) * np.maximum(warm, 0.0) / np.maximum(warm, 0.0).sum() + WARM_FLOOR * mu
+    state = LinearisedState(
+        mu=even,
+        total=problem.d,
+        theta=np.empty(0),
+        scale=np.empty(0),
+        mean=even,
+        distribution=np.empty(0),
+        resting=problem.n == 1,
+        measured_finally=context.plan.final is None,
+        account=Account.opened(rng),
+    )
+    return _some(context, _window(context, state, linearise(context.form, context.H, mu), 0.0, context.plan.first))
 
 
-def _shifted(L: NDArray, K: NDArray, x0: NDArray, scale: NDArray) -> LinearModel:
-    least, *_, largest = np.linalg.eigvalsh(L) if len(L) > 1 else (L[0, 0], L[0, 0])
-    shift = max(0.0, -float(least)) if len(scale) else 0.0
-    return LinearModel(
-        L=L - least * np.eye(len(L)),
-        K=K,
-        x0=x0 / np.linalg.norm(x0),
-        scale=scale,
-        spread=float(largest - least),
-        longest=LONGEST_STEP / shift if shift > 0 else np.inf,
+def step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
+    """One more window, or, at rest, the final state's own circuit."""
+    if state.resting:
+        return replace(_some(context, _read(context, state, context.plan.final)), measured_finally=True)
+    model = linearise(context.form, context.H, _interior(state))
+    if not model.spread > 0:
+        return replace(state, windows=state.windows + 1, resting=True)
+    t = state.window or 1.0 / model.spread
+    t = min(t, model.longest * context.circuit.trotter_steps, context.longest / model.spread)
+    return (_exact_step if context.plan.shots is None else _sampled_step)(context, state, model, t)
+
+
+def _interior(state: LinearisedState) -> NDArray:
+    """μ > 0 to linearise at and to prepare: what was never measured may still grow."""
+    n, shots = len(state.mean), state.mean_shots
+    if shots > 0:
+        return (state.mean * shots + PRIOR) / (shots + PRIOR * n)
+    return (1.0 - FLOOR) * state.mean + FLOOR / n
+
+
+def _exact_step(context: LinearisedContext, state: LinearisedState, model: LinearModel, t: float) -> LinearisedState:
+    moved = _window(context, state, model, t, None)
+    fall = state.objective - moved.objective
+    if fall > 0:
+        return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=fall)
+    # A rejected window costs its circuit and leaves the state where it was. The end is where f changes by
+    # round-off only, or nothing is left of the window.
+    resting = abs(fall) <= 1e-15 * abs(state.objective) or t * model.spread < SHORTEST
+    return replace(_rejected(state, moved), window=0.25 * t, resting=resting)
+
+
+def _sampled_step(context: LinearisedContext, state: LinearisedState, model: LinearModel, t: float) -> LinearisedState:
+    plan = context.plan
+    excess, deviation = sampling_noise(context.H, state.mu, state.shots_kept)
+    shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1)
+    moved = _window(context, state, model, t, shots)
+    fall = state.objective - moved.objective
+    ended = moved.windows == context.windows or plan.exhausted(shots or 0, moved.account, 1)
+    noise = excess + TOLERATED * deviation
+    if abs(fall) <= noise:
+        earlier = MEMORY * state.mean_shots
+        together = earlier + moved.shots_kept
+        mean = (earlier * state.mean + moved.shots_kept * moved.mu) / together
+        moved = replace(moved, mean=mean, mean_shots=together)
+    if fall >= -noise:
+        return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=max(fall, 0.0), resting=ended)
+    return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
+
+
+def _rejected(state: LinearisedState, moved: LinearisedState) -> LinearisedState:
+    return replace(
+        state,
+        windows=moved.windows,
+        rejected=state.rejected + 1,
+        account=moved.account,
+        kept=moved.kept,
+        reads=moved.reads,
+        longest=moved.longest,
     )
 
 
-def window_angles(circuit: SelectCircuit, model: LinearModel, t: float) -> NDArray:
-    """θ of a circuit whose kept outcomes show exp(−t(L − K)) x0, shape (P,), by classical algebra in O(m³).
-
-    The splitting between L and K is Lie's (order 1) or Strang's (2). With evolution="exact" L is diagonalised, with
-    "trotter" it is expanded in Pauli strings, O(m³) as well.
-    """
-    size, m, dt = 2**circuit.system, len(model.x0), t / circuit.splits
-    L, K = np.diag(np.full(size, model.spread)), np.zeros((size, size))
-    L[:m, :m], K[:m, :m] = model.L, model.K
-    tree = simplex_to_angles(pad(model.x0**2, circuit.system), m)
-    if circuit.evolution == "trotter":
-        symmetric, antisymmetric = PauliSteps(circuit.system, circuit.ancillas, circuit.order).weights(L, K)
-        return np.concatenate([tree, circuit.phase_angles(symmetric, dt).ravel(), 2.0 * dt * antisymmetric])
-    lam, V = np.linalg.eigh(L)
-    if np.linalg.det(V) < 0:
-        V[:, 0] *= -1.0
-    phases = circuit.phase_angles(np.maximum(lam, 0.0), dt).ravel()
-    if not K.any() and circuit.splits == 1:
-        # Vᵀ is the same multiplexers the other way round.
-        last = rotation_angles(V)
-        return np.concatenate([tree, -last[::-1].ravel(), last.ravel(), phases])
-    before, after = np.eye(size), scipy.linalg.expm(dt * K)
-    if circuit.order == 2:
-        before = after = scipy.linalg.expm(0.5 * dt * K)
-    rotations = [V.T @ before, V.T @ before @ after @ V, after @ V]
-    if circuit.n_rotations == 2:
-        del rotations[1]
-    return np.concatenate([tree, *(rotation_angles(turn).ravel() for turn in rotations), phases])
+def _window(
+    context: LinearisedContext, state: LinearisedState, model: LinearModel, t: float, shots: int | None
+) -> LinearisedState:
+    """The state after a window, as it was measured; of infinite ``objective`` if nothing was kept."""
+    moved = replace(
+        state,
+        theta=window_angles(context.circuit, model, t),
+        scale=model.scale,
+        windows=state.windows + 1,
+        longest=max(state.longest, t * model.spread),
+    )
+    return _read(context, moved, shots)
 
 
-def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int) -> tuple[NDArray | None, float]:
-    """μ of shape (n,) from the outcomes kept, and the share of them among all; ``scale`` is that of the model.
-
-    None for μ if nothing was kept. Magnitudes are enough: all x are ≥ 0 (a window that overshoots below 0 shows as
-    weight, and as a larger f).
-    """
-    kept = circuit.kept(distribution)
-    x2 = kept[:n]
-    weight = x2 if not len(scale) else scale * np.sqrt(x2)
-    total = float(weight.sum())
-    return (weight / total if total > 0 else None), float(kept.sum())
-
-
-def system_qubits(form: str, n: int) -> int:
-    """Qubits of the system."""
-    return qubits_for(n if form == "replicator" else n + 1)
-
-
-def sampling_noise(H: NDArray, mu: NDArray, shots: float) -> tuple[float, float]:
-    """Of f(μ) from so many kept shots: mean excess and standard deviation, absolute.
-
-    E f(μ̂) − f(μ) = ½(Σ μᵢHᵢᵢ − μᵀHμ)/S exactly, and Var f(μ̂) = Σ μᵢ((Hμ)ᵢ − μᵀHμ)²/S to first order.
-    """
-    h = H @ mu
-    f2 = float(mu @ h)
-    return 0.5 * (float(mu @ np.diag(H)) - f2) / shots, float(np.sqrt(mu @ (h - f2) ** 2 / shots))
-
-
-def read(problem: DualProblem, state: LinearisedState, shots: int | None) -> LinearisedState:
+def _read(context: LinearisedContext, state: LinearisedState, shots: int | None) -> LinearisedState:
     """The state with its circuit run and read; of infinite ``objective`` if no outcome was kept."""
-    distribution, account = state.lab.measure(state.account, state.circuit, state.theta, shots)
-    mu, success = measured(state.circuit, state.scale, distribution, problem.n)
+    problem, lab, circuit = context.workspace, context.lab, context.circuit
+    distribution, account = lab.measure(state.account, circuit, state.theta, shots)
+    mu, success = measured(circuit, state.scale, distribution, problem.n)
     booked = replace(state, account=account, kept=state.kept + success, reads=state.reads + 1)
     if mu is None:
         return replace(booked, shots_kept=0.0, objective=np.inf)
-    shots_kept = 0.0 if shots is None else success * state.lab.effective_shots(account, state.circuit, shots)
+    shots_kept = 0.0 if shots is None else success * lab.effective_shots(account, circuit, shots)
     return replace(
         booked,
         mu=mu,
@@ -261,11 +222,11 @@ def read(problem: DualProblem, state: LinearisedState, shots: int | None) -> Lin
     )
 
 
-def some(state: LinearisedState) -> LinearisedState:
+def _some(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
     """The state; `DeviceError` if no outcome was kept."""
     if state.objective == np.inf:
         raise DeviceError(
-            f"the device gave none of the outcomes that circuit {state.circuit.name!r} keeps; raise shots, or its "
+            f"the device gave none of the outcomes that circuit {context.circuit.name!r} keeps; raise shots, or its "
             "noise drowns them"
         )
     return state

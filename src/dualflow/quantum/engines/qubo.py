@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.problem import DualProblem
 from ...exceptions import ProblemError, SolverUnavailable
 from ..circuits.encoding import bit_table
 
-__all__ = ["Qubo", "box_qubo", "sample_annealing"]
+__all__ = ["Qubo", "box_qubo", "problem_qubo", "sample_annealing"]
 
 #: Most bits whose 2^q energies are listed.
 MOST_BITS = 20
@@ -99,6 +100,17 @@ def box_qubo(A: NDArray, g: NDArray, lower: NDArray, upper: NDArray, bits: int =
     linear = scale.T @ (A @ lower + g) + 0.5 * np.diag(M)
     offset = float(0.5 * lower @ A @ lower + g @ lower)
     return Qubo(linear, np.triu(M, 1), offset, np.asarray(lower, dtype=float), scale)
+
+
+def problem_qubo(problem: DualProblem, bits: int, penalty: float | None) -> Qubo:
+    """f on a grid of the whole feasible box, the equality by ½ penalty (eᵀα − d)²: the mean of Qᵢᵢ if None."""
+    Q, g, upper = problem.dense(), -problem.p, problem.effective_upper
+    if problem.e is None:
+        return box_qubo(Q, g, np.zeros(problem.n), upper, bits)
+    penalty = float(problem.diag().mean()) if penalty is None else penalty
+    A, g = Q + penalty * np.outer(problem.e, problem.e), g - penalty * problem.d * problem.e
+    qubo = box_qubo(A, g, np.zeros(problem.n), upper, bits)
+    return replace(qubo, offset=qubo.offset + 0.5 * penalty * problem.d**2)
 
 
 def sample_annealing(qubo: Qubo, reads: int, seed: int) -> NDArray:
