@@ -56,7 +56,7 @@ def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | Non
     certifier = certifier or Certifier(problem)
     certificate = certifier.certify(alpha)
     rho = certifier.compute(certificate.alpha) - problem.p
-    if certificate.multiplier is not None:
+    if problem.e is not None and certificate.multiplier is not None:
         rho -= certificate.multiplier * problem.e
     lower, _ = _active_guess(problem, alpha, rho)
     return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
