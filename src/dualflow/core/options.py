@@ -125,7 +125,7 @@ def option(default: Any, rule: Rule) -> Any:
 
 def check_fields(instance: Any) -> None:
     """Hold every field that was declared by `option` against its rule."""
-    for name, rule in rules_of(type(instance)).items()  # type: ignore[arg-type]:
+    for name, rule in rules_of(type(instance)).items():  # type: ignore[arg-type]
         rule.check(name, getattr(instance, name))
 
 
