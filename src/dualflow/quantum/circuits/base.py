@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import ProblemError
+from .shifts import Shifts
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter
 
-__all__ = ["ParametricCircuit", "Shifts", "check_positive"]
+__all__ = ["ParametricCircuit", "check_positive"]
 
 #: Of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
@@ -28,27 +29,6 @@ def check_positive(value: Any, name: str) -> None:
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not (number and 0 < value < np.inf):
         raise ProblemError(f"{name}={value!r} must be a finite number > 0")
-
-
-class Shifts(np.ndarray):
-    """A batch of the parameter-shift rule that says what it is, made by `ParametricCircuit.shifts`.
-
-    To a device that does not ask it is the array of its rows, and nobody can write to it. What is made of it, a slice
-    or a sum, is a batch like any other.
-
-    Attributes
-    ----------
-    theta : array of shape (P,), or None
-        θ, where this is the whole batch.
-    again : int
-        Rows θ before those of the rule.
-    """
-
-    theta: NDArray | None
-    again: int
-
-    def __array_finalize__(self, source: NDArray | None) -> None:
-        self.theta, self.again = None, 0
 
 
 @dataclass(frozen=True)
@@ -126,11 +106,7 @@ class ParametricCircuit:
         """
         theta = self.check_parameters(theta)
         quarter = 0.5 * np.pi * np.eye(self.n_parameters)
-        rows = np.concatenate([np.tile(theta, (again + 1, 1)), theta + quarter, theta - quarter])
-        rows.flags.writeable = False
-        batch = rows.view(Shifts)
-        batch.theta, batch.again = rows[0], again
-        return batch
+        return Shifts.of(np.concatenate([np.tile(theta, (again + 1, 1)), theta + quarter, theta - quarter]), again)
 
     def shift_distributions(self, theta: ArrayLike) -> NDArray:
         """`distribution` of all `shifts`, shape (2P+1, 2^q); families that know a shorter way take it."""
