@@ -7,7 +7,7 @@ measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -65,7 +65,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        if "shots" in options and "shots" not in cls.__dataclass_fields__:
+        if "shots" in options and "shots" not in {f.name for f in fields(cls)}:
             if options["shots"] is not None:
                 raise ProblemError(f"shots={options['shots']!r}: {cls.name!r} {cls.without_shots}")
             options = {name: value for name, value in options.items() if name != "shots"}

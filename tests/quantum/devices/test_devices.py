@@ -116,6 +116,26 @@ def test_a_step_of_the_parameter_shift_rule_equals_the_emulator(name, monkeypatc
     np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
 
 
+def test_the_emulator_is_told_of_a_batch_of_shifts_and_guesses_nothing(monkeypatch):
+    circuit, device, taken = HardwareEfficientCircuit(3, 2), make_device("emulator"), []
+    short = HardwareEfficientCircuit.shift_distributions
+    monkeypatch.setattr(
+        HardwareEfficientCircuit, "shift_distributions", lambda self, theta: taken.append(theta) or short(self, theta)
+    )
+    theta = np.arange(circuit.n_parameters) / 7
+    batch = circuit.shifts(theta, again=2)
+    theta[:] = 0.0  # the batch has its own
+    # The same numbers that say nothing, and what was made of a batch.
+    others = (np.array(batch), batch.copy(), batch[1:], batch[::-1], batch + 0.1, copy.deepcopy(batch))
+    for values in (batch, *others):
+        found = device.submit(circuit, values).result().probabilities
+        np.testing.assert_allclose(found, circuit.distribution(values), atol=1e-13)
+    assert len(taken) == 1
+    np.testing.assert_array_equal(taken[0], np.arange(circuit.n_parameters) / 7)
+    with pytest.raises(ValueError, match="read-only"):
+        batch[-1] += 0.1
+
+
 def test_untranslatable_gates_are_refused():
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter

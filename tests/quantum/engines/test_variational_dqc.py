@@ -14,6 +14,7 @@ from dualflow.quantum.circuits import ChebyshevCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.engines.dqc_march import Rules
 from dualflow.quantum.engines.variational_dqc import COLLOCATIONS, DENSITY, REACH, Executor, Window
+from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 from dualflow.testing import check_solver, zoo
 
@@ -298,18 +299,29 @@ def test_a_failed_check_warns_rests_and_says_so():
 # --- the door ----------------------------------------------------------------------------------
 
 
+class Counting(type(make_device(FAST))):
+    name, rows = "counting", 0
+
+    def _run(self, circuit, values, shots, seed):
+        self.rows += len(values)
+        return super()._run(circuit, values, shots, seed)
+
+
 def test_circuits_are_counted_as_they_are_submitted():
-    class Counting(type(make_device(FAST))):
-        name, rows = "counting", 0
-
-        def _run(self, circuit, values, shots, seed):
-            self.rows += len(values)
-            return super()._run(circuit, values, shots, seed)
-
     device = Counting()
     solution = dualflow.solve(three_points(), VariationalDQC(device, t_end=0.3))
     assert solution.cost.circuits == device.rows > 1029
     assert solution.cost.shots == 0
+
+
+def test_its_jobs_are_in_the_journal_and_found_again(tmp_path):
+    device, file = Counting(), tmp_path / "jobs.jsonl"
+    solver = VariationalDQC(device, 2, 2, 6, residual_tol=0.1, t_end=0.5, journal=file)
+    first, again = (dualflow.solve(three_points(), solver, max_steps=4) for _ in range(2))
+    assert first.cost.circuits == again.cost.circuits == device.rows > 0
+    np.testing.assert_array_equal(first.raw_alpha, again.raw_alpha)
+    jobs = [record.id for record in read_journal(file)]
+    assert first.provenance["job_ids"] == again.provenance["job_ids"] == jobs[-10:]
 
 
 def test_a_time_limit_holds_to_a_step():
@@ -328,6 +340,19 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     assert resumed.cost.circuits == whole.cost.circuits
     for name, array in whole.extras.items():
         np.testing.assert_array_equal(resumed.extras[name], array)
+
+
+def test_a_warm_run_resumes_to_the_same_bits(tmp_path):
+    problem, solver, file = moons_like(4), VariationalDQC(FAST, t_end=1.0), tmp_path / "run.npz"
+    warm = dualflow.solve(problem, "working-set").alpha
+    whole = dualflow.solve(problem, solver, warm=warm, tol=1e-12)
+    cold = dualflow.solve(problem, solver, tol=1e-12)
+    dualflow.solve(problem, solver, warm=warm, tol=1e-12, checkpoint=file, max_steps=2)
+    resumed = dualflow.solve(problem, solver, warm=warm, tol=1e-12, checkpoint=file)
+    assert 2 < resumed.cost.steps == whole.cost.steps
+    np.testing.assert_array_equal(resumed.raw_alpha, whole.raw_alpha)
+    assert (cold.raw_alpha != whole.raw_alpha).any()
+    assert whole.provenance["largest_error_against_lsoda"] < 3e-3
 
 
 def test_shots_are_refused_with_the_reason():

@@ -12,39 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...core.options import Number, check_fields
 from ...exceptions import ProblemError
+from .shifts import Shifts
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter
 
-__all__ = ["COUNT", "POSITIVE", "ParametricCircuit", "Shifts"]
+__all__ = ["COUNT", "POSITIVE", "ParametricCircuit"]
 
 #: Rules of fields: how many of something, and a length or a time.
 COUNT, POSITIVE = Number(at_least=1, whole=True), Number(above=0)
 
 #: Of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
-
-
-class Shifts(np.ndarray):
-    """A batch of the parameter-shift rule that says what it is, made by `ParametricCircuit.shifts`.
-
-    To a device that does not ask it is the array of its rows, and nobody can write to it. What is made of it, a slice
-    or a sum, is a batch like any other.
-
-    Attributes
-    ----------
-    theta : array of shape (P,), or None
-        θ, where this is the whole batch.
-    again : int
-        Rows θ before those of the rule.
-    """
-
-    theta: NDArray | None
-    again: int
-
-    def __array_finalize__(self, source: NDArray | None) -> None:
-        self.theta, self.again = None, 0
 
 
 @dataclass(frozen=True)
@@ -122,11 +102,7 @@ class ParametricCircuit:
         """
         theta = self.check_parameters(theta)
         quarter = 0.5 * np.pi * np.eye(self.n_parameters)
-        rows = np.concatenate([np.tile(theta, (again + 1, 1)), theta + quarter, theta - quarter])
-        rows.flags.writeable = False
-        batch = rows.view(Shifts)
-        batch.theta, batch.again = rows[0], again
-        return batch
+        return Shifts.of(np.concatenate([np.tile(theta, (again + 1, 1)), theta + quarter, theta - quarter]), again)
 
     def shift_distributions(self, theta: ArrayLike) -> NDArray:
         """`distribution` of all `shifts`, shape (2P+1, 2^q); families that know a shorter way take it."""

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from ...core.options import Number
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
-from ..circuits.base import Shifts
 from ..circuits.encoding import reverse_bits
 from ..circuits.resources import Resources
+from ..circuits.shifts import Shifts
 
 __all__ = ["Capabilities", "Device", "Job", "Readout", "check_shots"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..circuits import ParametricCircuit
-from ..circuits.base import Shifts
+from ..circuits.shifts import Shifts
 from .base import Capabilities
 from .local import LocalDevice
 
