@@ -4,32 +4,24 @@ import csv
 import os
 import sys
 import time
-from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(FOLDER))  # the children of the harness get the same path
-
-import data  # noqa: E402 - after the path is set
-import ecological  # noqa: E402
-import entrants  # noqa: E402
-import growth  # noqa: E402
-import harness  # noqa: E402
-import howell_figures  # noqa: E402
-import l2_against_libsvm  # noqa: E402
-import mnist_3_against_rest  # noqa: E402
-import prediction  # noqa: E402
-import ratios  # noqa: E402
-import report  # noqa: E402
-import svc_against_libsvm  # noqa: E402
-import svdd_against_one_class  # noqa: E402
-from harness import Case, Entrant, Row  # noqa: E402
-
-import dualflow  # noqa: E402
+import dualflow
+from benchmarks.classical import (
+    growth,
+    l2_against_libsvm,
+    mnist_3_against_rest,
+    prediction,
+    svc_against_libsvm,
+    svdd_against_one_class,
+)
+from benchmarks.lib import data, entrants, harness, ratios, report
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.online import ecological, howell_figures
 
 
 class Sleeper(Entrant):

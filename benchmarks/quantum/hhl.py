@@ -15,9 +15,9 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import data
 import numpy as np
 
+from benchmarks.lib import data
 from dualflow import Gram, problems, solve
 
 LIMIT, MOST_KAPPA, MISS = 0.01, 50.0, 10

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import sys
 
-import data
-from entrants import DualflowSVC, Qpsolver, SolverOnProblem
-from harness import Case, Entrant, Row
-from report import Verdict, cells, command_line, each_at_least, gaps_at_most, mean_at_least, run
-
 import dualflow
+from benchmarks.lib import data
+from benchmarks.lib.entrants import DualflowSVC, Qpsolver, SolverOnProblem
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import Verdict, cells, command_line, each_at_least, gaps_at_most, mean_at_least, run
 
 FLOWS = ("gradient-flow", "lotka-volterra")
 OURS = "dualflow refined"

@@ -16,13 +16,13 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-import ratios
 from numpy.typing import NDArray
 from qiskit.circuit.library import zz_feature_map
 from qiskit_machine_learning.kernels import FidelityQuantumKernel, FidelityStatevectorKernel
-from report import Verdict
-from variational import Table, header, judge, one_thread, options
 
+from benchmarks.lib import ratios
+from benchmarks.lib.circuit_problems import Table, header, judge, one_thread, options
+from benchmarks.lib.report import Verdict
 from dualflow import quantum_kernel
 
 POINTS, QUICK, QUBITS, SHOTS, SEED = 100, 12, 8, 1024, 0

@@ -17,10 +17,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import ratios
-from report import Verdict
 from scipy.integrate import solve_ivp
-from variational import (
+
+import dualflow
+from benchmarks.lib import ratios
+from benchmarks.lib.circuit_problems import (
     ANSAETZE,
     DATA,
     MODELS,
@@ -35,8 +36,7 @@ from variational import (
     optimum,
     options,
 )
-
-import dualflow
+from benchmarks.lib.report import Verdict
 from dualflow.core.problem import DualProblem
 from dualflow.flows.gradient import GradientField
 from dualflow.quantum.devices import make_device

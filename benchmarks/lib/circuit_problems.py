@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import data
 import numpy as np
 from numpy.typing import NDArray
-from report import Verdict
 from threadpoolctl import threadpool_limits
 
 import dualflow
+from benchmarks.lib import data
+from benchmarks.lib.report import Verdict
 from dualflow import Gram, Solution, problems
 from dualflow.core.problem import DualProblem
 

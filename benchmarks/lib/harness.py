@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-import ratios
 from threadpoolctl import ThreadpoolController
+
+from benchmarks.lib import ratios
 
 #: (fits shorter than this many seconds, runs): the first that applies.
 RUNS = ((0.05, 15), (20.0, 5), (float("inf"), 3))

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import first
 from numpy.typing import NDArray
 
+from benchmarks.lib.data import first
 from dualflow import DualProblem, Gram, HamiltonianDilation, certify, problems, solve
 from dualflow.testing.bench import sampled_floor
 from dualflow.testing.specimen import ZooProblem

@@ -15,8 +15,8 @@ import csv
 import sys
 
 import numpy as np
-from data import first
 
+from benchmarks.lib.data import first
 from dualflow import Gram, problems, solve
 
 SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"

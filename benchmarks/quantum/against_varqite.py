@@ -20,15 +20,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import ratios
 from qiskit.primitives import StatevectorEstimator
 from qiskit.quantum_info import SparsePauliOp
 from qiskit_algorithms import TimeEvolutionProblem, VarQITE
 from qiskit_algorithms.gradients import DerivativeType, ReverseEstimatorGradient, ReverseQGT
 from qiskit_algorithms.time_evolvers.variational import ForwardEulerSolver, ImaginaryMcLachlanPrinciple
-from report import Verdict
-from variational import ANSAETZE, Table, header, judge, make_problem, one_thread, options
 
+from benchmarks.lib import ratios
+from benchmarks.lib.circuit_problems import ANSAETZE, Table, header, judge, make_problem, one_thread, options
+from benchmarks.lib.report import Verdict
 from dualflow.quantum.engines.ansatz import Ansatz, make_ansatz
 from dualflow.quantum.engines.variational_flow import faithful_rate
 from dualflow.solvers.variational_flow import VariationalFlow

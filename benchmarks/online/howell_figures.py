@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import Verdict
 
+from benchmarks.lib.report import Verdict
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD
 
 #: Strength of the nonlinearity of B₂, and σ of the balls.

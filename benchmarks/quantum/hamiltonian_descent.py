@@ -22,8 +22,8 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from data import first
 
+from benchmarks.lib.data import first
 from dualflow import Gram, problems, solve
 
 #: solver, n, with bias, wanted gap, wanted seconds

@@ -10,14 +10,14 @@ import inspect
 import sys
 from typing import Any
 
-import data
 import numpy as np
-from harness import Case, Entrant, Row
 from numpy.typing import NDArray
-from report import JUDGED_THREADS, Verdict, cells, command_line, each_at_least, run
 from sklearn import svm
 
 import dualflow
+from benchmarks.lib import data
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import JUDGED_THREADS, Verdict, cells, command_line, each_at_least, run
 
 PEER = "SVC"
 

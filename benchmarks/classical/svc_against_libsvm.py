@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 
-import data
-from entrants import DualflowSVC, LibsvmSVC
-from harness import Case, Entrant, Row
-from report import (
+from benchmarks.lib import data
+from benchmarks.lib.entrants import DualflowSVC, LibsvmSVC
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import (
     Verdict,
     cells,
     command_line,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from harness import Entrant
 from numpy.typing import NDArray
 from sklearn import svm
 
 import dualflow
+from benchmarks.lib.harness import Entrant
 from dualflow import DualProblem, certify
 
 #: MB of kernel cache for LIBSVM: more than any matrix here but MNIST's needs.

@@ -16,15 +16,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import data
 import numpy as np
 from cvxopt import matrix, solvers
-from harness import Case, Entrant, Row
 from numpy.typing import NDArray
-from report import Verdict, cells, command_line, each_at_least, find, run
 from sklearn import svm
 from sklearn.datasets import fetch_openml, make_classification
 
+from benchmarks.lib import data
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import Verdict, cells, command_line, each_at_least, find, run
 from dualflow import EcoSVC
 
 #: Howell's N_s, the published scripts' threshold for a weight that counts, and how far accuracy may lag (points).

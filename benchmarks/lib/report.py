@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import ratios
 import scipy
 import sklearn
-from harness import Case, Row, run_case
 from threadpoolctl import threadpool_info
 
 import dualflow
+from benchmarks.lib import ratios
+from benchmarks.lib.harness import Case, Row, run_case
 
 #: BLAS threads of the entrant's lane that counts; the other lane is shown.
 JUDGED_THREADS = 1

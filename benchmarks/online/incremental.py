@@ -12,15 +12,15 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import data
 import numpy as np
-from entrants import CACHE_MB, certified
-from harness import Case, Entrant, Row
 from numpy.typing import NDArray
-from report import Cell, Verdict, cells, command_line, each_at_least, gaps_at_most, run
 from sklearn import svm
 
 import dualflow
+from benchmarks.lib import data
+from benchmarks.lib.entrants import CACHE_MB, certified
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import Cell, Verdict, cells, command_line, each_at_least, gaps_at_most, run
 
 OURS, BY_CALLS, PEER = "dualflow", "dualflow, a call a point", "SVC refits"
 #: Every so many sizes, and support vectors, one refit.

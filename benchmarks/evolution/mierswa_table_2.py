@@ -27,7 +27,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import data
 import numpy as np
 import sklearn.svm
 from numpy.typing import NDArray
@@ -35,6 +34,7 @@ from scipy.stats import f_oneway
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
+from benchmarks.lib import data
 from dualflow import DualProblem, EvolutionStrategy, Gram, ParticleSwarm, Solver, problems, solve
 from dualflow.evolution.sweeps import sweep
 

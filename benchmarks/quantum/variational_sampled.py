@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import Verdict
-from variational import (
+
+import dualflow
+from benchmarks.lib.circuit_problems import (
     ANSAETZE,
     DATA,
     MODELS,
@@ -38,8 +39,7 @@ from variational import (
     optimum,
     options,
 )
-
-import dualflow
+from benchmarks.lib.report import Verdict
 from dualflow.core.support import support_set
 from dualflow.quantum.devices import list_devices
 from dualflow.solvers.variational_flow import VariationalFlow

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 
-import data
-from entrants import DualflowSVC, LibsvmOnL2
-from harness import Case, Entrant, Row
-from report import Verdict, cells, command_line, each_at_least, gaps_at_most, mean_at_least, run
+from benchmarks.lib import data
+from benchmarks.lib.entrants import DualflowSVC, LibsvmOnL2
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import Verdict, cells, command_line, each_at_least, gaps_at_most, mean_at_least, run
 
 OURS, PEER = "dualflow refined", "OneClassSVM on H tol=1e-06"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 
-import data
 import numpy as np
-import ratios
-from entrants import DualflowSVC, LibsvmSVC
-from harness import Case, Entrant, Row
-from report import JUDGED_THREADS, Verdict, command_line, run
+
+from benchmarks.lib import data, ratios
+from benchmarks.lib.entrants import DualflowSVC, LibsvmSVC
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import JUDGED_THREADS, Verdict, command_line, run
 
 GAP = 1e-6
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)

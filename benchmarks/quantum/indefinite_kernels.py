@@ -24,16 +24,16 @@ import sys
 import warnings
 from itertools import combinations
 
-import data
 import numpy as np
 from numpy.typing import NDArray
 from qiskit import QuantumCircuit
 from qiskit.circuit import ParameterVector
-from report import Verdict
 from scipy.stats import wilcoxon
-from variational import Table, chosen, header, judge, one_thread, options
 
 import dualflow
+from benchmarks.lib import data
+from benchmarks.lib.circuit_problems import Table, chosen, header, judge, one_thread, options
+from benchmarks.lib.report import Verdict
 from dualflow import FidelityKernel, Gram, problems, repair, solve
 from dualflow.core.decision import decision_values
 from dualflow.core.psd import REPAIRS, examine

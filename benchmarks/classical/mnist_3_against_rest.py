@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-import data
-from entrants import DualflowSVC, LibsvmSVC
-from harness import Case, Entrant, Row
-from report import Verdict, cells, command_line, each_at_least, find, gaps_at_most, run
+from benchmarks.lib import data
+from benchmarks.lib.entrants import DualflowSVC, LibsvmSVC
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.lib.report import Verdict, cells, command_line, each_at_least, find, gaps_at_most, run
 
 OURS, PEER = "dualflow refined", "SVC tol=0.001"
 MEMORY_MB = 2500.0
