@@ -7,14 +7,17 @@ log(median time) over log(n), C = 10.
 
 from __future__ import annotations
 
+import argparse
 import sys
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from benchmarks.lib import data, ratios
+from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVC, LibsvmSVC
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import JUDGED_THREADS, Verdict, command_line, run
+from benchmarks.lib.report import JUDGED_THREADS, main
 
 GAP = 1e-6
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -27,11 +30,11 @@ def build(data_set: str, n: int, C: float, solver: str | None) -> list[Entrant]:
     return [*ours, *(LibsvmSVC(X, y, C, gamma, tol=tol) for tol in TOLERANCES)]
 
 
-def cases(quick: bool, solver: str | None) -> list[Case]:
-    sizes = (500, 1000, 2000) if quick else (1000, 2000, 4000, 8000)
+def cases(options: argparse.Namespace) -> list[Case]:
+    sizes = (500, 1000, 2000) if options.quick else (1000, 2000, 4000, 8000)
     return [
-        Case(f"{name} n={n} C=10", build, {"data_set": name, "n": n, "C": 10.0, "solver": solver})
-        for name in (("moons",) if quick else data.NAMES)
+        Case(f"{name} n={n} C=10", build, {"data_set": name, "n": n, "C": 10.0, "solver": options.solver})
+        for name in (("moons",) if options.quick else data.NAMES)
         for n in sizes
     ]
 
@@ -65,26 +68,22 @@ def judge(rows: list[Row]) -> list[Verdict]:
             sizes = sorted({int(row.case.fields["n"]) for row in rows if row.case.fields["data_set"] == name})
             ours, short = times_to_gap(rows, name, "dualflow", threads)
             theirs, theirs_short = times_to_gap(rows, name, "SVC", 1)
-            what = f"{name}, {threads} thr: time to gap {GAP:g} over n = {sizes}"
+            what = f"{name}, {threads} thr, time to gap {GAP:g}"
             if len(sizes) < 2 or sorted(ours) != sizes or sorted(theirs) != sizes:
-                text = f"{what}: two sizes and all times are needed; ours {sorted(ours)}, LIBSVM's {sorted(theirs)}"
-                verdicts.append(Verdict(kind, False, text))
+                note = f"two sizes and all times are needed; ours {sorted(ours)}, LIBSVM's {sorted(theirs)}"
+                verdicts.append(Verdict(kind, what, "exponent", float("nan"), note=note, good=0))
                 continue
             a, a_draws = ratios.exponent(sizes, [ours[n] for n in sizes], seed=0)
             b, b_draws = ratios.exponent(sizes, [theirs[n] for n in sizes], seed=1)
             low, high = np.quantile(a_draws - b_draws, [0.025, 0.975])
-            text = f"{what}: exponent {a}, LIBSVM's {b}, difference [{low:.2f}, {high:.2f}]"
-            text += f"; ours falls short of the gap at n = {short}" if short else ""
+            note = f"n = {sizes}; asked is LIBSVM's, {b}; difference [{low:.2f}, {high:.2f}]"
+            note += f"; ours falls short of the gap at n = {short}" if short else ""
             if theirs_short:
-                text += f"; LIBSVM falls short of it at n = {theirs_short}: its closest approach stands in"
-            verdicts.append(Verdict(kind, a.value <= b.value and not short, text))
+                note += f"; LIBSVM falls short of it at n = {theirs_short}: its closest approach stands in"
+            line = Verdict(kind, what, "exponent", **asdict(a), sense="<=", asked=b.value, note=note)
+            verdicts.append(replace(line, good=0) if short else line)
     return verdicts
 
 
-def main() -> int:
-    options = command_line(__doc__)
-    return run("growth", cases(options.quick, options.solver), judge, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("classical/growth", __doc__, cases, judge, "solver"))

@@ -6,10 +6,15 @@ Fresh processes in turn, A B A B …, after one warm-up each; the ratio is of me
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
-import numpy as np
+from benchmarks.lib import ratios
+from benchmarks.lib.claims import Rows, Verdict, conclude
+from benchmarks.lib.command import command_line
 
-RUNS = 15
+TITLE = "classical/import_time"
+OURS, THEIRS = "import dualflow", "import sklearn.svm"
+RUNS, QUICK = 15, 5
 LIMIT = 1.2
 
 
@@ -20,20 +25,20 @@ def seconds(statement: str) -> float:
 
 
 def main() -> int:
-    ours, theirs = "import dualflow", "import sklearn.svm"
-    for statement in (ours, theirs):
+    options = command_line(__doc__)
+    times: dict[str, list[float]] = {OURS: [], THEIRS: []}
+    for statement in times:
         seconds(statement)
-    times = np.array([(seconds(ours), seconds(theirs)) for _ in range(RUNS)])
-    rng = np.random.default_rng(0)
-    draws = [np.median(times[rng.integers(0, RUNS, RUNS)], axis=0) for _ in range(2000)]
-    ratios = np.array([a / b for a, b in draws])
-    a, b = np.median(times, axis=0)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    print(f"{ours}: median {a:.3f} s   {theirs}: median {b:.3f} s   whole processes, {RUNS} runs each, in turn")
-    passed = a / b <= LIMIT
-    verdict = "PASS" if passed else "FAIL"
-    print(f"ratio {a / b:.3f} (95 % interval {low:.3f}-{high:.3f}), limit {LIMIT}: {verdict}")
-    return 0 if passed else 1
+    for _ in range(QUICK if options.quick else RUNS):
+        for statement, found in times.items():
+            found.append(seconds(statement))
+    table = Rows(f"{TITLE}_rows", options)
+    for statement, found in times.items():
+        middle = ratios.median(found)
+        table.add(statement, runs=len(found), median_s=middle.value, low_s=middle.low, high_s=middle.high)
+    ratio = asdict(ratios.ratio(times[OURS], times[THEIRS]))
+    verdict = Verdict("must", OURS, f"ratio to {THEIRS}", **ratio, sense="<=", asked=LIMIT, unit="×")
+    return conclude(TITLE, [verdict], options)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ precomputed H = yyᵀ∘(K + 1) + I/(2C), whose forming is not in LIBSVM's time.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from benchmarks.lib import data
+from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVC, LibsvmOnL2
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import Verdict, cells, command_line, each_at_least, gaps_at_most, mean_at_least, run
+from benchmarks.lib.report import cells, each_at_least, gaps_at_most, main, mean_at_least
 
 OURS, PEER = "dualflow refined", "OneClassSVM on H tol=1e-06"
 
@@ -23,10 +25,10 @@ def build(data_set: str, n: int, C: float, solver: str | None) -> list[Entrant]:
     return [ours, LibsvmOnL2(X, y, C, gamma)]
 
 
-def cases(quick: bool, solver: str | None) -> list[Case]:
+def cases(options: argparse.Namespace) -> list[Case]:
     return [
-        Case(f"{name} n={n} C={C:g}", build, {"data_set": name, "n": n, "C": C, "solver": solver})
-        for n in ((1000,) if quick else (1000, 4000))
+        Case(f"{name} n={n} C={C:g}", build, {"data_set": name, "n": n, "C": C, "solver": options.solver})
+        for n in ((1000,) if options.quick else (1000, 4000))
         for name in data.NAMES
         for C in (1.0, 10.0, 100.0)
     ]
@@ -42,10 +44,5 @@ def judge(rows: list[Row]) -> list[Verdict]:
     ]
 
 
-def main() -> int:
-    options = command_line(__doc__)
-    return run("l2_against_libsvm", cases(options.quick, options.solver), judge, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("classical/l2_against_libsvm", __doc__, cases, judge, "solver"))

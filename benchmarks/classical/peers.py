@@ -7,13 +7,15 @@ and the flows start from the ready Q, SVC from X; forming Q is not timed. Stretc
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import dualflow
 from benchmarks.lib import data
+from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVC, Qpsolver, SolverOnProblem
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import Verdict, cells, command_line, each_at_least, gaps_at_most, mean_at_least, run
+from benchmarks.lib.report import cells, each_at_least, gaps_at_most, main, mean_at_least
 
 FLOWS = ("gradient-flow", "lotka-volterra")
 OURS = "dualflow refined"
@@ -39,10 +41,10 @@ def build(data_set: str, n: int, C: float, solver: str | None) -> list[Entrant]:
     return entrants
 
 
-def cases(quick: bool, solver: str | None) -> list[Case]:
-    sizes, sets = ((300,), ("moons", "digits")) if quick else ((500, 1000, 2000), data.NAMES)
+def cases(options: argparse.Namespace) -> list[Case]:
+    sizes, sets = ((300,), ("moons", "digits")) if options.quick else ((500, 1000, 2000), data.NAMES)
     return [
-        Case(f"{name} n={n} C=10", build, {"data_set": name, "n": n, "C": 10.0, "solver": solver})
+        Case(f"{name} n={n} C=10", build, {"data_set": name, "n": n, "C": 10.0, "solver": options.solver})
         for n in sizes
         for name in sets
     ]
@@ -63,10 +65,5 @@ def judge(rows: list[Row]) -> list[Verdict]:
     return verdicts
 
 
-def main() -> int:
-    options = command_line(__doc__)
-    return run("peers", cases(options.quick, options.solver), judge, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("classical/peers", __doc__, cases, judge, "solver"))

@@ -6,6 +6,7 @@ loop computes the same function. The difference is max|f − f_SVC| / max|f_SVC|
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import sys
 from typing import Any
@@ -16,8 +17,9 @@ from sklearn import svm
 
 import dualflow
 from benchmarks.lib import data
+from benchmarks.lib.claims import Verdict, each
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import JUDGED_THREADS, Verdict, cells, command_line, each_at_least, run
+from benchmarks.lib.report import JUDGED_THREADS, cells, each_at_least, main
 
 PEER = "SVC"
 
@@ -97,10 +99,10 @@ def build(data_set: str, n: int, rows: int, solver: str | None) -> list[Entrant]
     return [ours[0], LibsvmPredict(reference, Z), ours[1]]
 
 
-def cases(quick: bool, solver: str | None) -> list[Case]:
-    n, rows = (1000, 4000) if quick else (4000, 20000)
+def cases(options: argparse.Namespace) -> list[Case]:
+    n, rows = (1000, 4000) if options.quick else (4000, 20000)
     return [
-        Case(f"{name} n={n} rows={rows}", build, {"data_set": name, "n": n, "rows": rows, "solver": solver})
+        Case(f"{name} n={n} rows={rows}", build, {"data_set": name, "n": n, "rows": rows, "solver": options.solver})
         for name in data.NAMES
     ]
 
@@ -110,21 +112,12 @@ def judge(rows: list[Row]) -> list[Verdict]:
     for precision, least, most in (("float64", 10.0, 1e-10), ("float32", 20.0, 1e-4)):
         ours = f"dualflow {precision}"
         verdicts.append(each_at_least(cells(rows, ours, PEER), least, f"predict in {precision}"))
-        worst = max(
-            (r.columns.get("relative_difference", np.inf) for r in rows if r.entrant == ours), default=float("inf")
-        )
-        verdicts.append(
-            Verdict("must", worst <= most, f"{precision}: relative difference {worst:.2g}, asked ≤ {most:g}")
-        )
+        figures = [(r.case.name, r.columns.get("relative_difference", np.inf)) for r in rows if r.entrant == ours]
+        verdicts.append(each("must", f"predict in {precision}", "relative difference", figures, "<=", most))
         found = cells(rows, ours, PEER, 2 if JUDGED_THREADS == 1 else 1)
         verdicts.append(each_at_least(found, least, f"predict in {precision}, 2 BLAS threads", kind="shown"))
     return verdicts
 
 
-def main() -> int:
-    options = command_line(__doc__)
-    return run("prediction", cases(options.quick, options.solver), judge, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("classical/prediction", __doc__, cases, judge, "solver"))

@@ -7,20 +7,20 @@ tolerance, geometric mean ≥ 2 ×. On moons with C = 1000 and 1e4: at least 5 �
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from benchmarks.lib import data
+from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVC, LibsvmSVC
 from benchmarks.lib.harness import Case, Entrant, Row
 from benchmarks.lib.report import (
-    Verdict,
     cells,
-    command_line,
     each_at_least,
     gaps_at_most,
+    main,
     mean_at_least,
     no_worse_gaps,
-    run,
 )
 
 RAW, REFINED, PEER = "dualflow raw", "dualflow refined", "SVC tol=0.001"
@@ -35,12 +35,12 @@ def build(data_set: str, n: int, C: float, solver: str | None) -> list[Entrant]:
     return [ours[0], LibsvmSVC(X, y, C, gamma), ours[1]]
 
 
-def cases(quick: bool, solver: str | None) -> list[Case]:
-    sizes, weights = ((1000,), (1.0, 100.0)) if quick else ((1000, 4000, 10000), (1.0, 10.0, 100.0))
+def cases(options: argparse.Namespace) -> list[Case]:
+    sizes, weights = ((1000,), (1.0, 100.0)) if options.quick else ((1000, 4000, 10000), (1.0, 10.0, 100.0))
     grid = [(name, n, C) for n in sizes for name in data.NAMES for C in weights]
     grid += [("moons", n, C) for n in sizes for C in EXTREME]
     return [
-        Case(f"{name} n={n} C={C:g}", build, {"data_set": name, "n": n, "C": C, "solver": solver})
+        Case(f"{name} n={n} C={C:g}", build, {"data_set": name, "n": n, "C": C, "solver": options.solver})
         for name, n, C in grid
     ]
 
@@ -71,10 +71,5 @@ def judge(rows: list[Row]) -> list[Verdict]:
     return verdicts
 
 
-def main() -> int:
-    options = command_line(__doc__)
-    return run("svc_against_libsvm", cases(options.quick, options.solver), judge, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("classical/svc_against_libsvm", __doc__, cases, judge, "solver"))

@@ -7,20 +7,20 @@ are shown.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from benchmarks.lib import data
+from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVDD, LibsvmOneClass
 from benchmarks.lib.harness import Case, Entrant, Row
 from benchmarks.lib.report import (
-    Verdict,
     cells,
-    command_line,
     each_at_least,
     gaps_at_most,
+    main,
     mean_at_least,
     no_worse_gaps,
-    run,
 )
 
 RAW, REFINED, PEER = "dualflow raw", "dualflow refined", "OneClassSVM tol=0.001"
@@ -33,10 +33,10 @@ def build(data_set: str, n: int, nu: float, solver: str | None) -> list[Entrant]
     return [ours[0], LibsvmOneClass(X, nu, gamma), ours[1]]
 
 
-def cases(quick: bool, solver: str | None) -> list[Case]:
-    sizes = (1000,) if quick else (1000, 4000, 10000)
+def cases(options: argparse.Namespace) -> list[Case]:
+    sizes = (1000,) if options.quick else (1000, 4000, 10000)
     return [
-        Case(f"{name} n={n} nu={nu:g}", build, {"data_set": name, "n": n, "nu": nu, "solver": solver})
+        Case(f"{name} n={n} nu={nu:g}", build, {"data_set": name, "n": n, "nu": nu, "solver": options.solver})
         for n in sizes
         for name in data.NAMES
         for nu in (0.01, 0.1, 0.5)
@@ -56,10 +56,5 @@ def judge(rows: list[Row]) -> list[Verdict]:
     ]
 
 
-def main() -> int:
-    options = command_line(__doc__)
-    return run("svdd_against_one_class", cases(options.quick, options.solver), judge, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("classical/svdd_against_one_class", __doc__, cases, judge, "solver"))

@@ -3,14 +3,11 @@
 The paper's preset without its early stopping, nothing memetic, make_moons, RBF, C = 1, Q formed before. Two loops in
 the same run do the same (crossover, mutation, f, tournaments) individual by individual: "Fig. 4" goes through the
 variables too, as the paper's pseudo code does, and has numpy for αᵀQα only; "by individual" has numpy for every vector.
-Claimed: ≥ 10 × the straightforward one, Fig. 4. All in turn, one BLAS thread, medians; CPU seconds beside.
-
-    python benchmarks/evolution_speed.py [--rounds 7]
+Claimed: ≥ 10 × the straightforward one, Fig. 4. All in turn, one BLAS thread, medians of --rounds; CPU seconds beside.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -18,9 +15,12 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import make_moons
 from threadpoolctl import threadpool_limits
 
+from benchmarks.lib import data
+from benchmarks.lib.claims import Claims, Rows, conclude
+from benchmarks.lib.command import command_line
+from benchmarks.lib.stepping import Walk
 from dualflow import DualProblem, EvolutionStrategy, Gram, ParticleSwarm, problems
 
 SIZES = {200: 3000.0, 500: 1000.0}
@@ -36,10 +36,10 @@ def ours(problem: DualProblem, solver: EvolutionStrategy | ParticleSwarm) -> Evo
     """The solver's own steps, as the driver makes them."""
 
     def run(generations: int) -> float:
-        state = solver.start(problem, np.random.default_rng(SEED))
-        while state.generation < generations:
-            state = solver.step(problem, state)
-        return problem.objective(solver.alpha(state))
+        walk = Walk(problem, solver, SEED)
+        while walk.state.generation < generations:
+            walk.step()
+        return problem.objective(walk.alpha)
 
     return run
 
@@ -134,43 +134,51 @@ def timed(run: Evolve, generations: int) -> tuple[float, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
-    failed = False
+    options = command_line(
+        __doc__, extra=lambda parser: parser.add_argument("--rounds", type=int, metavar="N", help="7; --quick 2")
+    )
+    table, claims = Rows("evolution/evolution_speed_rows", options), Claims()
     for n, wanted in SIZES.items():
-        X, label = make_moons(n, noise=0.2, random_state=SEED)
-        y = 2.0 * label - 1
+        X, y = data.load("moons", n, SEED)
         problem = problems.svc(Gram(X), y, 1.0, fit_intercept=False)
         Q = problem.dense()
         for mutation in (*MUTATIONS, "swarm"):
-            options = {"preset": "paper", "patience": 10**9, "generations": 10**9}
+            unending = {"preset": "paper", "patience": 10**9, "generations": 10**9}
             swarm = mutation == "swarm"
-            solver = ParticleSwarm(**options) if swarm else EvolutionStrategy(mutation=mutation, **options)
+            solver = ParticleSwarm(**unending) if swarm else EvolutionStrategy(mutation=mutation, **unending)
             lanes = {"ours": (ours(problem, solver), OURS)}
             if not swarm:
                 lanes["by individual"] = (by_individual(Q, 1.0, mutation), LOOP)
                 lanes["Fig. 4"] = (by_variable(Q, 1.0, mutation), FIG_4)
-                reached = {name: run(50) for name, (run, _) in lanes.items()}
-                print(f"n = {n}, {mutation}: f after 50 generations", {k: round(v, 2) for k, v in reached.items()})
+            reached = {name: run(50) for name, (run, _) in lanes.items()}
             found: dict[str, list[tuple[float, float]]] = {name: [] for name in lanes}
-            for _ in range(rounds + 1):
+            for _ in range((options.rounds or (2 if options.quick else 7)) + 1):
                 for name, (run, generations) in lanes.items():
                     found[name].append(timed(run, generations))
-            medians = {name: np.median(times[1:], axis=0) for name, times in found.items()}
-            clock, cpu = medians["ours"]
-            line = f"n = {n}, {mutation}: {1 / clock:.0f} generations a second ({1 / cpu:.0f} of CPU time)"
+            speed = {}
+            for name, times in found.items():
+                clock, cpu = 1 / np.median(times[1:], axis=0)
+                speed[name] = float(clock)
+                table.add(
+                    f"n={n} {mutation}, {name}",
+                    n=n,
+                    mutation=mutation,
+                    entrant=name,
+                    generations_per_s=float(clock),
+                    generations_per_cpu_s=float(cpu),
+                    f_after_50_generations=reached[name],
+                )
+            what = f"n = {n}"
             if swarm:
-                print(f"SHOWN {line}")
+                claims.say(
+                    f"{what}, swarm", "generations a second", mutation, speed["ours"], ">=", wanted, kind="shown"
+                )
                 continue
-            good = 1 / clock >= wanted
-            print(f"{'PASS' if good else 'FAIL'} (must) {line}, wanted {wanted:g}")
-            faster = {name: float(medians[name][0] / clock) for name in lanes if name != "ours"}
-            fast = faster["Fig. 4"] >= RATIO
-            print(f"{'PASS' if fast else 'FAIL'} (must) {faster['Fig. 4']:.1f} × the loop of Fig. 4, wanted {RATIO:g}")
-            print(f"SHOWN {faster['by individual']:.1f} × the loop by individual, whose vectors are numpy's")
-            failed |= not (good and fast)
-    return 1 if failed else 0
+            claims.say(what, "generations a second", mutation, speed["ours"], ">=", wanted)
+            claims.say(what, "ratio to the loop of Fig. 4", mutation, speed["ours"] / speed["Fig. 4"], ">=", RATIO, "×")
+            ratio = speed["ours"] / speed["by individual"]
+            claims.say(what, "ratio to the loop by individual", mutation, ratio, ">=", 1.0, "×", kind="shown")
+    return conclude("evolution/evolution_speed", claims.verdicts(), options)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,20 @@ share of the dual's optimum that the evolutionary answers have, the least over t
 Musts: two-sample |z| ≤ 2 against the paper in at least 14 of the 18 EvoSVM cells at C = 1; memetic evolution has 0.999
 of the optimum everywhere. The paper's figures are not kept here: give them as a CSV with the columns set, C, method
 (EvoSVM-G, EvoSVM-S, EvoSVM-H, PSO, mySVM, LibSVM), error, sd, by --paper or as mierswa_table_2.csv in the data folder.
-Without them the first must does not pass.
-
-    python benchmarks/mierswa_table_2.py --data FOLDER [--paper FILE] [--out FILE] [--jobs 2]
+Without them the first must does not pass. ``--quick`` is the smallest set.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import os
 import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sklearn.svm
@@ -35,11 +33,15 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks.lib import data
+from benchmarks.lib.claims import Verdict, conclude, csv_path, each, write_csv
+from benchmarks.lib.command import chosen, command_line
 from dualflow import DualProblem, EvolutionStrategy, Gram, ParticleSwarm, Solver, problems, solve
 from dualflow.evolution.sweeps import sweep
 
 #: Table 1's "sigma", read as γ.
 GAMMAS = {"liver": 0.01, "ionosphere": 1.0, "sonar": 1.0, "lawsuit": 0.01, "lupus": 0.001, "crabs": 0.1}
+QUICK = ("lupus",)
+TITLE = "evolution/mierswa_table_2"
 CS, FOLDS, SEED = (1.0, 0.1, 0.01), 20, 0
 SWEEPS, LONG, MEMETIC_TOL = 50, 2000, 1e-4
 CLOSE, WANTED, SHARE = 2.0, 14, 0.999
@@ -72,6 +74,16 @@ class Cell:
 
     def sd(self, method: str) -> float:
         return float(self.errors[method].std(ddof=1))
+
+    def flat(self) -> list[dict[str, Any]]:
+        """A line a method."""
+        lines = []
+        for method in METHODS:
+            line = {"set": self.name, "C": self.C, "method": method, "error": self.mean(method), "sd": self.sd(method)}
+            share = self.shares.get(method)
+            shares = {} if share is None else {"least_share": share.min(), "mean_share": share.mean()}
+            lines.append(line | shares)
+        return lines
 
 
 def descent(problem: DualProblem, sweeps: int) -> NDArray:
@@ -152,22 +164,21 @@ def show(cells: list[Cell], paper: dict[tuple[str, float, str], tuple[float, flo
             print(f"{found.name:10}", *(f"{m} {share.min():.4f}" for m, share in found.shares.items()))
 
 
-def judge(cells: list[Cell], paper: dict[tuple[str, float, str], tuple[float, float]]) -> bool:
-    """Print the PASS and FAIL lines; whether all passed."""
-    least = min((float(c.shares["memetic"].min()), c.name, c.C) for c in cells)
-    memetic = least[0] >= SHARE
-    print(f"\n{'PASS' if memetic else 'FAIL'} (must) memetic evolution: least share of the optimum {least[0]:.6f} "
-          f"({least[1]}, C = {least[2]:g}), wanted {SHARE}")  # fmt: skip
+def judge(
+    cells: list[Cell],
+    paper: dict[tuple[str, float, str], tuple[float, float]],
+    options: argparse.Namespace | None = None,
+) -> bool:
+    """Say which cells miss the paper, and the verdicts; whether all musts passed."""
+    least = [(f"{c.name}, C = {c.C:g}", float(c.shares["memetic"].min())) for c in cells]
     close = compared = 0
     for found in (c for c in cells if c.C == 1.0):
         for method in PAPERS[:3]:
             if (theirs := paper.get((found.name, 1.0, method))) is None:
                 continue
             compared += 1
-            z, exact = (
-                z_of(found.mean(method), found.sd(method), theirs),
-                z_of(found.mean("b = 0"), found.sd("b = 0"), theirs),
-            )
+            z = z_of(found.mean(method), found.sd(method), theirs)
+            exact = z_of(found.mean("b = 0"), found.sd("b = 0"), theirs)
             close += abs(z) <= CLOSE
             if abs(z) > CLOSE:
                 share = float(found.shares[method].mean())
@@ -178,41 +189,33 @@ def judge(cells: list[Cell], paper: dict[tuple[str, float, str], tuple[float, fl
                 )
                 print(f"MISS {found.name}, {method}: {found.mean(method):.2f} ± {found.sd(method):.2f} against "
                       f"{theirs[0]:.2f} ± {theirs[1]:.2f}, z = {z:.2f}; {reason}")  # fmt: skip
-    good = close >= WANTED
-    given = f"{close} of {compared} EvoSVM cells" if compared else "not checked, the paper's figures were not given:"
-    print(f"{'PASS' if good else 'FAIL'} (must) C = 1: {given} within |z| ≤ {CLOSE:g}, wanted {WANTED} of 18")
-    return memetic and good
+    note = f"{close} of {compared} EvoSVM cells" if compared else "not checked, the paper's figures were not given"
+    near = Verdict("must", "C = 1, EvoSVM", f"cells within |z| ≤ {CLOSE:g}", close, ">=", WANTED, note=note)
+    memetic = each("must", "memetic evolution", "least share of the optimum", least, ">=", SHARE)
+    return conclude(TITLE, [memetic, near], options) == 0
+
+
+def extra(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--paper", type=Path, metavar="FILE", help="CSV with the paper's figures")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data", help="folder with liver.csv, ionosphere.csv, …; DUALFLOW_DATA's, or OpenML, otherwise"
-    )
-    parser.add_argument("--paper", help="CSV with the paper's figures")
-    parser.add_argument("--out", help="CSV to write")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", help="one data set")
-    options = parser.parse_args()
-    folder = options.data or os.environ.get("DUALFLOW_DATA")
-    file = Path(options.paper) if options.paper else Path(folder or ".") / "mierswa_table_2.csv"
+    options = command_line(__doc__, "only", "data", extra=extra)
+    file = options.paper or (data.data_folder(options.data) or Path()) / "mierswa_table_2.csv"
     paper = read_paper(file) if options.paper or file.is_file() else {}
     begun = time.perf_counter()
-    names = [options.only] if options.only else list(GAMMAS)
-    tasks = [(name, C) for C in CS for name in names]
+    names = [name for name in (QUICK if options.quick else GAMMAS) if chosen(name, options.only)]
+    tasks = [(name, C, options.data) for C in CS for name in names]
+    if not tasks:
+        print(f"{TITLE}: no set has {options.only!r} in its name")
+        return 2
     with ProcessPoolExecutor(options.jobs) as pool:
-        cells = list(pool.map(cell, *zip(*tasks, strict=True), [folder] * len(tasks)))
+        cells = list(pool.map(cell, *zip(*tasks, strict=True)))
     show(cells, paper)
-    if options.out:
-        with Path(options.out).open("w", newline="") as lines:
-            writer = csv.writer(lines)
-            writer.writerow(["set", "C", "method", "error", "sd", "least_share", "mean_share"])
-            for found in cells:
-                for method in METHODS:
-                    share = found.shares.get(method)
-                    shares = ["", ""] if share is None else [share.min(), share.mean()]
-                    writer.writerow([found.name, found.C, method, found.mean(method), found.sd(method), *shares])
-    passed = judge(cells, paper)
+    if path := csv_path(f"{TITLE}_rows", options):
+        write_csv(path, [line for found in cells for line in found.flat()])
+    passed = judge(cells, paper, options)
     print(f"{time.perf_counter() - begun:.0f} s, {sum(c.seconds for c in cells):.0f} s over all jobs")
     return 0 if passed else 1
 

@@ -35,26 +35,27 @@ def scale_gamma(X: NDArray) -> float:
 
 
 def load_mnist(folder: str | None, rows: int) -> tuple[NDArray, NDArray]:
-    """The first ``rows`` training images of MNIST, pixels / 255, and y = +1 for the digit 3, −1 for the rest.
-
-    From ``mnist.npz`` (x_train, y_train) in ``folder`` or in the environment variable DUALFLOW_DATA's folder; from
-    OpenML, over the network, if neither is given.
-    """
-    folder = folder or os.environ.get("DUALFLOW_DATA")
-    if folder:
-        path = Path(folder) / "mnist.npz"
-        if not path.is_file():
-            raise FileNotFoundError(f"no mnist.npz in {folder}: give its folder by --data, or unset DUALFLOW_DATA")
-        with np.load(path) as archive:
-            images, digits = archive["x_train"][:rows], archive["y_train"][:rows]
-    else:
-        images, digits = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
-        images, digits = images[:rows].astype(np.uint8), digits[:rows].astype(int)
+    """The first ``rows`` training images of MNIST, pixels / 255, and y = +1 for the digit 3, −1 for the rest."""
+    images, digits = (array[:rows] for array in load_mnist_part("train", folder))
     if len(images) < rows:
         raise ValueError(f"MNIST: {rows} training images wanted, {len(images)} found")
     X = images.reshape(rows, -1).astype(float)
     X /= 255.0
     return X, np.where(digits == 3, 1.0, -1.0)
+
+
+def load_mnist_part(part: str, folder: str | None) -> tuple[NDArray, NDArray]:
+    """MNIST's images (uint8) and digits, in their order; ``part`` is "train" or "test".
+
+    From ``mnist.npz`` (x_train, y_train, x_test, y_test) in ``folder`` or in the environment variable DUALFLOW_DATA's
+    folder; from OpenML, over the network, if neither is given.
+    """
+    if path := _given("mnist.npz", folder):
+        with np.load(path) as archive:
+            return archive[f"x_{part}"], archive[f"y_{part}"]
+    images, digits = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
+    rows = slice(60000) if part == "train" else slice(60000, None)
+    return images[rows].astype(np.uint8), digits[rows].astype(int)
 
 
 #: Mierswa's sets: OpenML's number, its name of the class column (None: the default target), the value that is +1; then
@@ -76,11 +77,7 @@ def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
     DUALFLOW_DATA; from OpenML, over the network, if neither is given.
     """
     number, column, positive, rows, features, ones = MIERSWA[name]
-    folder = folder or os.environ.get("DUALFLOW_DATA")
-    if folder:
-        path = Path(folder) / f"{name}.csv"
-        if not path.is_file():
-            raise FileNotFoundError(f"no {name}.csv in {folder}: give its folder by --data, or unset DUALFLOW_DATA")
+    if path := _given(f"{name}.csv", folder):
         table = np.genfromtxt(path, delimiter=",", skip_header=1)
         X, y = table[:, :-1], table[:, -1]
     else:
@@ -93,6 +90,22 @@ def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
         wanted = f"{rows} rows, {features} features, {ones} of class +1"
         raise ValueError(f"{name}: {wanted} are expected, found {found}; give a folder with {name}.csv by --data")
     return X, y
+
+
+def data_folder(folder: str | None) -> Path | None:
+    """Where the real data sets are: ``folder``, else that of the environment variable DUALFLOW_DATA, else None."""
+    folder = folder or os.environ.get("DUALFLOW_DATA")
+    return Path(folder) if folder else None
+
+
+def _given(name: str, folder: str | None) -> Path | None:
+    """The file in the folder of the real data sets; None without such a folder."""
+    where = data_folder(folder)
+    if where is None:
+        return None
+    if not (where / name).is_file():
+        raise FileNotFoundError(f"no {name} in {where}: give its folder by --data, or unset DUALFLOW_DATA")
+    return where / name
 
 
 def first(name: str, n: int) -> tuple[NDArray, NDArray]:

@@ -92,7 +92,8 @@ class Row:
 
     def flat(self) -> dict[str, Any]:
         """The row as a CSV line."""
-        line: dict[str, Any] = {"case": self.case.name, **self.case.fields, "entrant": self.entrant}
+        about = {name: value for name, value in self.case.fields.items() if name != "folder"}  # a path of the machine
+        line: dict[str, Any] = {"case": self.case.name, **about, "entrant": self.entrant}
         line |= {"blas_threads": self.threads, "status": self.status, "reason": self.reason, "runs": len(self.times)}
         if self.times:
             middle = ratios.median(self.times)

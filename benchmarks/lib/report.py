@@ -1,24 +1,22 @@
-"""What a benchmark says: the CSV, the table, the cells, the PASS and FAIL lines, the plot, the command line."""
+"""Fits timed by the harness: their cells, the claims about them, the table and the plot."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import os
-import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
-from threadpoolctl import threadpool_info
 
-import dualflow
 from benchmarks.lib import ratios
+from benchmarks.lib.claims import Verdict, conclude, csv_path, each, write_csv
+from benchmarks.lib.command import chosen
+from benchmarks.lib.command import command_line as options_of
 from benchmarks.lib.harness import Case, Row, run_case
+from benchmarks.lib.machine import machine
 
 #: BLAS threads of the entrant's lane that counts; the other lane is shown.
 JUDGED_THREADS = 1
@@ -39,18 +37,6 @@ class Cell:
         """Times of theirs and of ours, for the geometric mean; a timeout stands at its limit."""
         theirs = [self.case.limit_s] if self.theirs is None or self.theirs.status == "timeout" else self.theirs.times
         return theirs, self.ours.times
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A line of judgement; ``kind`` is "must", "stretch" or "shown", and only a must decides the exit code."""
-
-    kind: str
-    passed: bool
-    text: str
-
-    def __str__(self) -> str:
-        return f"{'PASS' if self.passed else 'FAIL'} ({self.kind}) {self.text}"
 
 
 def find(rows: Sequence[Row], case: Case, entrant: str, threads: int = JUDGED_THREADS) -> Row | None:
@@ -88,57 +74,59 @@ def mean_ratio(found: Sequence[Cell]) -> ratios.Estimate:
 
 def mean_at_least(found: Sequence[Cell], least: float, what: str, kind: str = "must") -> Verdict:
     """Geometric mean of the ratios against a number."""
-    mean = mean_ratio(found)
-    return Verdict(
-        kind, mean.value >= least, f"{what}: geometric mean {mean} × over {len(found)} cells, asked ≥ {least:g} ×"
-    )
+    figure = {"sense": ">=", "asked": least, "unit": "×", "note": f"over {len(found)} cells"}
+    return Verdict(kind, what, "geometric mean", **asdict(mean_ratio(found)), **figure)
 
 
 def each_at_least(
     found: Sequence[Cell], least: float, what: str, bound: str = "value", kind: str = "must", strictly: bool = False
 ) -> Verdict:
     """Every cell's ratio (``bound="value"``) or its lower bound (``"low"``) against a number."""
-    figures = [getattr(cell.ratio, bound) for cell in found]
-    good = [figure > least if strictly else figure >= least for figure in figures]
-    worst = found[int(np.argmin(np.nan_to_num(figures, nan=-1.0)))] if found else None
-    name = {"value": "ratio", "low": "lower bound"}[bound]
-    lowest = "no cells" if worst is None else f"lowest {worst.ratio} × in {worst.case.name} {worst.note}".rstrip()
-    text = f"{what}: {name} in {sum(good)} of {len(good)} cells, asked {'>' if strictly else '≥'} {least:g} ×; {lowest}"
-    return Verdict(kind, bool(good) and all(good), text)
+    measure = {"value": "ratio", "low": "lower bound"}[bound]
+    figures = [(cell.case.name, getattr(cell.ratio, bound)) for cell in found]
+    verdict = each(kind, what, measure, figures, ">" if strictly else ">=", least, unit="×")
+    cell = {cell.case.name: cell for cell in found}.get(verdict.case)
+    if cell is None:
+        return verdict
+    bounds = {"low": cell.ratio.low, "high": cell.ratio.high} if bound == "value" else {}
+    return replace(verdict, note=cell.note, **bounds)
 
 
 def gaps_at_most(rows: Sequence[Row], limit: float, what: str, kind: str = "must") -> Verdict:
     """Every row's certified relative gap against a number; a row without a fit fails."""
-    worst = max(rows, key=lambda row: row.relative_gap, default=None)
-    lowest = "no rows" if worst is None else f"worst {worst.relative_gap:.2g} in {worst.case.name}"
-    good = sum(row.relative_gap <= limit for row in rows)
-    text = f"{what}: certified relative gap ≤ {limit:g} in {good} of {len(rows)} rows; {lowest}"
-    return Verdict(kind, bool(rows) and good == len(rows), text)
+    return each(kind, what, "certified relative gap", [(r.case.name, r.relative_gap) for r in rows], "<=", limit)
 
 
 def no_worse_gaps(found: Sequence[Cell], what: str) -> Verdict:
     """Whether the answers that were timed are as exact as the peer's: without it a ratio says little."""
-    both = [cell for cell in found if cell.theirs is not None and cell.theirs.status == cell.ours.status == "ok"]
-    good = [cell.ours.relative_gap <= cell.theirs.relative_gap for cell in both if cell.theirs is not None]
-    widest = max((c.ours.relative_gap for c in both), default=float("nan"))
-    theirs = max((c.theirs.relative_gap for c in both if c.theirs is not None), default=float("nan"))
-    text = f"{what}: our gap ≤ the peer's in {sum(good)} of {len(good)} cells; widest {widest:.2g}, theirs {theirs:.2g}"
-    return Verdict("shown", bool(good) and all(good), text)
+    both = [c for c in found if c.theirs is not None and c.theirs.status == c.ours.status == "ok"]
+    shares = [(c.case.name, _share(c.ours.relative_gap, c.theirs.relative_gap)) for c in both if c.theirs is not None]
+    return each("shown", what, "our certified gap over the peer's", shares, "<=", 1.0)
 
 
-def command_line(claim: str, extra: Callable[[argparse.ArgumentParser], None] | None = None) -> argparse.Namespace:
-    """The options all benchmarks share."""
-    parser = argparse.ArgumentParser(description=claim.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a small part of the cases, about a minute")
-    parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
-    parser.add_argument("--solver", metavar="NAME", help="our solver; the estimators' default otherwise")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write all rows to FILE, after every case")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write rows (CSV) and plot (PNG) to FOLDER")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="longest single fit (600; MNIST 3600)")
-    parser.add_argument("--runs", type=int, metavar="N", help="timed runs of every fit, against the rule; for a look")
-    if extra:
-        extra(parser)
-    return parser.parse_args()
+def _share(ours: float, theirs: float) -> float:
+    """Their quotient; 1 where both are the same, 0 or infinite."""
+    return 1.0 if ours == theirs else ours / theirs if theirs > 0 else float("inf")
+
+
+def command_line(
+    claim: str, *names: str, extra: Callable[[argparse.ArgumentParser], Any] | None = None
+) -> argparse.Namespace:
+    """The options that every benchmark of the harness heeds, and those named."""
+    return options_of(claim, "only", "limit", "runs", "plot", *names, extra=extra)
+
+
+def main(
+    title: str,
+    claim: str | None,
+    cases: Callable[[argparse.Namespace], list[Case]],
+    judge: Callable[[list[Row]], list[Verdict]],
+    *names: str,
+    extra: Callable[[argparse.ArgumentParser], Any] | None = None,
+) -> int:
+    """A benchmark from its command line; ``names`` are the options of `OPTIONS` that its cases heed besides."""
+    options = command_line(claim or "", *names, extra=extra)
+    return run(title, cases(options), judge, options)
 
 
 def run(
@@ -152,36 +140,29 @@ def run(
 
     ``by`` is the field that the panels of the plot are made by.
     """
-    cases = [case for case in cases if not options.only or options.only in case.name]
+    cases = [case for case in cases if chosen(case.name, options.only)]
     if not cases:
         print(f"{title}: no case has {options.only!r} in its name")
         return 2
     given = {"limit_s": options.limit, "runs": options.runs}
     cases = [replace(case, **{name: value for name, value in given.items() if value}) for case in cases]
-    paths = [options.csv] if options.csv else []
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        paths.append(options.out / f"{title}.csv")
-    print(f"{title}: {len(cases)} cases. {_machine()}")
+    print(f"{title}: {len(cases)} cases. {machine()}")
     print("one BLAS thread counts, two are shown; LIBSVM is single-threaded")
+    path = csv_path(f"{title}_rows", options)
     begun = time.monotonic()
     rows: list[Row] = []
     for number, case in enumerate(cases, 1):
         rows += (new := run_case(case))
         print(f"[{number}/{len(cases)}, {time.monotonic() - begun:.0f} s] {case.name}")
         print(table(new), flush=True)
-        for path in paths:
-            write_csv(path, rows)
-    if options.out:
-        plot(rows, options.out / f"{title}.png", by)
-    verdicts = judge(rows)
+        if path:
+            write_csv(path, [row.flat() for row in rows])
+    if options.plot:
+        plot(rows, options.plot / f"{title}.png", by)
     few = sorted({row.case.name for row in rows if row.status == "ok" and len(row.times) < 5})
     if few:
         print(f"fewer than 5 runs (a fit took more than 20 s, or --runs): {'; '.join(few)}")
-    if options.quick or options.only:
-        print("A part of the cases only: these lines are about that part, not about the claim.")
-    print("\n".join(str(verdict) for verdict in verdicts))
-    return int(any(verdict.kind == "must" and not verdict.passed for verdict in verdicts) or not verdicts)
+    return conclude(title, judge(rows), options)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -200,16 +181,6 @@ def table(rows: Sequence[Row]) -> str:
         spent = f"{middle.value:9.4f} s {bounds} {len(row.times):2d} runs"
         lines.append(f"{lane} {spent}  {gap}  {' '.join(rest)}".rstrip())
     return "\n".join(lines)
-
-
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """All rows; columns in order of first appearance."""
-    flat = [row.flat() for row in rows]
-    names = list(dict.fromkeys(name for line in flat for name in line))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(flat)
 
 
 def plot(rows: Sequence[Row], path: Path, by: str) -> None:
@@ -237,12 +208,6 @@ def plot(rows: Sequence[Row], path: Path, by: str) -> None:
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="center right", fontsize="small")
     figure.tight_layout(rect=(0, 0, 1 - 2 / (4.2 * max(1, len(values)) + 2), 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     plt.close(figure)
-
-
-def _machine() -> str:
-    blas = ", ".join(sorted({f"{info['internal_api']} {info['version']}" for info in threadpool_info()}))
-    versions = f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, scipy {scipy.__version__}"
-    python = f"Python {platform.python_version()}, {os.cpu_count()} processors"
-    return f"dualflow {dualflow.__version__}, {versions}, {blas}, {python}"

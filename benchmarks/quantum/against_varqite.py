@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,16 @@ from qiskit_algorithms.gradients import DerivativeType, ReverseEstimatorGradient
 from qiskit_algorithms.time_evolvers.variational import ForwardEulerSolver, ImaginaryMcLachlanPrinciple
 
 from benchmarks.lib import ratios
-from benchmarks.lib.circuit_problems import ANSAETZE, Table, header, judge, make_problem, one_thread, options
-from benchmarks.lib.report import Verdict
+from benchmarks.lib.circuit_problems import ANSAETZE, make_problem
+from benchmarks.lib.claims import Rows, Verdict, conclude
+from benchmarks.lib.command import chosen, command_line
+from benchmarks.lib.machine import QUANTUM, machine, one_thread
+from benchmarks.lib.stepping import Walk
 from dualflow.quantum.engines.ansatz import Ansatz, make_ansatz
 from dualflow.quantum.engines.variational_flow import faithful_rate
 from dualflow.solvers.variational_flow import VariationalFlow
 
+TITLE = "quantum/against_varqite"
 N, ASKED, SAME = 32, 100.0, 1e-8
 #: Runs of theirs, which take seconds, and of ours between two of theirs.
 RUNS, OURS = 5, 5
@@ -89,16 +93,13 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begun
 
 
-def compare(table: Table, n: int, name: str, runs: int) -> list[Verdict]:
+def compare(table: Rows, n: int, name: str, runs: int) -> list[Verdict]:
     problem = make_problem("moons", n, "L2-SVM")
-    engines = {device: VariationalFlow(device=device, ansatz=name) for device in ("emulator", "aer")}
     ansatz = make_ansatz(name, n)
     theta = state(ansatz)
     distributions = ansatz.circuit.distribution(ansatz.bindings(theta, True))
-    states = {}
-    for device, engine in engines.items():
-        start = engine.start(problem, np.random.default_rng(0))
-        states[device] = replace(start, theta=theta, distributions=distributions)
+    first = {"theta": theta, "distributions": distributions}
+    ours = {d: Walk(problem, VariationalFlow(device=d, ansatz=name), **first) for d in ("emulator", "aer")}
     rate = faithful_rate(problem, ansatz, distributions)
     # Linear in θ: for the tree, the parameters of the gates are combinations of its angles.
     angles, ours_rate = ansatz.circuit.gate_parameters(theta), ansatz.circuit.gate_parameters(rate)
@@ -107,34 +108,33 @@ def compare(table: Table, n: int, name: str, runs: int) -> list[Verdict]:
         kind: Theirs(ansatz.circuit.build(), angles, operator, kind == "reverse") for kind in ("circuits", "reverse")
     }
     far = max(float(np.abs(step() - ours_rate).max()) for step in theirs.values()) / float(np.abs(ours_rate).max())
-    times: dict[str, list[float]] = {kind: [] for kind in (*engines, *theirs)}
-    for device, engine in engines.items():
-        engine.step(problem, states[device])  # warm
+    times: dict[str, list[float]] = {kind: [] for kind in (*ours, *theirs)}
+    for walk in ours.values():
+        walk.look()  # warm
     for _ in range(runs):
         for kind, step in theirs.items():
             times[kind].append(seconds(step))
-            for device, engine in engines.items():
-                times[device] += [seconds(lambda e=engine, d=device: e.step(problem, states[d])) for _ in range(OURS)]
+            for device, walk in ours.items():
+                times[device] += [seconds(walk.look) for _ in range(OURS)]
     row = {f"{kind}_s": ratios.median(found).value for kind, found in times.items()}
     rounds = {"runs_theirs": runs, "runs_ours": len(times["aer"])}
-    case = f"n={n} {name}"
-    table.add(case, n=n, angles=len(theta), theta_dot_difference=far, **row, **rounds)
-    verdicts = [Verdict("must", far <= SAME, f"{case}: same θ̇ to {far:.2g} of its largest entry, asked ≤ {SAME:g}")]
+    table.add(f"n={n} {name}", n=n, angles=len(theta), theta_dot_difference=far, **row, **rounds)
+    verdicts = [Verdict("must", f"{name}, n = {n}", "relative difference of θ̇", far, "<=", SAME)]
     for (device, kind), weight in JUDGED.items():
-        found = ratios.ratio(times[kind], times[device])
-        text = f"{case}, {len(theta)} angles: ours on {device} {found} × faster a step than VarQITE ({kind}), asked ≥ "
-        verdicts.append(Verdict(weight, found.value >= ASKED, f"{text}{ASKED:g} ×"))
+        found = asdict(ratios.ratio(times[kind], times[device]))
+        what = f"{name}, n = {n}, on {device}"
+        verdicts.append(Verdict(weight, what, f"ratio to VarQITE ({kind})", **found, sense=">=", asked=ASKED, unit="×"))
     return verdicts
 
 
 def main() -> int:
-    given = options(__doc__)
+    options = command_line(__doc__, "only")
     one_thread()
-    print(header("against_varqite"))
-    table = Table("against_varqite", given)
-    runs, names = (1, ANSAETZE[:1]) if given.quick else (RUNS, ANSAETZE)
-    verdicts = [line for name in names if given.only in name for line in compare(table, N, name, runs)]
-    return judge(verdicts, bool(given.quick or given.only))
+    print(f"{TITLE}: {machine(*QUANTUM)}, one thread")
+    table = Rows(f"{TITLE}_rows", options)
+    runs, names = (1, ANSAETZE[:1]) if options.quick else (RUNS, ANSAETZE)
+    verdicts = [line for name in names if chosen(name, options.only) for line in compare(table, N, name, runs)]
+    return conclude(TITLE, verdicts, options)
 
 
 if __name__ == "__main__":

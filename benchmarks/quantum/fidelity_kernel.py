@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,12 @@ from qiskit.circuit.library import zz_feature_map
 from qiskit_machine_learning.kernels import FidelityQuantumKernel, FidelityStatevectorKernel
 
 from benchmarks.lib import ratios
-from benchmarks.lib.circuit_problems import Table, header, judge, one_thread, options
-from benchmarks.lib.report import Verdict
+from benchmarks.lib.claims import Rows, Verdict, conclude
+from benchmarks.lib.command import command_line
+from benchmarks.lib.machine import QUANTUM, machine, one_thread
 from dualflow import quantum_kernel
 
+TITLE = "quantum/fidelity_kernel"
 POINTS, QUICK, QUBITS, SHOTS, SEED = 100, 12, 8, 1024, 0
 ASKED, SAME, RUNS = 20.0, 1e-10, 5
 THEIRS, OURS = "FidelityQuantumKernel", "quantum_kernel"
@@ -41,11 +44,11 @@ def timed(call: Callable[[], NDArray], runs: int) -> tuple[NDArray, list[float]]
 
 
 def main() -> int:
-    given = options(__doc__)
+    options = command_line(__doc__)
     one_thread()
-    print(header("fidelity_kernel"))
+    print(f"{TITLE}: {machine(*QUANTUM)}, one thread")
     warnings.simplefilter("ignore", DeprecationWarning)
-    n = QUICK if given.quick else POINTS
+    n = QUICK if options.quick else POINTS
     circuit = zz_feature_map(QUBITS, reps=2)
     X = np.random.default_rng(SEED).uniform(size=(n, QUBITS))
     ways: dict[str, tuple[Callable[[], NDArray], int]] = {
@@ -56,7 +59,7 @@ def main() -> int:
         THEIRS: (lambda: FidelityQuantumKernel(feature_map=circuit).evaluate(X), 1),
     }
     quantum_kernel(circuit, X[:2], shots=SHOTS, device="aer")  # imports
-    table, times, verdicts = Table("fidelity_kernel", given), {}, []
+    table, times, verdicts = Rows(f"{TITLE}_rows", options), {}, []
     exact = None
     for name, (call, runs) in ways.items():
         K, times[name] = timed(call, runs)
@@ -64,15 +67,13 @@ def main() -> int:
         far = float(np.abs(K - exact).max())
         table.add(name, points=n, qubits=QUBITS, seconds=float(np.median(times[name])), runs=runs, difference=far)
         if "shots" not in name and name != OURS:
-            same = f"{name}: the same matrix to {far:.2g}, asked ≤ {SAME:g}"
-            verdicts.append(Verdict("must" if name == THEIRS else "shown", far <= SAME, same))
-    for name in list(ways)[:3]:
-        found = ratios.ratio(times[THEIRS], times[name])
-        text = f"{n} points: {name} {found} × faster than {THEIRS}, asked ≥ {ASKED:g} ×"
-        verdicts.append(Verdict("must" if name == OURS else "shown", found.value >= ASKED, text))
-    found = ratios.ratio(times["FidelityStatevectorKernel"], times[OURS])
-    text = f"{n} points: {OURS} {found} × faster than FidelityStatevectorKernel"
-    return judge([*verdicts, Verdict("shown", found.value >= 1, text)], bool(given.quick))
+            kind = "must" if name == THEIRS else "shown"
+            verdicts.append(Verdict(kind, f"{OURS} and {name}", "largest difference", far, "<=", SAME))
+    pairs = [(name, THEIRS, "must" if name == OURS else "shown", ASKED) for name in list(ways)[:3]]
+    for name, peer, kind, asked in [*pairs, (OURS, "FidelityStatevectorKernel", "shown", 1.0)]:
+        found = asdict(ratios.ratio(times[peer], times[name]))
+        verdicts.append(Verdict(kind, name, f"ratio to {peer}", **found, sense=">=", asked=asked, unit="×"))
+    return conclude(TITLE, verdicts, options)
 
 
 if __name__ == "__main__":

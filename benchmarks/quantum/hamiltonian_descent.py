@@ -9,102 +9,113 @@ equality) and without (the box). The gap is the certified relative gap of the ra
 - the null device (uniform outcomes, the same classical half) misses each by 10 times, exact and with 10 000 shots
 
 Rows, not claims: 10 000 shots a circuit; the same runs on Aer (--aer; minutes), n = 16 as one block of 16 qubits
-(--wide; minutes), two qubits a variable, and simulated annealing where dwave-samplers is installed.
+(--wide; minutes), two qubits a variable, and simulated annealing where dwave-samplers is installed. ``--quick`` is
+n = 8.
 """
 
 import argparse
-import csv
 import importlib.util
 import os
 import sys
 import time
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.lib.data import first
-from dualflow import Gram, problems, solve
+from benchmarks.lib.circuit_problems import DATA, first_gram
+from benchmarks.lib.claims import Claims, Rows, conclude
+from benchmarks.lib.command import chosen, command_line
+from dualflow import problems, solve
 
+TITLE = "quantum/hamiltonian_descent"
+DESCENT, ADIABATIC = "hamiltonian-descent", "hamiltonian-adiabatic"
 #: solver, n, with bias, wanted gap, wanted seconds
 CLAIMS = [
-    ("hamiltonian-descent", 8, True, 1e-4, 2.0),
-    ("hamiltonian-descent", 8, False, 1e-4, 2.0),
-    ("hamiltonian-descent", 16, True, 1e-3, np.inf),
-    ("hamiltonian-descent", 16, False, 1e-3, np.inf),
-    ("hamiltonian-descent", 64, True, 1e-3, 60.0),
-    ("hamiltonian-descent", 64, False, 1e-2, 60.0),
-    ("hamiltonian-adiabatic", 16, True, 5e-3, np.inf),
-    ("hamiltonian-adiabatic", 16, False, 5e-3, np.inf),
+    (DESCENT, 8, True, 1e-4, 2.0),
+    (DESCENT, 8, False, 1e-4, 2.0),
+    (DESCENT, 16, True, 1e-3, np.inf),
+    (DESCENT, 16, False, 1e-3, np.inf),
+    (DESCENT, 64, True, 1e-3, 60.0),
+    (DESCENT, 64, False, 1e-2, 60.0),
+    (ADIABATIC, 16, True, 5e-3, np.inf),
+    (ADIABATIC, 16, False, 5e-3, np.inf),
 ]
-COLUMNS = [
-    "solver",
-    "data",
-    "n",
-    "bias",
-    "run",
-    "relative_gap",
-    "excess",
-    "time_s",
-    "classical_share",
-    "steps",
-    "circuits",
-]
-COLUMNS += ["shots", "qubits", "depth", "cx_gates", "success_probability"]
+SHOTS, MISS = 10_000, 10
+SHOWN = ("relative_gap", "excess", "time_s", "classical_share", "steps", "circuits")
 
 
-def problem(name: str, n: int, bias: bool):
-    X, y = first(name, n)
-    return problems.svc(Gram(X, kernel="rbf", gamma="scale"), y, 1.0, fit_intercept=bias)
+def run(
+    table: Rows, label: str, solver: str, data: str, n: int, bias: bool, tol: float, **options: Any
+) -> dict[str, Any]:
+    """One run, as a row."""
+    gram, y = first_gram(data, n)
+    problem = problems.svc(gram, y, 1.0, fit_intercept=bias)
+    best = solve(problem, "cvxopt").certificate.objective
+    begun = time.perf_counter()
+    solution = solve(problem, solver, tol=tol, **options)
+    spent = time.perf_counter() - begun
+    certificate, cost = solution.raw_certificate, solution.cost
+    return table.add(
+        f"{case_of(solver, data, n, bias)}, {label}",
+        solver=solver,
+        data=data,
+        n=n,
+        bias=bias,
+        run=label,
+        relative_gap=certificate.relative_gap,
+        excess=(certificate.objective - best) / abs(best),
+        time_s=spent,
+        classical_share=cost.classical_share,
+        steps=cost.steps,
+        circuits=cost.circuits,
+        shots=cost.shots,
+        qubits=cost.qubits,
+        depth=cost.depth,
+        two_qubit_gates=solution.provenance["cx_gates"],
+        success_probability=cost.success_probability,
+    )
+
+
+def case_of(solver: str, data: str, n: int, bias: bool) -> str:
+    return f"{solver}, {data}, n = {n}, {'equality' if bias else 'box'}"
+
+
+def extra(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--aer", action="store_true", help="run the circuits on Aer too")
+    parser.add_argument("--wide", action="store_true", help="n = 16 as one block of 16 qubits too")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--aer", action="store_true", help="run the circuits on Aer too")
-    parser.add_argument("--wide", action="store_true", help="n = 16 as one block of 16 qubits too")
-    chosen = parser.parse_args()
-    writer = csv.writer(sys.stdout)
-    writer.writerow(COLUMNS)
-    verdicts = []
-
-    def run(label: str, solver: str, data: str, n: int, bias: bool, tol: float, **options) -> tuple[float, float]:
-        p = problem(data, n, bias)
-        best = solve(p, "cvxopt").certificate.objective
-        begun = time.perf_counter()
-        s = solve(p, solver, tol=tol, **options)
-        spent = time.perf_counter() - begun
-        gap, cost = s.raw_certificate.relative_gap, s.cost
-        row = [solver, data, n, bias, label, f"{gap:.2e}", f"{(s.raw_certificate.objective - best) / abs(best):.2e}"]
-        row += [f"{spent:.2f}", f"{cost.classical_share:.2f}", cost.steps, cost.circuits, cost.shots, cost.qubits]
-        writer.writerow([*row, cost.depth, s.provenance["cx_gates"], cost.success_probability])
-        sys.stdout.flush()
-        return gap, spent
-
-    run("warm-up", "hamiltonian-descent", "moons", 8, True, 1e-4)
-    for solver, n, bias, wanted, seconds in CLAIMS:
-        for data in ("moons", "digits"):
-            gap, spent = run("exact", solver, data, n, bias, wanted)
-            null = min(
-                run(f"null device, shots {shots}", solver, data, n, bias, wanted, device="null", shots=shots)[0]
-                for shots in (None, 10_000)
-            )
-            met = gap <= wanted and spent <= seconds and null >= 10 * wanted
-            case = f"{solver}, {data}, n = {n}, {'equality' if bias else 'box'}"
-            verdicts.append(
-                f"{'PASS' if met else 'FAIL'}: {case}: gap {gap:.1e} "
-                f"(wanted {wanted:.0e}) in {spent:.2f} s (wanted {seconds:g}), null device {null:.1e}"
-            )
-            run("10000 shots", solver, data, n, bias, 1e-9, shots=10_000)
-            if chosen.aer:
-                run("aer", solver, data, n, bias, wanted, device="aer")
-            if chosen.wide and n == 16:
-                run("one block of 16", solver, data, n, bias, wanted, block=16)
-            if solver == "hamiltonian-descent" and n == 8:
-                run("two qubits a variable, blocks of 4", solver, data, n, bias, wanted, bits=2, block=4, steps=100)
-            if solver == "hamiltonian-adiabatic" and importlib.util.find_spec("dwave"):
-                run("simulated annealing", solver, data, n, bias, wanted, sampler="annealing")
-    print("\n".join(verdicts))
-    return int(any(verdict.startswith("FAIL") for verdict in verdicts))
+    options = command_line(__doc__, "only", extra=extra)
+    table, claims = Rows(f"{TITLE}_rows", options, SHOWN), Claims()
+    run(table, "warm-up", DESCENT, "moons", 8, True, 1e-4)
+    for solver, n, bias, wanted, seconds in CLAIMS[:2] if options.quick else CLAIMS:
+        what = f"{solver}, n = {n}, {'equality' if bias else 'box'}"
+        for data in DATA:
+            if not chosen(case_of(solver, data, n, bias), options.only):
+                continue
+            which = (solver, data, n, bias, wanted)
+            row = run(table, "exact", *which)
+            claims.say(what, "certified relative gap", data, row["relative_gap"], "<=", wanted)
+            if np.isfinite(seconds):
+                claims.say(what, "time", data, row["time_s"], "<=", seconds, "s")
+            nulls = [
+                run(table, f"null device, shots {shots}", *which, device="null", shots=shots)["relative_gap"]
+                for shots in (None, SHOTS)
+            ]
+            claims.say(f"{what}, null device", "certified relative gap", data, min(nulls), ">=", MISS * wanted)
+            run(table, f"{SHOTS} shots", solver, data, n, bias, 1e-9, shots=SHOTS)
+            if options.aer:
+                run(table, "aer", *which, device="aer")
+            if options.wide and n == 16:
+                run(table, "one block of 16", *which, block=16)
+            if solver == DESCENT and n == 8:
+                run(table, "two qubits a variable, blocks of 4", *which, bits=2, block=4, steps=100)
+            if solver == ADIABATIC and importlib.util.find_spec("dwave"):
+                run(table, "simulated annealing", *which, sampler="annealing")
+    return conclude(TITLE, claims.verdicts(), options)
 
 
 if __name__ == "__main__":

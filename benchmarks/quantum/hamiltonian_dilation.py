@@ -17,165 +17,130 @@ device.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lib.data import first
-from dualflow import DualProblem, Gram, HamiltonianDilation, certify, problems, solve
+from benchmarks.lib.circuit_problems import DATA, MODELS, C, drawn, first_gram, first_problem, gap
+from benchmarks.lib.claims import Claims, Rows, conclude
+from benchmarks.lib.command import chosen, command_line
+from dualflow import DualProblem, HamiltonianDilation, problems, solve
 from dualflow.testing.bench import sampled_floor
 from dualflow.testing.specimen import ZooProblem
 
-SHOTS, DRAWS, C, FACTOR, MISS, MOST_STEPS = 10_000, 25, 10.0, 3.0, 10.0, 20_000
+TITLE = "quantum/hamiltonian_dilation"
+SHOTS, DRAWS, FACTOR, MISS, MOST_STEPS = 10_000, 25, 3.0, 10.0, 20_000
 LIMITS = {16: 1e-3, 128: 1e-2, 64: 0.05}
-COLUMNS = [
-    *("must", "data", "problem", "n", "device", "method", "seed", "gap", "gap_limit", "excess", "excess_limit"),
-    *("circuits", "shots", "success_probability", "time_s", "classical_share", "qubits", "depth", "two_qubit_gates"),
-]
+HINGES = ("hinge", "hinge without bias")
+SHOWN = ("device", "method", "seed", "gap", "excess", "circuits", "shots", "time_s")
 
 
 def build(data: str, kind: str, n: int) -> DualProblem:
-    """The dual of a data set; kind is "l2", "svdd", "hinge" or "hinge without bias"."""
-    X, y = first(data, n)
-    gram = Gram(X, kernel="rbf", gamma="scale")
-    if kind == "svdd":
-        return problems.svdd(gram)
-    loss = "squared_hinge" if kind == "l2" else "hinge"
-    return problems.svc(gram, y, C, loss=loss, fit_intercept=kind != "hinge without bias")
+    """The dual of a data set; kind is one of `MODELS` or `HINGES`."""
+    if kind in MODELS:
+        return first_problem(data, n, kind)
+    gram, y = first_gram(data, n)
+    return problems.svc(gram, y, C, fit_intercept=kind == "hinge")
 
 
 class Bench:
-    """Writes rows, prints verdicts."""
+    """A problem with its optimum; every run is a row."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.file = path.open("w", newline="") if path else sys.stdout
-        self.writer = csv.DictWriter(self.file, COLUMNS, restval="")
-        self.writer.writeheader()
-        self.passed: list[bool] = []
+    def __init__(self, table: Rows, claims: Claims, must: str, data: str, kind: str, n: int) -> None:
+        self.table, self.claims, self.n = table, claims, n
+        self.about = {"must": must, "data": data, "problem": kind, "n": n}
+        self.name = f"{data} {kind}"
+        self.problem = build(data, kind, n)
+        self.best: NDArray = solve(self.problem, "working-set", tol=1e-9, refine=True).alpha
 
-    def judge(self, passed: bool, text: str) -> None:
-        self.passed.append(bool(passed))
-        print(f"{'PASS' if passed else 'FAIL'} (must) {text}", flush=True)
-
-    def run(self, must: str, data: str, kind: str, problem: DualProblem, best: NDArray, **options: Any) -> dict:
-        """One run, certified, as a row."""
-        settings = {"tol": options.pop("tol", 1e-12), "random_state": options.pop("seed", 0)}
-        limits = {name: options.pop(name) for name in ("gap_limit", "excess_limit") if name in options}
+    def run(self, *, tol: float = 1e-12, seed: int = 0, **options: Any) -> dict[str, Any]:
         solver = HamiltonianDilation(**options)
-        solution = solve(problem, solver, refine=False, max_steps=MOST_STEPS, **settings)
-        cost, f = solution.cost, problem.objective(best)
-        row = {
-            "must": must,
-            "data": data,
-            "problem": kind,
-            "n": problem.n,
-            "device": solution.provenance["device"],
-            "method": solution.provenance["method"],
-            "seed": settings["random_state"],
-            "gap": solution.raw_certificate.relative_gap,
-            "excess": (solution.raw_certificate.objective - f) / abs(f),
-            **{name: getattr(cost, name) for name in COLUMNS[11:] if hasattr(cost, name)},
-            "time_s": cost.wall_time_s,
-            **limits,
-        }
-        self.writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()})
-        self.file.flush()
-        return row
-
-
-def optimum(problem: DualProblem) -> NDArray:
-    return solve(problem, "working-set", tol=1e-9, refine=True).alpha
-
-
-def floors(problem: DualProblem, best: NDArray) -> tuple[float, float]:
-    """Shot floors of gap and excess on the simplex."""
-    specimen = ZooProblem("", problem, problem.objective(best), best, True, "")
-    mu = np.maximum(best, 0) / np.maximum(best, 0).sum()
-    gaps = []
-    for seed in range(DRAWS):
-        draw = np.random.default_rng([seed, 6]).multinomial(SHOTS, mu) / SHOTS
-        gaps.append(certify(problem, problem.d * draw).relative_gap)
-    return float(np.median(gaps)), sampled_floor(specimen, SHOTS, DRAWS)
-
-
-def exact(bench: Bench, data: str, kind: str, n: int) -> None:
-    problem = build(data, kind, n)
-    best, limit, name = optimum(problem), LIMITS[n], f"exact {data} {kind} n = {n}"
-    for method in ("implicit", "accelerated"):
-        row = bench.run("exact", data, kind, problem, best, method=method, tol=limit / 10, gap_limit=limit)
-        bench.judge(
-            row["gap"] <= limit, f"{name}, {method}: gap {row['gap']:.2g} ≤ {limit:g}, {row['circuits']} circuits"
+        given = {"refine": False, "max_steps": MOST_STEPS, "tol": tol, "random_state": seed}
+        solution = solve(self.problem, solver, **given)
+        cost, f = solution.cost, self.problem.objective(self.best)
+        return self.table.add(
+            f"{self.about['must']} {self.name} n={self.n}",
+            **self.about,
+            device=solution.provenance["device"],
+            method=solution.provenance["method"],
+            seed=seed,
+            gap=solution.raw_certificate.relative_gap,
+            excess=(solution.raw_certificate.objective - f) / abs(f),
+            circuits=cost.circuits,
+            shots=cost.shots,
+            success_probability=cost.success_probability,
+            time_s=cost.wall_time_s,
+            classical_share=cost.classical_share,
+            qubits=cost.qubits,
+            depth=cost.depth,
+            two_qubit_gates=cost.two_qubit_gates,
         )
-    null = bench.run("exact", data, kind, problem, best, device="null", gap_limit=limit)
-    bench.judge(null["gap"] >= MISS * limit, f"{name}, null device: gap {null['gap']:.2g} ≥ {MISS * limit:g}")
+
+    def floors(self) -> dict[str, float]:
+        """Shot floors of gap and excess on the simplex."""
+        specimen = ZooProblem("", self.problem, self.problem.objective(self.best), self.best, True, "")
+        draws = drawn(self.problem, self.best, SHOTS, ([seed, 6] for seed in range(DRAWS)))
+        gaps = [gap(self.problem, draw) for draw in draws]
+        return {"gap": float(np.median(gaps)), "excess": sampled_floor(specimen, SHOTS, DRAWS)}
+
+    def say(self, what: str, measure: str, value: float, sense: str, asked: float, **more: Any) -> None:
+        self.claims.say(what, measure, self.name, value, sense, asked, **more)
 
 
-def steps(bench: Bench, data: str, kind: str, n: int, must: bool) -> None:
-    problem = build(data, kind, n)
-    best = optimum(problem)
-    fast, slow = (
-        bench.run("steps", data, kind, problem, best, device="emulator", method=method, tol=1e-2, gap_limit=1e-2)
-        for method in ("accelerated", "plain")
-    )
-    ratio = slow["circuits"] / fast["circuits"]
+def exact(bench: Bench) -> None:
+    limit, what = LIMITS[bench.n], f"exact, {'box, ' if bench.n == 64 else ''}n = {bench.n}"
+    for method in ("implicit", "accelerated"):
+        row = bench.run(method=method, tol=limit / 10)
+        note = f"{row['circuits']} circuits"
+        bench.say(f"{what}, {method}", "certified relative gap", row["gap"], "<=", limit, note=note)
+    null = bench.run(device="null")
+    bench.say(f"{what}, null device", "certified relative gap", null["gap"], ">=", MISS * limit)
+
+
+def steps(bench: Bench) -> None:
+    fast, slow = (bench.run(device="emulator", method=method, tol=1e-2) for method in ("accelerated", "plain"))
     more = "" if slow["gap"] <= 1e-2 else f" and still at {slow['gap']:.2g}"
-    text = f"steps {data} {kind} n = {n}: {fast['circuits']} accelerated, {slow['circuits']} plain{more}: {ratio:.1f} ×"
-    if must:
-        bench.judge(fast["gap"] <= 1e-2 and ratio >= 4, f"{text} ≥ 4 ×")
-    else:
-        print(f"# shown: {text}")
+    ratio, note = slow["circuits"] / fast["circuits"], f"{fast['circuits']} accelerated, {slow['circuits']} plain{more}"
+    what, kind = f"circuits to gap 1e-2, n = {bench.n}", "must" if bench.about["problem"] == "L2-SVM" else "shown"
+    bench.say(what, "plain over accelerated", ratio, ">=", 4.0, unit="×", kind=kind, note=note)
+    bench.say(f"{what}, accelerated", "certified relative gap", fast["gap"], "<=", 1e-2, kind=kind)
 
 
-def shots(bench: Bench, data: str, kind: str, n: int) -> None:
-    problem = build(data, kind, n)
-    best = optimum(problem)
-    limits = dict(zip(("gap_limit", "excess_limit"), (FACTOR * floor for floor in floors(problem, best)), strict=True))
-    runs = [
-        bench.run("shots", data, kind, problem, best, shots=SHOTS, seed=seed, **limits)
-        for seed in range(3 if n < 1000 else 1)
-    ]
-    name = f"1e4 shots {data} {kind} n = {n}"
-    for measure in ("gap", "excess"):
-        found, limit = float(np.median([run[measure] for run in runs])), limits[f"{measure}_limit"]
+def shots(bench: Bench) -> None:
+    floors, what = bench.floors(), f"1e4 shots, n = {bench.n}"
+    runs = [bench.run(shots=SHOTS, seed=seed) for seed in range(3 if bench.n < 1000 else 1)]
+    for measure, floor in floors.items():
+        found = float(np.median([run[measure] for run in runs])) / floor
         total = f"{runs[0]['shots']:.2g} shots in all"
-        bench.judge(found <= limit, f"{name}: {measure} {found:.2g} ≤ {limit:.2g} = 3 floors, {total}")
-    if n >= 1000:
-        bench.judge(runs[0]["time_s"] <= 60, f"{name}: {runs[0]['time_s']:.1f} s ≤ 60 s on Aer")
-    null, limit = (
-        bench.run("shots", data, kind, problem, best, device="null", shots=SHOTS, **limits),
-        limits["excess_limit"],
-    )
-    bench.judge(
-        null["excess"] >= MISS * limit, f"{name}, null device: excess {null['excess']:.2g} ≥ {MISS * limit:.2g}"
-    )
+        bench.say(what, f"{measure} over the floor", found, "<=", FACTOR, unit="×", note=total)
+    if bench.n >= 1000:
+        bench.say(what, "time on Aer", runs[0]["time_s"], "<=", 60.0, unit="s")
+    null = bench.run(device="null", shots=SHOTS)["excess"] / floors["excess"]
+    bench.say(f"{what}, null device", "excess over the floor", null, ">=", MISS * FACTOR, unit="×")
+
+
+def shown(bench: Bench) -> None:
+    bench.run(shots=SHOTS)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="n ≤ 64 only, moons unless --data says otherwise")
-    parser.add_argument("--data", choices=("moons", "digits"), help="one data set only")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="rows to FILE instead of the screen")
-    options = parser.parse_args()
-    bench = Bench(options.csv)
-    for data in (options.data,) if options.data else ("moons",) if options.quick else ("moons", "digits"):
-        for n in (16,) if options.quick else (16, 128):
-            for kind in ("l2", "svdd"):
-                exact(bench, data, kind, n)
-                steps(bench, data, kind, n, kind == "l2")
-                shots(bench, data, kind, n)
-        for kind in ("hinge", "hinge without bias"):
-            exact(bench, data, kind, 64)
-            problem = build(data, kind, 64)
-            bench.run("shown", data, kind, problem, optimum(problem), shots=SHOTS)
-        if not options.quick:
-            for kind in ("l2", "svdd"):
-                shots(bench, data, kind, 1024)
-    print(f"{sum(bench.passed)} of {len(bench.passed)} musts hold")
-    return int(not bench.passed or not all(bench.passed))
+    options = command_line(__doc__, "only")
+    table, claims = Rows(f"{TITLE}_rows", options, SHOWN), Claims()
+    for part, data, kind, n in plan(options):
+        if chosen(f"{part.__name__} {data} {kind} n={n}", options.only):
+            part(Bench(table, claims, part.__name__, data, kind, n))
+    return conclude(TITLE, claims.verdicts(), options)
+
+
+def plan(options: argparse.Namespace) -> list[tuple[Any, str, str, int]]:
+    """What is run of which problem."""
+    sizes, sets = ((16,), ("moons",)) if options.quick else ((16, 128), DATA)
+    found = [(part, data, kind, n) for data, n, kind in product(sets, sizes, MODELS) for part in (exact, steps, shots)]
+    found += [(part, data, kind, 64) for data, kind in product(sets, HINGES) for part in (exact, shown)]
+    return found if options.quick else [*found, *((shots, data, kind, 1024) for data, kind in product(sets, MODELS))]
 
 
 if __name__ == "__main__":

@@ -8,95 +8,102 @@ Pauli strings (n = 4), and 10 000 shots a circuit (emulated; median of 7 seeds o
 exact optimum sampled with the same shots; at most 3). Data: `make_moons(n, noise=0.2, random_state=0)`, and the first
 n of scikit-learn's digits 1 against 4, / 16.
 
-CSV on stdout, verdicts on stderr; ``--quick`` leaves out what is not the default.
+``--quick`` leaves out what is not the default.
 """
 
-import csv
 import sys
+from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.lib.data import first
-from dualflow import Gram, problems, solve
+from benchmarks.lib.circuit_problems import DATA, MODELS, drawn, excess, first_problem
+from benchmarks.lib.claims import Claims, Rows, Verdict, conclude
+from benchmarks.lib.command import chosen, command_line
+from dualflow import DualProblem, Solution, solve
 
+TITLE = "quantum/hamiltonian_linearised"
 SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"
 MUSTS = {(SCHRODINGERISATION, 4): 1e-5, (SCHRODINGERISATION, 8): 2e-3, (SCHRODINGERISATION, 16): 1e-2}
 MUSTS |= {(LCHS, 4): 1e-3, (LCHS, 8): 1e-3, (LCHS, 16): 3e-2}
 SHOTS, SEEDS, DRAWS, FACTOR = 10_000, 7, 200, 3.0
-COLUMNS = ["way", "solver", "data", "model", "n", "gap", "excess", "circuits", "shots", "qubits", "depth", "cx"]
-COLUMNS += ["success", "longest_window", "rejected", "wall_s", "classical_share"]
+SHOWN = ("gap", "excess", "circuits", "qubits", "depth", "two_qubit_gates", "wall_s")
 
 
-def problem_of(data: str, model: str, n: int):
-    X, y = first(data, n)
-    gram = Gram(X, kernel="rbf", gamma="scale")
-    return problems.svdd(gram) if model == "svdd" else problems.svc(gram, y, C=10.0, loss="squared_hinge")
+class Cell:
+    """A solver on a problem with its optimum; every run is a row."""
+
+    def __init__(self, table: Rows, solver: str, data: str, model: str, n: int) -> None:
+        self.table, self.solver, self.about = table, solver, {"data": data, "model": model, "n": n}
+        self.problem: DualProblem = first_problem(data, n, model)
+        alpha = np.maximum(solve(self.problem, "cvxopt", tol=1e-10).alpha, 0.0)
+        self.best: NDArray = alpha / alpha.sum()
+
+    def excess(self, alpha: NDArray) -> float:
+        return excess(self.problem, alpha, self.problem.objective(self.best))
+
+    def solve(self, **options: Any) -> Solution:
+        return solve(self.problem, self.solver, **options)
+
+    def row(self, way: str, solution: Solution) -> dict[str, Any]:
+        cost, about = solution.cost, solution.provenance
+        return self.table.add(
+            f"{self.solver} n={self.problem.n} {self.about['data']} {self.about['model']}, {way}",
+            way=way,
+            solver=self.solver,
+            **self.about,
+            gap=solution.raw_certificate.relative_gap,
+            excess=self.excess(solution.raw_alpha),
+            circuits=cost.circuits,
+            shots=cost.shots,
+            qubits=cost.qubits,
+            depth=cost.depth,
+            two_qubit_gates=cost.two_qubit_gates,
+            success_probability=cost.success_probability,
+            longest_window=about["longest_window"],
+            rejected_windows=about["rejected_windows"],
+            wall_s=cost.wall_time_s,
+            classical_share=cost.classical_share,
+        )
+
+    def other_ways(self, resolved: float) -> list[dict[str, Any]]:
+        """What is not the default; ``resolved`` is the window that the ancillas resolve."""
+        ways: dict[str, dict[str, Any]] = {"within the ancillas": {"longest": resolved}}
+        ways["lotka-volterra"] = {"form": "lotka-volterra"}
+        if self.problem.n == 4:
+            ways["trotter"] = {"evolution": "trotter"}
+        return [self.row(way, self.solve(device="emulator", max_steps=400, **options)) for way, options in ways.items()]
+
+    def floors(self) -> float:
+        """The median excess of sampled runs over the shot floor."""
+        draws = drawn(self.problem, self.best, SHOTS, ([k] for k in range(DRAWS)))
+        floor = np.median([self.excess(draw) for draw in draws])
+        runs = [self.solve(device="emulator", shots=SHOTS, random_state=k, tol=1e-9) for k in range(SEEDS)]
+        self.row("shots", runs[0])
+        return float(np.median([self.excess(run.raw_alpha) for run in runs]) / floor)
 
 
-def excess(problem, alpha, best):
-    f = problem.objective(best)
-    return (problem.objective(problem.project(alpha)) - f) / abs(f)
-
-
-def row(way, solver, data, model, problem, best, solution):
-    cost, about = solution.cost, solution.provenance
-    values = [way, solver, data, model, problem.n, solution.raw_certificate.relative_gap]
-    values += [excess(problem, solution.raw_alpha, best), cost.circuits, cost.shots, cost.qubits, cost.depth]
-    values += [cost.two_qubit_gates, cost.success_probability, about["longest_window"], about["rejected_windows"]]
-    values += [cost.wall_time_s, cost.classical_share]
-    return [f"{value:.3g}" if isinstance(value, float) else value for value in values]
-
-
-def main(quick: bool) -> int:
-    writer = csv.writer(sys.stdout)
-    writer.writerow(COLUMNS)
-    failed = 0
-
-    def verdict(holds: bool, text: str) -> None:
-        nonlocal failed
-        failed += not holds
-        print(f"{'PASS' if holds else 'FAIL'}: {text}", file=sys.stderr, flush=True)
-
-    for (solver, n), must in MUSTS.items():
-        found, null, ratios = [], [], []
-        other: dict[str, list[float]] = {}
-        for data in ("digits", "moons"):
-            for model in ("squared hinge", "svdd"):
-                problem = problem_of(data, model, n)
-                alpha = np.maximum(solve(problem, "cvxopt", tol=1e-10).alpha, 0.0)
-                best = alpha / alpha.sum()
-                solution = solve(problem, solver)
-                found.append(solution.raw_certificate.relative_gap)
-                writer.writerow(row("default", solver, data, model, problem, best, solution))
-                solution = solve(problem, solver, device="null")
-                null.append(solution.raw_certificate.relative_gap)
-                writer.writerow(row("null device", solver, data, model, problem, best, solution))
-                if quick:
-                    continue
-                ways = {"within the ancillas": {"longest": solution.provenance["resolved"]}}
-                ways["lotka-volterra"] = {"form": "lotka-volterra"}
-                if n == 4:
-                    ways["trotter"] = {"evolution": "trotter"}
-                for way, options in ways.items():
-                    solution = solve(problem, solver, device="emulator", max_steps=400, **options)
-                    other.setdefault(way, []).append(solution.raw_certificate.relative_gap)
-                    writer.writerow(row(way, solver, data, model, problem, best, solution))
-                draws = (np.random.default_rng(k).multinomial(SHOTS, best) / SHOTS for k in range(DRAWS))
-                floor = np.median([excess(problem, draw, best) for draw in draws])
-                runs = [
-                    solve(problem, solver, device="emulator", shots=SHOTS, random_state=k, tol=1e-9)
-                    for k in range(SEEDS)
-                ]
-                writer.writerow(row("shots", solver, data, model, problem, best, runs[0]))
-                ratios.append(np.median([excess(problem, run.raw_alpha, best) for run in runs]) / floor)
-        verdict(max(found) <= must, f"{solver} n = {n}: gap {max(found):.1e}, at most {must:g} asked")
-        verdict(min(null) >= 10 * must, f"{solver} n = {n}: null device {min(null):.1e}, at least {10 * must:g} asked")
-        for way, gaps in other.items():
-            print(f"      {solver} n = {n}, {way}: gap {max(gaps):.1e} (digits, moons: {gaps})", file=sys.stderr)
-        if ratios:
-            verdict(max(ratios) <= FACTOR, f"{solver} n = {n}: {SHOTS} shots: {max(ratios):.2f} × the shot floor")
-    return failed
+def main() -> int:
+    options = command_line(__doc__, "only")
+    table, claims, ways = Rows(f"{TITLE}_rows", options, SHOWN), Claims(), dict[tuple[str, str], list[float]]()
+    for ((solver, n), must), data, model in product(MUSTS.items(), DATA, MODELS):
+        case, what = f"{data}, {model}", f"{solver}, n = {n}"
+        if not chosen(f"{solver} n={n} {data} {model}", options.only):
+            continue
+        cell = Cell(table, solver, data, model, n)
+        solution = cell.solve()
+        row, null = cell.row("default", solution), cell.row("null device", cell.solve(device="null"))
+        claims.say(what, "certified relative gap", case, row["gap"], "<=", must)
+        claims.say(f"{what}, null device", "certified relative gap", case, null["gap"], ">=", 10 * must)
+        if options.quick:
+            continue
+        for other in cell.other_ways(solution.provenance["resolved"]):
+            ways.setdefault((what, other["way"]), []).append(other["gap"])
+        claims.say(f"{what}, {SHOTS} shots", "excess over the floor", case, cell.floors(), "<=", FACTOR, "×")
+    shown = [Verdict("shown", f"{what}, {way}", "widest gap", max(gaps)) for (what, way), gaps in ways.items()]
+    return conclude(TITLE, [*claims.verdicts(), *shown], options)
 
 
 if __name__ == "__main__":
-    sys.exit(main("--quick" in sys.argv[1:]))
+    sys.exit(main())

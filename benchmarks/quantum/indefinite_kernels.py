@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +32,14 @@ from scipy.stats import wilcoxon
 
 import dualflow
 from benchmarks.lib import data
-from benchmarks.lib.circuit_problems import Table, chosen, header, judge, one_thread, options
-from benchmarks.lib.report import Verdict
+from benchmarks.lib.claims import Rows, Verdict, conclude, each
+from benchmarks.lib.command import chosen, command_line
+from benchmarks.lib.machine import QUANTUM, machine, one_thread
 from dualflow import FidelityKernel, Gram, problems, repair, solve
 from dualflow.core.decision import decision_values
 from dualflow.core.psd import REPAIRS, examine
 
+TITLE = "quantum/indefinite_kernels"
 TRAIN, TEST, QUBITS, SHOTS, SEEDS, QUICK = 60, 200, 8, 100, 20, 6
 C, RADIANS, LEVEL = 1.0, 0.4, 0.05
 KERNELS = ("fidelity", "sigmoid 0", "sigmoid -1")
@@ -129,41 +131,42 @@ def compared(cells: dict[str, dict[str, list[float]]]) -> list[tuple[str, str, s
 
 
 def main() -> int:
-    given = options(__doc__)
+    options = command_line(__doc__, "only")
     one_thread()
-    print(header("indefinite_kernels"))
+    print(f"{TITLE}: {machine(*QUANTUM)}, one thread")
     warnings.simplefilter("ignore")
-    seeds = QUICK if given.quick else SEEDS
+    seeds = QUICK if options.quick else SEEDS
     evolves = EVOLUTION in {info.name for info in dualflow.list_solvers() if info.install is None}
     if not evolves:
         print(f"skipped: raw, {EVOLUTION}: no solver of that name is in the registry")
-    table, cells, verdicts = Table("indefinite_kernels", given), {}, []
-    for kernel in KERNELS:
-        for name in ("classification", "blobs"):
-            case = f"{kernel}, {name}"
-            if not chosen(case, given.only):
-                continue
-            cells[case], smallest, changes = cell(kernel, name, seeds, evolves)
-            for route, rates in cells[case].items():
-                table.add(
-                    f"{case}: {route}",
-                    accuracy=100 * float(np.mean(rates)),
-                    sd=100 * float(np.std(rates, ddof=1)),
-                    seeds=seeds,
-                    smallest_eigenvalue=float(np.median(smallest)),
-                    changed_by_clip=float(np.median(changes)),
-                )
-            worst = max(smallest)
-            text = f"{case}: indefinite in all {seeds} seeds; the smallest eigenvalue is at most {worst:.3g}"
-            verdicts.append(Verdict("must", worst < 0, text))
+    table, cells, largest = Rows(f"{TITLE}_rows", options), {}, []
+    for kernel, name in product(KERNELS, ("classification", "blobs")):
+        case = f"{kernel}, {name}"
+        if not chosen(case, options.only):
+            continue
+        cells[case], smallest, changes = cell(kernel, name, seeds, evolves)
+        for route, rates in cells[case].items():
+            table.add(
+                f"{case}: {route}",
+                accuracy=100 * float(np.mean(rates)),
+                sd=100 * float(np.std(rates, ddof=1)),
+                seeds=seeds,
+                smallest_eigenvalue=float(np.median(smallest)),
+                changed_by_clip=float(np.median(changes)),
+            )
+        largest.append((case, max(smallest)))
+    verdicts = [each("must", "every training matrix", "smallest eigenvalue", largest, "<", 0.0)]
     tests = compared(cells)
     for case, a, b, mean, p in tests:
         if p < LEVEL:
             better, worse = (a, b) if mean > 0 else (b, a)
-            print(f"{case}: {better} over {worse} by {100 * abs(mean):.1f} points, p = {p:.2g} after Holm")
+            what = f"{case}: {better} over {worse}"
+            note = f"p = {p:.2g} after Holm, {seeds} seeds"
+            verdicts.append(Verdict("shown", what, "accuracy", 100 * abs(mean), unit="points", note=note))
     rest = sum(p >= LEVEL for *_, p in tests)
-    print(f"{rest} of {len(tests)} pairs of routes do not differ at {LEVEL:g} (Wilcoxon, {seeds} seeds, Holm)")
-    return judge(verdicts, bool(given.quick or given.only))
+    same = f"pairs of routes that do not differ at {LEVEL:g}"
+    verdicts.append(Verdict("shown", "Wilcoxon, Holm", same, rest, note=f"of {len(tests)}"))
+    return conclude(TITLE, verdicts, options)
 
 
 if __name__ == "__main__":

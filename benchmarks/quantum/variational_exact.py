@@ -10,10 +10,12 @@ Last, shown: the gap that a hardware-efficient ansatz with fewer angles than poi
 
 from __future__ import annotations
 
+import argparse
 import functools
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,28 +23,18 @@ from scipy.integrate import solve_ivp
 
 import dualflow
 from benchmarks.lib import ratios
-from benchmarks.lib.circuit_problems import (
-    ANSAETZE,
-    DATA,
-    MODELS,
-    Table,
-    chosen,
-    excess,
-    gap,
-    header,
-    judge,
-    make_problem,
-    one_thread,
-    optimum,
-    options,
-)
-from benchmarks.lib.report import Verdict
+from benchmarks.lib.circuit_problems import ANSAETZE, DATA, MODELS, excess, gap, make_problem, optimum
+from benchmarks.lib.claims import Claims, Rows, Verdict, conclude, each
+from benchmarks.lib.command import chosen, command_line
+from benchmarks.lib.machine import QUANTUM, machine, one_thread
+from benchmarks.lib.stepping import Walk
 from dualflow.core.problem import DualProblem
 from dualflow.flows.gradient import GradientField
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.engines.ansatz import make_ansatz
 from dualflow.solvers.gradient_flow import GradientFlow
 
+TITLE = "quantum/variational_exact"
 #: n: (tolerance, seconds, seeds).
 LIMITS = {64: (1e-6, 0.5, 5), 256: (1e-6, 6.0, 3), 1024: (1e-3, 60.0, 1)}
 #: Longest run on the emulator, in units of the seconds asked for.
@@ -63,31 +55,36 @@ def timed(problem: DualProblem, **given: Any) -> tuple[dualflow.Solution, float,
     return solution, time.perf_counter() - begun, time.process_time() - busy
 
 
-def fast(table: Table, sizes: tuple[int, ...], only: str) -> list[Verdict]:
+def grid(study: str, sizes: Iterable[int], only: str) -> Iterator[tuple[str, tuple[str, int, str], str]]:
+    """Cases of a study: name, problem, ansatz."""
+    for n, ansatz, name, model in product(sizes, ANSAETZE, DATA, MODELS):
+        case = f"{study} n={n} {name} {model} {ansatz}"
+        if chosen(case, only):
+            yield case, (name, n, model), ansatz
+
+
+def fast(options: argparse.Namespace, sizes: tuple[int, ...]) -> list[Verdict]:
     """Times to the tolerance on the emulator, and on Aer beside."""
-    verdicts = []
-    for n in sizes:
-        tol, limit, seeds = LIMITS[n]
-        for ansatz in ANSAETZE:
-            cells = []
-            for name in DATA:
-                for model in MODELS:
-                    case = f"speed n={n} {name} {model} {ansatz}"
-                    if chosen(case, only):
-                        cells.append(cell(table, case, (name, n, model), ansatz))
-            if cells:
-                good = [c["median_s"] <= limit and c["worst_gap"] <= tol for c in cells]
-                slow = max(cells, key=lambda c: c["median_s"])
-                text = f"n = {n}, {ansatz}: certified relative gap ≤ {tol:g} within {limit:g} s in {sum(good)} of"
-                worst = max(c["worst_gap"] for c in cells)
-                busy = max(c["processor_s"] for c in cells)
-                text += f" {len(cells)} cells, {seeds} run(s) each; slowest {slow['median_s']:.3g} s ({slow['case']}), "
-                text += f"most processor time {busy:.3g} s, widest gap {worst:.2g}"
-                verdicts.append(Verdict("must", all(good), text))
-    return verdicts
+    table = Rows(f"{TITLE}_speed", options)
+    claims = Claims()
+    for case, which, ansatz in grid("speed", sizes, options.only):
+        tol, limit, _ = LIMITS[which[1]]
+        row, what = cell(table, case, which, ansatz), f"n = {which[1]}, {ansatz}"
+        claims.say(what, "certified relative gap", case, row["worst_gap"], "<=", tol)
+        claims.say(
+            what,
+            "median time",
+            case,
+            row["median_s"],
+            "<=",
+            limit,
+            "s",
+            note=f"of the processor {row['processor_s']:.3g} s",
+        )
+    return claims.verdicts()
 
 
-def cell(table: Table, case: str, which: tuple[str, int, str], ansatz: str) -> dict[str, Any]:
+def cell(table: Rows, case: str, which: tuple[str, int, str], ansatz: str) -> dict[str, Any]:
     """One problem and ansatz: runs on the emulator, and Aer beside."""
     n = which[1]
     tol, limit, seeds = LIMITS[n]
@@ -110,7 +107,7 @@ def cell(table: Table, case: str, which: tuple[str, int, str], ansatz: str) -> d
         "high_s": middle.high,
         "processor_s": float(np.median([busy for *_, busy in found])),
         "worst_gap": max(gaps),
-        "excess": excess(problem, solution.raw_alpha, best),
+        "excess": excess(problem, solution.raw_alpha, best.certificate.objective),
         "steps": int(steps),
         "circuits": solution.cost.circuits,
         "two_qubit_gates": solution.cost.two_qubit_gates,
@@ -137,35 +134,28 @@ def seconds_a_circuit(n: int) -> float:
     return (time.perf_counter() - begun) / TIMED_CIRCUITS
 
 
-def same(table: Table, sizes: tuple[int, ...], only: str) -> list[Verdict]:
+def same(options: argparse.Namespace, sizes: tuple[int, ...]) -> list[Verdict]:
     """α after every step on three devices; 12 points are padded to 16 outcomes."""
-    others, rows = ("aer", "pennylane:lightning.qubit", "pennylane:default.qubit"), []
-    for n in sizes:
-        for name in DATA:
-            for model in MODELS:
-                for ansatz in ANSAETZE:
-                    case = f"same n={n} {name} {model} {ansatz}"
-                    if not chosen(case, only):
-                        continue
-                    path = {}
-                    for device in ("emulator", *others):
-                        given = {"device": device, "ansatz": ansatz, "trajectory": True, "tol": 1e-6}
-                        solution = timed(make_problem(name, n, model), **given)[0]
-                        assert solution.trajectory is not None
-                        path[device] = solution.trajectory.alpha
-                    far = {device: distance(path["emulator"], path[device]) for device in others}
-                    rows.append(table.add(case, n=n, ansatz=ansatz, steps=len(path["emulator"]) - 1, **far))
-    if not rows:
+    others = {"aer": "aer", "lightning": "pennylane:lightning.qubit", "default_qubit": "pennylane:default.qubit"}
+    table = Rows(f"{TITLE}_same", options)
+    for case, which, ansatz in grid("same", sizes, options.only):
+        path = {}
+        for device in ("emulator", *others.values()):
+            given = {"device": device, "ansatz": ansatz, "trajectory": True, "tol": 1e-6}
+            solution = timed(make_problem(*which), **given)[0]
+            assert solution.trajectory is not None
+            path[device] = solution.trajectory.alpha
+        far = {f"{name}_difference": distance(path["emulator"], path[device]) for name, device in others.items()}
+        table.add(case, n=which[1], ansatz=ansatz, steps=len(path["emulator"]) - 1, **far)
+    return largest(table, {f"{name}_difference": f"{name} and the emulator" for name in others}, SAME)
+
+
+def largest(table: Rows, columns: dict[str, str], limit: float) -> list[Verdict]:
+    """Differences of paths, the columns of ``table``, against one number; nothing is said of no rows."""
+    if not table.lines:
         return []
-    return [
-        Verdict(
-            "must",
-            max(row[device] for row in rows) <= SAME,
-            f"{device}: largest |Δαᵢ| to the emulator over all steps {max(row[device] for row in rows):.2g} in "
-            f"{len(rows)} runs of as many steps, asked ≤ {SAME:g}",
-        )
-        for device in others
-    ]
+    found = {what: [(row["case"], row[column]) for row in table.lines] for column, what in columns.items()}
+    return [each("must", what, "largest difference of α", cells, "<=", limit) for what, cells in found.items()]
 
 
 def distance(one: np.ndarray, other: np.ndarray) -> float:
@@ -173,104 +163,89 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one - other).max()) if one.shape == other.shape else float("inf")
 
 
-def faithful(table: Table, sizes: tuple[int, ...], only: str) -> list[Verdict]:
+def faithful(options: argparse.Namespace, sizes: tuple[int, ...]) -> list[Verdict]:
     """α at t = 1, 2, …, 10 by LSODA in the angles; the simplex flow from the same start by two other integrations."""
-    rows = []
-    for n in sizes:
-        for name in DATA:
-            for model in MODELS:
-                for ansatz in ANSAETZE:
-                    case = f"faithful n={n} {name} {model} {ansatz}"
-                    if not chosen(case, only):
-                        continue
-                    problem = make_problem(name, n, model)
-                    given = {"time_step": 1.0, "t_end": T_END, "tol": 1e-12, "trajectory": True}
-                    solution = timed(problem, device="emulator", ansatz=ansatz, integrator="lsoda", **given)[0]
-                    path = solution.trajectory
-                    assert path is not None
-                    field, span = GradientField(problem), (0.0, T_END)
-                    tight = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-14}
-                    reference = solve_ivp(field.rate, span, path.alpha[0], t_eval=path.t, **tight).y.T
-                    row = {
-                        "to_gradient_flow": distance(path.alpha, gradient_flow(problem, path.alpha[0])),
-                        "to_dop853": distance(path.alpha, reference),
-                        "moved": float(np.abs(path.alpha[-1] - path.alpha[0]).max()),
-                        "circuits": solution.cost.circuits,
-                    }
-                    rows.append(table.add(case, n=n, ansatz=ansatz, **row))
-    if not rows:
-        return []
-    found = {name: max(row[name] for row in rows) for name in ("to_gradient_flow", "to_dop853")}
-    moved = min(row["moved"] for row in rows)
-    text = (
-        f"integrator='lsoda', t ≤ {T_END:g}: largest |Δαᵢ| to `gradient-flow` {found['to_gradient_flow']:.2g}, to an "
-    )
-    text += f"integration at 1e-12 {found['to_dop853']:.2g}, in {len(rows)} runs (α moved by {moved:.2g} at least)"
-    return [Verdict("must", max(found.values()) <= FAITHFUL, f"{text}, asked ≤ {FAITHFUL:g}")]
+    table = Rows(f"{TITLE}_faithful", options)
+    for case, which, ansatz in grid("faithful", sizes, options.only):
+        problem = make_problem(*which)
+        given = {"time_step": 1.0, "t_end": T_END, "tol": 1e-12, "trajectory": True}
+        solution = timed(problem, device="emulator", ansatz=ansatz, integrator="lsoda", **given)[0]
+        path = solution.trajectory
+        assert path is not None
+        field, span = GradientField(problem), (0.0, T_END)
+        tight = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-14}
+        reference = solve_ivp(field.rate, span, path.alpha[0], t_eval=path.t, **tight).y.T
+        row = {
+            "gradient_flow_difference": distance(path.alpha, gradient_flow(problem, path.alpha[0])),
+            "dop853_difference": distance(path.alpha, reference),
+            "moved": float(np.abs(path.alpha[-1] - path.alpha[0]).max()),
+            "circuits": solution.cost.circuits,
+        }
+        table.add(case, n=which[1], ansatz=ansatz, **row)
+    others = {"gradient_flow_difference": "lsoda and gradient-flow", "dop853_difference": "lsoda and DOP853 at 1e-12"}
+    return largest(table, others, FAITHFUL)
 
 
 def gradient_flow(problem: DualProblem, start: np.ndarray) -> np.ndarray:
     """The path of `gradient-flow` at t = 0, 1, …, from this very start: a warm one would be moved inwards first."""
-    engine = GradientFlow(integrator="LSODA", time_step=1.0, t_end=T_END)
-    state = replace(engine.start(problem, np.random.default_rng(0)), alpha=start)
+    walk = Walk(problem, GradientFlow(integrator="LSODA", time_step=1.0, t_end=T_END), alpha=start)
     path = [start]
-    while not engine.finished(state):
-        state = engine.step(problem, state)
-        path.append(engine.alpha(state))
+    while not walk.finished:
+        walk.step()
+        path.append(walk.alpha)
     return np.array(path)
 
 
-def few_angles(table: Table, starts: dict[int, int], only: str) -> list[Verdict]:
+def few_angles(options: argparse.Namespace, starts: dict[int, int]) -> list[Verdict]:
     """Where a hardware-efficient ansatz with P angles for n points ends; medians over the starts."""
-    verdicts = []
-    for n, seeds in starts.items():
-        for name in DATA:
-            for model in MODELS:
-                best, line = optimum(make_problem(name, n, model)), []
-                for ratio in RATIOS:
-                    case = f"angles P/n={ratio:g} n={n} {name} {model}"
-                    if not chosen(case, only):
-                        continue
-                    qubits = int(np.ceil(np.log2(n)))
-                    layers, found = max(0, round(ratio * n / qubits) - 1), []
-                    for seed in range(seeds):
-                        problem = make_problem(name, n, model)
-                        given = {"ansatz": "hardware-efficient", "layers": layers, "tol": 1e-6, "max_steps": 200}
-                        found.append((problem, timed(problem, device="emulator", random_state=seed, **given)[0]))
-                    gaps = [gap(p, s.raw_alpha) for p, s in found]
-                    row = {
-                        "n": n,
-                        "angles": (layers + 1) * qubits,
-                        "angles_a_point": (layers + 1) * qubits / n,
-                        "support": len(best.support),
-                        "runs": seeds,
-                        "median_gap": float(np.median(gaps)),
-                        "reached": f"{sum(g <= 1e-6 for g in gaps)} of {seeds}",
-                        "median_excess": float(np.median([excess(p, s.raw_alpha, best) for p, s in found])),
-                        "median_steps": int(np.median([s.cost.steps for _, s in found])),
-                        "median_circuits": int(np.median([s.cost.circuits for _, s in found])),
-                    }
-                    line.append(table.add(case, **row))
-                if line:
-                    pairs = [(row["angles_a_point"], row["median_gap"], row["median_excess"]) for row in line]
-                    text = "; ".join(f"{share:.2f}: {g:.1e} ({e:.1e})" for share, g, e in pairs)
-                    what = f"n = {n}, {name}, {model}, {line[-1]['support']} support vectors: gap ≤ 1e-6 with the most "
-                    what += "angles; by angles a point, gap (excess)"
-                    verdicts.append(Verdict("shown", line[-1]["median_gap"] <= 1e-6, f"{what}: {text}"))
-    return verdicts
+    table, last = Rows(f"{TITLE}_angles", options), {}
+    for n, name, model, ratio in product(starts, DATA, MODELS, RATIOS):
+        case = f"angles P/n={ratio:g} n={n} {name} {model}"
+        if not chosen(case, options.only):
+            continue
+        best, qubits = reference(name, n, model), int(np.ceil(np.log2(n)))
+        layers, found = max(0, round(ratio * n / qubits) - 1), []
+        for seed in range(starts[n]):
+            problem = make_problem(name, n, model)
+            given = {"ansatz": "hardware-efficient", "layers": layers, "tol": 1e-6, "max_steps": 200}
+            found.append((problem, timed(problem, device="emulator", random_state=seed, **given)[0]))
+        gaps, least = [gap(p, s.raw_alpha) for p, s in found], best.certificate.objective
+        row = {
+            "n": n,
+            "data": name,
+            "model": model,
+            "angles": (layers + 1) * qubits,
+            "ratio": ratio,
+            "angles_a_point": (layers + 1) * qubits / n,
+            "support": len(best.support),
+            "runs": starts[n],
+            "median_gap": float(np.median(gaps)),
+            "reached": sum(g <= 1e-6 for g in gaps),
+            "median_excess": float(np.median([excess(p, s.raw_alpha, least) for p, s in found])),
+            "median_steps": int(np.median([s.cost.steps for _, s in found])),
+            "median_circuits": int(np.median([s.cost.circuits for _, s in found])),
+        }
+        last[n, name, model] = table.add(case, **row)
+    most = [(row["case"], row["median_gap"]) for row in last.values()]
+    return [each("shown", "with the most angles", "median gap", most, "<=", 1e-6)] if most else []
+
+
+@functools.cache
+def reference(name: str, n: int, model: str) -> dualflow.Solution:
+    return optimum(make_problem(name, n, model))
 
 
 def main() -> int:
-    given = options(__doc__)
+    options = command_line(__doc__, "only")
     one_thread()
-    print(header("variational_exact"))
-    table, quick, only = Table("variational_exact", given), given.quick, given.only
+    print(f"{TITLE}: {machine(*QUANTUM)}, one thread")
+    quick = options.quick
     dualflow.solve(make_problem("moons", 8, "SVDD"), "variational-flow", max_steps=2)  # what is imported once
-    verdicts = same(table, (8,) if quick else SMALL, only)
-    verdicts += faithful(table, (8,) if quick else SMALL, only)
-    verdicts += fast(table, (64,) if quick else tuple(LIMITS), only)
-    verdicts += few_angles(table, {16: 2} if quick else STARTS, only)
-    return judge(verdicts, bool(quick or only))
+    verdicts = same(options, (8,) if quick else SMALL)
+    verdicts += faithful(options, (8,) if quick else SMALL)
+    verdicts += fast(options, (64,) if quick else tuple(LIMITS))
+    verdicts += few_angles(options, {16: 2} if quick else STARTS)
+    return conclude(TITLE, verdicts, options)
 
 
 if __name__ == "__main__":

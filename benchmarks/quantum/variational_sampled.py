@@ -17,33 +17,23 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dualflow
-from benchmarks.lib.circuit_problems import (
-    ANSAETZE,
-    DATA,
-    MODELS,
-    Table,
-    chosen,
-    excess,
-    floor,
-    gap,
-    header,
-    judge,
-    make_problem,
-    one_thread,
-    optimum,
-    options,
-)
-from benchmarks.lib.report import Verdict
+from benchmarks.lib.circuit_problems import ANSAETZE, DATA, MODELS, excess, floor, gap, make_problem, optimum
+from benchmarks.lib.claims import Rows, Verdict, conclude, each
+from benchmarks.lib.command import chosen, command_line
+from benchmarks.lib.machine import QUANTUM, machine, one_thread
+from benchmarks.lib.stepping import Walk
 from dualflow.core.support import support_set
 from dualflow.quantum.devices import list_devices
 from dualflow.solvers.variational_flow import VariationalFlow
 
+TITLE = "quantum/variational_sampled"
 SHOTS, STEPS, SEEDS = 10_000, 40, 10
 FACTOR, NOISY_FACTOR, NULL_FACTOR = 3.0, 5.0, 10.0
 PARAMETER = {16: 3e-3, 32: 6e-3, 64: 1e-2}
@@ -54,13 +44,13 @@ NOISY = "aer:noisy"
 MOST_STEPS = 1000
 SHOWN = (
     "angles", "runs", "gap", "gap_floors", "excess", "excess_floors", "parameter_gap", "parameter_excess",
-    "support_errors", "circuits", "shots", "shots_to_gap", "shots_to_excess", "cx", "wall_s", "classical_share",
+    "support_errors", "circuits", "shots", "shots_to_gap", "shots_to_excess", "two_qubit_gates", "wall_s",
+    "classical_share",
 )  # fmt: skip
-MEDIANS = (
-    "gap", "gap_floor", "excess", "excess_floor", "support_errors", "circuits", "shots", "shots_to_excess", "cx",
-    "wall_s", "classical_share",
-)  # fmt: skip
-MEASURES = {"gap": "certified relative gap", "excess": "excess (f − f*)/|f*|"}
+#: Columns of the summary: by model, and of both.
+BY_MODEL = ("gap", "gap_floor", "excess", "excess_floor", "support_errors", "shots_to_excess")
+OF_BOTH = ("angles", "circuits", "shots", "two_qubit_gates", "wall_s", "classical_share")
+MEASURES = {"gap": "certified relative gap", "excess": "excess"}
 
 
 @dataclass(frozen=True)
@@ -91,29 +81,29 @@ class Cell:
 
 def run(cell: Cell, given: dict[str, Any], seed: int) -> dict[str, float]:
     """One run, step by step, so that what was spent when is known; evaluation is not in its time."""
-    problem = make_problem(cell.data, cell.n, cell.model)
-    engine, spent = VariationalFlow(**given), 0.0
+    problem, least = make_problem(cell.data, cell.n, cell.model), cell.best.certificate.objective
     bounds = {"gap": FACTOR * cell.floors[0], "excess": FACTOR * cell.floors[1]}
     reached = dict.fromkeys(bounds, float("inf"))
     begun = time.perf_counter()
-    state, steps = engine.start(problem, np.random.default_rng(seed)), 0
+    walk, spent, steps = Walk(problem, VariationalFlow(**given), seed), 0.0, 0
     while True:
         spent += time.perf_counter() - begun
-        alpha = engine.alpha(state)
-        found = {"gap": gap(problem, alpha), "excess": excess(problem, alpha, cell.best)}
+        alpha = walk.alpha
+        found = {"gap": gap(problem, alpha), "excess": excess(problem, alpha, least)}
         for measure, value in found.items():
-            if value <= bounds[measure]:
-                reached[measure] = min(reached[measure], float(state.account["shots"]))
-        if engine.finished(state) or steps == MOST_STEPS:
+            if value <= bounds[measure] and reached[measure] == float("inf"):
+                reached[measure] = float(walk.cost["shots"])
+        if walk.finished or steps == MOST_STEPS:
             break
         begun = time.perf_counter()
-        state, steps = engine.step(problem, state), steps + 1
-    cost, parameter = engine.cost(state), engine.extras(state)["parameter_alpha"]
+        walk.step()
+        steps += 1
+    cost, parameter = walk.cost, walk.extras["parameter_alpha"]
     newton, threshold = wrong_support(problem, alpha, cell.best)
     return {
         **found,
         "parameter_gap": gap(problem, parameter),
-        "parameter_excess": excess(problem, parameter, cell.best),
+        "parameter_excess": excess(problem, parameter, least),
         "support_errors": newton,
         "support_errors_by_threshold": threshold,
         "steps": steps,
@@ -121,10 +111,10 @@ def run(cell: Cell, given: dict[str, Any], seed: int) -> dict[str, float]:
         "shots": cost["shots"],
         "shots_to_gap": reached["gap"],
         "shots_to_excess": reached["excess"],
-        "angles": len(state.theta),
+        "angles": len(walk.state.theta),
         "qubits": cost["qubits"],
         "depth": cost["depth"],
-        "cx": cost["two_qubit_gates"],
+        "two_qubit_gates": cost["two_qubit_gates"],
         "wall_s": spent,
         "classical_share": 1.0 - cost["device_time_s"] / spent,
     }
@@ -139,11 +129,11 @@ def wrong_support(problem: Any, alpha: NDArray, best: dualflow.Solution) -> tupl
     return int((newton != true).sum()), int(((alpha > 0.1 * problem.d / problem.n) != true).sum())
 
 
-def measure(table: Table, cell: Cell, ansatz: str, entrant: Entrant, only: str) -> dict[str, Any] | None:
+def measure(table: Rows, cell: Cell, ansatz: str, entrant: Entrant, only: str) -> None:
     """A row: medians over the seeds, except of `shots_to_…`, which is inf if less than half of the runs got there."""
     case = f"n={cell.n} {cell.data} {cell.model} {ansatz} {entrant.name}"
     if not chosen(case, only):
-        return None
+        return
     given = {"ansatz": ansatz, "shots": SHOTS, **entrant.given}
     if given["shots"] == SHOTS:
         given["steps"] = STEPS
@@ -153,7 +143,7 @@ def measure(table: Table, cell: Cell, ansatz: str, entrant: Entrant, only: str) 
     about = {"n": cell.n, "data": cell.data, "model": cell.model, "ansatz": ansatz, "entrant": entrant.name}
     floors = {"gap_floor": cell.floors[0], "excess_floor": cell.floors[1], "support": len(cell.best.support)}
     settings = {"device": given["device"], "shots_a_circuit": given["shots"], "mitigation": given.get("mitigation", "")}
-    return table.add(case, **about, **settings, runs=entrant.seeds, **floors, **row)
+    table.add(case, **about, **settings, runs=entrant.seeds, **floors, **row)
 
 
 def entrants(n: int, ansatz: str, quick: bool) -> list[Entrant]:
@@ -178,98 +168,84 @@ def entrants(n: int, ansatz: str, quick: bool) -> list[Entrant]:
     return found
 
 
+def figures(rows: list[dict[str, Any]], column: str, **wanted: Any) -> list[tuple[str, float]]:
+    """(case, figure) of the rows that have what is wanted."""
+    return [(row["case"], row[column]) for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
 def within(rows: list[dict[str, Any]], name: str, factor: float, what: str, kind: str = "must") -> list[Verdict]:
     """A column of multiples of the floor against a factor; one line a model and measure."""
-    verdicts = []
-    for measure_ in ("gap", "excess"):
-        for model in MODELS:
-            part = [row for row in rows if row["entrant"] == name and row["model"] == model]
-            found = [row[f"{measure_}_floors"] for row in part]
-            good = sum(value <= factor for value in found)
-            worst = max(found, default=float("inf"))
-            text = (
-                f"{what}, {model}, {MEASURES[measure_]}: within {factor:g} × the shot floor in {good} of {len(found)} "
-            )
-            verdicts.append(Verdict(kind, bool(found) and good == len(found), f"{text}cells, worst {worst:.2f} ×"))
-    return verdicts
+    return [
+        each(
+            kind,
+            f"{what}, {model}",
+            f"{text} over the floor",
+            figures(rows, f"{measure}_floors", entrant=name, model=model),
+            "<=",
+            factor,
+            unit="×",
+        )
+        for measure, text in MEASURES.items()
+        for model in MODELS
+    ]
 
 
 def parameters(rows: list[dict[str, Any]]) -> list[Verdict]:
     """`parameter_alpha` of the emulator's runs, for each n and model in the measure that says something."""
     verdicts = []
-    for model, measure_ in (("SVDD", "gap"), ("L2-SVM", "excess")):
+    for model, measure in (("SVDD", "gap"), ("L2-SVM", "excess")):
         for n in sorted({row["n"] for row in rows}):
-            part = [row for row in rows if (row["entrant"], row["model"], row["n"]) == ("emulator", model, n)]
-            found = [row[f"parameter_{measure_}"] for row in part]
-            good, worst = sum(value <= PARAMETER[n] for value in found), max(found, default=float("inf"))
-            text = (
-                f"parameter_alpha, n = {n}, {model}, {MEASURES[measure_]}: ≤ {PARAMETER[n]:g} in {good} of {len(found)}"
-            )
-            verdicts.append(Verdict("must", bool(found) and good == len(found), f"{text} cells, worst {worst:.3g}"))
+            found = figures(rows, f"parameter_{measure}", entrant="emulator", model=model, n=n)
+            what = f"parameter_alpha, {model}, n = {n}"
+            verdicts.append(each("must", what, MEASURES[measure], found, "<=", PARAMETER[n]))
     return verdicts
 
 
 def nothing_learned(rows: list[dict[str, Any]]) -> list[Verdict]:
     """How far the null device misses what is asked, of the measured state and of `parameter_alpha`."""
     verdicts = []
-    for model, measure_ in (("L2-SVM", "excess"), ("SVDD", "excess"), ("SVDD", "gap"), ("L2-SVM", "gap")):
+    for model, measure in (("L2-SVM", "excess"), ("SVDD", "excess"), ("SVDD", "gap"), ("L2-SVM", "gap")):
+        found = figures(rows, f"{measure}_floors", entrant="null", model=model)
+        kind = "shown" if (model, measure) == ("L2-SVM", "gap") else "must"
+        text = f"{MEASURES[measure]} over the floor"
+        verdicts.append(each(kind, f"null device, {model}", text, found, ">=", NULL_FACTOR * FACTOR, unit="×"))
+    for model, measure in (("SVDD", "gap"), ("L2-SVM", "excess")):
         part = [row for row in rows if row["entrant"] == "null" and row["model"] == model]
-        found = [row[f"{measure_}_floors"] / FACTOR for row in part]
-        kind = "shown" if (model, measure_) == ("L2-SVM", "gap") else "must"
-        good, least = sum(value >= NULL_FACTOR for value in found), min(found, default=0.0)
-        text = f"null device, {model}, {MEASURES[measure_]}: misses {FACTOR:g} × the floor by ≥ {NULL_FACTOR:g} × in "
-        text += f"{good} of {len(found)} cells, least {least:.3g} × ({FACTOR * least:.3g} × the floor)"
-        verdicts.append(Verdict(kind, bool(found) and good == len(found), text))
-    for model, measure_ in (("SVDD", "gap"), ("L2-SVM", "excess")):
-        part = [row for row in rows if row["entrant"] == "null" and row["model"] == model]
-        found = [row[f"parameter_{measure_}"] / PARAMETER[row["n"]] for row in part]
-        good, least = sum(value >= NULL_FACTOR for value in found), min(found, default=0.0)
-        text = (
-            f"null device, parameter_alpha, {model}, {MEASURES[measure_]}: misses its bound by ≥ {NULL_FACTOR:g} × in "
-        )
-        text += f"{good} of {len(found)} cells, least {least:.3g} ×"
-        verdicts.append(Verdict("must", bool(found) and good == len(found), text))
+        found = [(row["case"], row[f"parameter_{measure}"] / PARAMETER[row["n"]]) for row in part]
+        text = f"{MEASURES[measure]} over its bound"
+        what = f"null device, parameter_alpha, {model}"
+        verdicts.append(each("must", what, text, found, ">=", NULL_FACTOR, unit="×"))
     return verdicts
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
-    """The rows as a table in Markdown, the data sets of a model put together by their medians."""
-    head = "n | ansatz | run | angles | model | gap (floor) | excess (floor) | support errors | circuits | shots"
-    lines = [f"| {head} | to 3 floors | CX | wall, s | classical |", "|---" * 14 + "|"]
-    names = ("n", "ansatz", "entrant", "angles", "model")
+def summary(rows: list[dict[str, Any]], table: Rows) -> None:
+    """A row an ansatz and run at each n: medians over the data sets, by model or of both."""
+    names = ("n", "ansatz", "entrant")
     for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
         part = [row for row in rows if tuple(row[name] for name in names) == key]
-        m = {name: float(np.median([row[name] for row in part])) for name in MEDIANS}
-        cells = [str(key[0]), *key[1:3], f"{key[3]:.0f}", key[4]]
-        cells += [f"{m['gap']:.2g} ({m['gap_floor']:.2g})", f"{m['excess']:.1e} ({m['excess_floor']:.1e})"]
-        cells += [
-            f"{m['support_errors']:g}",
-            f"{m['circuits']:.0f}",
-            f"{m['shots']:.2g}",
-            f"{m['shots_to_excess']:.2g}",
-        ]
-        cells += [f"{m['cx']:.0f}", f"{m['wall_s']:.2g}", f"{100 * m['classical_share']:.0f} %"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        line = dict(zip(names, key, strict=True))
+        line |= {name: float(np.median([row[name] for row in part])) for name in OF_BOTH}
+        for model, column in product(dict.fromkeys(row["model"] for row in part), BY_MODEL):
+            found = float(np.median([row[column] for row in part if row["model"] == model]))
+            line[f"{column}_{model.replace('-', '_').lower()}"] = found
+        table.add(f"{key[0]}, {key[1]}, {key[2]}", **line)
 
 
 def main() -> int:
-    given = options(__doc__)
+    options = command_line(__doc__, "only")
     one_thread()
-    print(header("variational_sampled"))
+    print(f"{TITLE}: {machine(*QUANTUM)}, one thread")
     print(f"{SHOTS} shots a circuit, {STEPS} steps, {SEEDS} seeds; floors: the optimum sampled with as many shots")
-    table = Table("variational_sampled", given, SHOWN)
-    for n in (16,) if given.quick else tuple(PARAMETER):
-        for name in DATA:
-            for model in MODELS:
-                cell = Cell.make(n, name, model)
-                print(f"n={n} {name} {model}: shot floor, gap {cell.floors[0]:.3g}, excess {cell.floors[1]:.3g}")
-                for ansatz in ANSAETZE:
-                    for entrant in entrants(n, ansatz, given.quick):
-                        measure(table, cell, ansatz, entrant, given.only)
-    rows = table.rows
+    table = Rows(f"{TITLE}_rows", options, SHOWN)
+    for n, name, model in product((16,) if options.quick else tuple(PARAMETER), DATA, MODELS):
+        cell = Cell.make(n, name, model)
+        print(f"n={n} {name} {model}: shot floor, gap {cell.floors[0]:.3g}, excess {cell.floors[1]:.3g}")
+        for ansatz in ANSAETZE:
+            for entrant in entrants(n, ansatz, options.quick):
+                measure(table, cell, ansatz, entrant, options.only)
+    rows = table.lines
     print("medians over moons and digits; support errors by `support_set`; shots until the excess was within 3 floors")
-    print(summary(rows))
+    summary(rows, Rows(f"{TITLE}_summary", options))
     verdicts = within(rows, "emulator", FACTOR, "measured state") + parameters(rows) + nothing_learned(rows)
     noisy = f"depolarising 1e-3, read-out 1 %, mitigated, n = {AER_N}"
     verdicts += within(rows, "noise, mitigated", NOISY_FACTOR, noisy)
@@ -277,9 +253,9 @@ def main() -> int:
     verdicts += within(rows, "aer", FACTOR, "measured state on Aer", kind="shown")
     verdicts += within(rows, "adaptive", FACTOR, 'shots="adaptive"', kind="shown")
     verdicts += within(rows, "half the angles", FACTOR, "half as many angles as points", kind="shown")
-    if given.only:  # of what was not asked for nothing is said; without it, what could not run fails
-        verdicts = [verdict for verdict in verdicts if "in 0 of 0 cells" not in verdict.text]
-    return judge(verdicts, bool(given.quick or given.only))
+    if options.only:  # of what was not asked for nothing is said; without it, what could not run fails
+        verdicts = [verdict for verdict in verdicts if verdict.cells]
+    return conclude(TITLE, verdicts, options)
 
 
 if __name__ == "__main__":

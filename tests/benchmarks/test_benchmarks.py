@@ -416,7 +416,7 @@ def test_predictions_are_compared_on_one_and_the_same_model():
 
 
 def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["claim", "--out", str(tmp_path / "out"), "--runs", "2"])
+    monkeypatch.setattr(sys, "argv", ["claim", "--csv", str(tmp_path), "--plot", str(tmp_path / "out"), "--runs", "2"])
     options = report.command_line("Claim: one.\n\nMore.")
     cases = [Case(f"naps {k}", three, {"slow": 0.05 * k}) for k in (1, 2)]
     for least, code in ((1.0, 0), (1e6, 1)):
@@ -426,7 +426,7 @@ def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkey
 
         assert report.run("naps", cases, judge, options, by="slow") == code
         assert f"{'FAIL' if code else 'PASS'} (must) a before b" in capsys.readouterr().out
-    with (tmp_path / "out" / "naps.csv").open() as file:
+    with (tmp_path / "naps_rows.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 6
     assert {line["status"] for line in lines} == {"ok"}
@@ -434,7 +434,7 @@ def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkey
     assert all(float(line["low_s"]) <= float(line["median_s"]) <= float(line["high_s"]) for line in lines)
     picture = matplotlib.image.imread(tmp_path / "out" / "naps.png")[..., :3]
     assert np.ptp(picture, axis=2).max() > 0.3  # black and white but for the points
-    options.out = None
+    options.csv = options.plot = None
     assert report.run("naps", cases, lambda rows: [], options) == 1
     options.only = "nothing"
     assert report.run("naps", cases, lambda rows: [], options) == 2
