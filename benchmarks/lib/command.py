@@ -40,7 +40,7 @@ def command_line(
 
 def is_part(options: argparse.Namespace) -> bool:
     """Whether less than the claim was asked for."""
-    return any(getattr(options, name, None) for name in ("quick", "only", "runs"))
+    return any(getattr(options, name, None) for name in ("quick", "only", "runs", "rows", "sizes"))
 
 
 def chosen(case: str, only: str) -> bool:

@@ -100,8 +100,11 @@ def gaps_at_most(rows: Sequence[Row], limit: float, what: str, kind: str = "must
 def no_worse_gaps(found: Sequence[Cell], what: str) -> Verdict:
     """Whether the answers that were timed are as exact as the peer's: without it a ratio says little."""
     both = [c for c in found if c.theirs is not None and c.theirs.status == c.ours.status == "ok"]
+    sides = [c.ours for c in both], [c.theirs for c in both]
     shares = [(c.case.name, _share(c.ours.relative_gap, c.theirs.relative_gap)) for c in both if c.theirs is not None]
-    return each("shown", what, "our certified gap over the peer's", shares, "<=", 1.0)
+    widest, theirs = (max((row.relative_gap for row in rows if row), default=float("nan")) for rows in sides)
+    note = f"widest {widest:.2g}, theirs {theirs:.2g}"
+    return each("shown", what, "our certified gap over the peer's", shares, "<=", 1.0, note=note)
 
 
 def _share(ours: float, theirs: float) -> float:

@@ -164,8 +164,8 @@ def main() -> int:
             note = f"p = {p:.2g} after Holm, {seeds} seeds"
             verdicts.append(Verdict("shown", what, "accuracy", 100 * abs(mean), unit="points", note=note))
     rest = sum(p >= LEVEL for *_, p in tests)
-    same = f"pairs of routes that do not differ at {LEVEL:g}"
-    verdicts.append(Verdict("shown", "Wilcoxon, Holm", same, rest, note=f"of {len(tests)}"))
+    same = f"pairs, of {len(tests)}, that do not differ at {LEVEL:g}"
+    verdicts.append(Verdict("shown", "routes, Wilcoxon after Holm", same, rest))
     return conclude(TITLE, verdicts, options)
 
 
