@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,13 @@ def first_gram(name: str, n: int) -> tuple[Gram, NDArray]:
 
 def _model(gram: Gram, y: NDArray, model: str) -> DualProblem:
     return problems.svc(gram, y, C, loss="squared_hinge") if model == "L2-SVM" else problems.svdd(gram)
+
+
+def spent(solution: Solution) -> dict[str, Any]:
+    """Columns about what a solution took, its largest circuit included."""
+    cost = solution.cost
+    names = ("circuits", "shots", "qubits", "depth", "two_qubit_gates", "success_probability", "classical_share")
+    return {name: getattr(cost, name) for name in names} | {"time_s": cost.wall_time_s}
 
 
 def optimum(problem: DualProblem) -> Solution:

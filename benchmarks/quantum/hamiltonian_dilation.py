@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lib.circuit_problems import DATA, MODELS, C, drawn, first_gram, first_problem, gap
+from benchmarks.lib.circuit_problems import DATA, MODELS, C, drawn, first_gram, first_problem, gap, spent
 from benchmarks.lib.claims import Claims, Rows, conclude
 from benchmarks.lib.command import chosen, command_line
 from dualflow import DualProblem, HamiltonianDilation, problems, solve
@@ -60,7 +60,7 @@ class Bench:
         solver = HamiltonianDilation(**options)
         given = {"refine": False, "max_steps": MOST_STEPS, "tol": tol, "random_state": seed}
         solution = solve(self.problem, solver, **given)
-        cost, f = solution.cost, self.problem.objective(self.best)
+        f = self.problem.objective(self.best)
         return self.table.add(
             f"{self.about['must']} {self.name} n={self.n}",
             **self.about,
@@ -69,14 +69,7 @@ class Bench:
             seed=seed,
             gap=solution.raw_certificate.relative_gap,
             excess=(solution.raw_certificate.objective - f) / abs(f),
-            circuits=cost.circuits,
-            shots=cost.shots,
-            success_probability=cost.success_probability,
-            time_s=cost.wall_time_s,
-            classical_share=cost.classical_share,
-            qubits=cost.qubits,
-            depth=cost.depth,
-            two_qubit_gates=cost.two_qubit_gates,
+            **spent(solution),
         )
 
     def floors(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lib.circuit_problems import DATA, MODELS, drawn, excess, first_problem
+from benchmarks.lib.circuit_problems import DATA, MODELS, drawn, excess, first_problem, spent
 from benchmarks.lib.claims import Claims, Rows, Verdict, conclude
 from benchmarks.lib.command import chosen, command_line
 from dualflow import DualProblem, Solution, solve
@@ -28,7 +28,7 @@ SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"
 MUSTS = {(SCHRODINGERISATION, 4): 1e-5, (SCHRODINGERISATION, 8): 2e-3, (SCHRODINGERISATION, 16): 1e-2}
 MUSTS |= {(LCHS, 4): 1e-3, (LCHS, 8): 1e-3, (LCHS, 16): 3e-2}
 SHOTS, SEEDS, DRAWS, FACTOR = 10_000, 7, 200, 3.0
-SHOWN = ("gap", "excess", "circuits", "qubits", "depth", "two_qubit_gates", "wall_s")
+SHOWN = ("gap", "excess", "circuits", "qubits", "depth", "two_qubit_gates", "time_s")
 
 
 class Cell:
@@ -47,7 +47,7 @@ class Cell:
         return solve(self.problem, self.solver, **options)
 
     def row(self, way: str, solution: Solution) -> dict[str, Any]:
-        cost, about = solution.cost, solution.provenance
+        about = solution.provenance
         return self.table.add(
             f"{self.solver} n={self.problem.n} {self.about['data']} {self.about['model']}, {way}",
             way=way,
@@ -55,16 +55,9 @@ class Cell:
             **self.about,
             gap=solution.raw_certificate.relative_gap,
             excess=self.excess(solution.raw_alpha),
-            circuits=cost.circuits,
-            shots=cost.shots,
-            qubits=cost.qubits,
-            depth=cost.depth,
-            two_qubit_gates=cost.two_qubit_gates,
-            success_probability=cost.success_probability,
+            **spent(solution),
             longest_window=about["longest_window"],
             rejected_windows=about["rejected_windows"],
-            wall_s=cost.wall_time_s,
-            classical_share=cost.classical_share,
         )
 
     def other_ways(self, resolved: float) -> list[dict[str, Any]]:

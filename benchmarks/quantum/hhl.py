@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.lib.circuit_problems import DATA, first_gram
+from benchmarks.lib.circuit_problems import DATA, first_gram, spent
 from benchmarks.lib.claims import Claims, Rows, conclude
 from benchmarks.lib.command import command_line
 from dualflow import problems, solve
@@ -31,7 +31,7 @@ def run(table: Rows, name: str, n: int, C: float, device: str) -> dict[str, Any]
     problem = problems.least_squares(*first_gram(name, n), C)
     exact = solve(problem, "cvxopt", tol=1e-10).alpha
     found = solve(problem, "hhl", device=device)
-    alpha, cost, about = found.raw_alpha, found.cost, found.provenance
+    alpha, about = found.raw_alpha, found.provenance
     length = np.linalg.norm(alpha)
     # No direction at all is as wrong as the opposite one.
     error = np.linalg.norm(alpha / length - exact / np.linalg.norm(exact)) if length > 0 else 2.0
@@ -45,14 +45,8 @@ def run(table: Rows, name: str, n: int, C: float, device: str) -> dict[str, Any]
         direction_error=float(error),
         kappa=about["condition"],
         clock=about["clock"],
-        qubits=cost.qubits,
-        depth=cost.depth,
-        two_qubit_gates=cost.two_qubit_gates,
-        circuits=cost.circuits,
-        success_probability=success,
+        **(spent(found) | {"success_probability": success}),
         success_of_signs=success_of_signs,
-        time_s=cost.wall_time_s,
-        classical_share=cost.classical_share,
     )
 
 
