@@ -4,32 +4,24 @@ import csv
 import os
 import sys
 import time
-from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(FOLDER))  # the children of the harness get the same path
-
-import data  # noqa: E402 - after the path is set
-import ecological  # noqa: E402
-import entrants  # noqa: E402
-import growth  # noqa: E402
-import harness  # noqa: E402
-import howell_figures  # noqa: E402
-import l2_against_libsvm  # noqa: E402
-import mnist_3_against_rest  # noqa: E402
-import prediction  # noqa: E402
-import ratios  # noqa: E402
-import report  # noqa: E402
-import svc_against_libsvm  # noqa: E402
-import svdd_against_one_class  # noqa: E402
-from harness import Case, Entrant, Row  # noqa: E402
-
-import dualflow  # noqa: E402
+import dualflow
+from benchmarks.classical import (
+    growth,
+    l2_against_libsvm,
+    mnist_3_against_rest,
+    prediction,
+    svc_against_libsvm,
+    svdd_against_one_class,
+)
+from benchmarks.lib import data, entrants, harness, ratios, report
+from benchmarks.lib.harness import Case, Entrant, Row
+from benchmarks.online import ecological, howell_figures
 
 
 class Sleeper(Entrant):
@@ -424,7 +416,7 @@ def test_predictions_are_compared_on_one_and_the_same_model():
 
 
 def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["claim", "--out", str(tmp_path / "out"), "--runs", "2"])
+    monkeypatch.setattr(sys, "argv", ["claim", "--csv", str(tmp_path), "--plot", str(tmp_path / "out"), "--runs", "2"])
     options = report.command_line("Claim: one.\n\nMore.")
     cases = [Case(f"naps {k}", three, {"slow": 0.05 * k}) for k in (1, 2)]
     for least, code in ((1.0, 0), (1e6, 1)):
@@ -434,7 +426,7 @@ def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkey
 
         assert report.run("naps", cases, judge, options, by="slow") == code
         assert f"{'FAIL' if code else 'PASS'} (must) a before b" in capsys.readouterr().out
-    with (tmp_path / "out" / "naps.csv").open() as file:
+    with (tmp_path / "naps_rows.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 6
     assert {line["status"] for line in lines} == {"ok"}
@@ -442,7 +434,7 @@ def test_a_whole_run_prints_writes_draws_and_exits_by_its_musts(tmp_path, monkey
     assert all(float(line["low_s"]) <= float(line["median_s"]) <= float(line["high_s"]) for line in lines)
     picture = matplotlib.image.imread(tmp_path / "out" / "naps.png")[..., :3]
     assert np.ptp(picture, axis=2).max() > 0.3  # black and white but for the points
-    options.out = None
+    options.csv = options.plot = None
     assert report.run("naps", cases, lambda rows: [], options) == 1
     options.only = "nothing"
     assert report.run("naps", cases, lambda rows: [], options) == 2

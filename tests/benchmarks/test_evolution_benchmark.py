@@ -1,20 +1,12 @@
 """The benchmarks of evolution: their peers do what they say, and each of their musts can fail."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind_from_stats
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(FOLDER))
-
-import data  # noqa: E402 - after the path is set
-import evolution_speed  # noqa: E402
-import mierswa_table_2  # noqa: E402
-
-import dualflow  # noqa: E402
+import dualflow
+from benchmarks.evolution import evolution_speed, mierswa_table_2
+from benchmarks.lib import data
 
 
 def hinge(n=40, C=1.0):

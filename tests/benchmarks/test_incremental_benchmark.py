@@ -1,15 +1,10 @@
 """The benchmark of incremental learning: what sampled refits stand for, its verdicts, its entrants on little data."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import incremental
-from harness import Case, Row
+from benchmarks.lib.harness import Case, Row
+from benchmarks.online import incremental
 
 
 def rows(title, ours, theirs, drift=1e-12, difference=1e-12, gap=1e-12):

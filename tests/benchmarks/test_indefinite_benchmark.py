@@ -1,16 +1,10 @@
 """The study of indefinite kernels: its correction of p-values, its paired tests, its routes on a few seeds."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import indefinite_kernels as study
-
+from benchmarks.quantum import indefinite_kernels as study
 from dualflow.core.psd import examine
 
 

@@ -1,0 +1,1 @@
+"""Batch machines and their peers: LIBSVM, general QP solvers."""

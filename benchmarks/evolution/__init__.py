@@ -1,0 +1,1 @@
+"""Evolution strategies and swarms."""

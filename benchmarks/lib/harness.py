@@ -1,0 +1,247 @@
+"""Fits timed side by side: cases, entrants, lanes, and the process they run in.
+
+A case is a named problem. Its entrants (ours and the peers) are built in one child process and timed there in turn,
+A B A B …, after one warm-up each; an entrant with two BLAS thread counts has two lanes. The parent watches: a lane
+that outlives the limit, dies or raises is a row that says so, and the others are measured again without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from benchmarks.lib import ratios
+
+#: (fits shorter than this many seconds, runs): the first that applies.
+RUNS = ((0.05, 15), (20.0, 5), (float("inf"), 3))
+
+Key = tuple[str, int]  # the entrant's name and the BLAS threads of its lane
+
+
+class Entrant:
+    """One way to solve a case. Only `fit` is timed.
+
+    Attributes
+    ----------
+    name : str
+    threads : tuple of int
+        BLAS thread counts, one lane each. LIBSVM is single-threaded: one lane.
+    """
+
+    name = ""
+    threads: tuple[int, ...] = (1,)
+
+    def skip(self) -> str | None:
+        """Why this entrant cannot run here, or None."""
+        return None
+
+    def fit(self) -> None:
+        """The timed part."""
+        raise NotImplementedError
+
+    def check(self) -> dict[str, Any]:
+        """Columns about the last fit, above all ``relative_gap``, certified by us from the entrant's alpha."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """``build(**fields)`` makes the entrants, in the child; it must be importable from there.
+
+    ``limit_s`` is the longest a single fit may take; ``runs`` overrides the rule of `RUNS`.
+    """
+
+    name: str
+    build: Callable[..., list[Entrant]]
+    fields: dict[str, Any]
+    limit_s: float = 600.0
+    runs: int | None = None
+
+
+@dataclass
+class Row:
+    """What became of one lane of one case; ``status`` is ok, skipped, failed or timeout."""
+
+    case: Case
+    entrant: str
+    threads: int
+    status: str = "ok"
+    reason: str = ""
+    times: list[float] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return self.entrant, self.threads
+
+    @property
+    def relative_gap(self) -> float:
+        gap = self.columns.get("relative_gap")
+        return float("inf") if gap is None else float(gap)
+
+    def flat(self) -> dict[str, Any]:
+        """The row as a CSV line."""
+        about = {name: value for name, value in self.case.fields.items() if name != "folder"}  # a path of the machine
+        line: dict[str, Any] = {"case": self.case.name, **about, "entrant": self.entrant}
+        line |= {"blas_threads": self.threads, "status": self.status, "reason": self.reason, "runs": len(self.times)}
+        if self.times:
+            middle = ratios.median(self.times)
+            line |= {"median_s": middle.value, "low_s": middle.low, "high_s": middle.high, "fastest_s": min(self.times)}
+        return {**line, **self.columns, "times_s": ";".join(f"{t:.6g}" for t in self.times)}
+
+
+def runs_for(seconds: float) -> int:
+    """How often a fit that takes this long is timed."""
+    return next(runs for below, runs in RUNS if seconds < below)
+
+
+def run_case(case: Case) -> list[Row]:
+    """Measure all lanes of a case; one row a lane, whatever happens."""
+    lost: list[Row] = []
+    while True:
+        rows, culprit = _watch(case, [row.key for row in lost])
+        if culprit is None:
+            return [*rows, *lost]
+        lost.append(culprit)
+
+
+def _watch(case: Case, excluded: list[Key]) -> tuple[list[Row], Row | None]:
+    """One child; its rows, and the row of the lane that brought it down, if one did."""
+    context = _context()
+    ours, childs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(case, excluded, childs), daemon=True)
+    process.start()
+    childs.close()
+    busy: Key | None = None
+    began = time.monotonic()
+    try:
+        while True:
+            left = None if busy is None else case.limit_s - (time.monotonic() - began)
+            if busy is not None and left is not None and not ours.poll(max(0.0, left)):
+                return [], Row(case, *busy, "timeout", f"a fit took longer than {case.limit_s:g} s")
+            try:
+                message, content = ours.recv()
+            except EOFError:
+                process.join()
+                where = "while the data were made" if busy is None else "in fit"
+                row = Row(case, *(busy or ("(all)", 0)), "failed", f"process ended {where}, exit {process.exitcode}")
+                return ([row], None) if busy is None else ([], row)
+            if message == "rows":
+                for row in content:
+                    row.case = case
+                return content, None
+            busy, began = content, time.monotonic()
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _context() -> Any:
+    """Fresh children, forked from a server that has the imports but never computed (a fork after that can hang)."""
+    if os.name == "nt":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dualflow.estimators", "sklearn.svm", "sklearn.datasets", "threadpoolctl"])
+    return context
+
+
+def _child(case: Case, excluded: list[Key], pipe: Connection) -> None:
+    warnings.simplefilter("ignore")  # ConvergenceWarning: what was reached is in the gap column
+    try:
+        rows = measure(case, excluded, lambda key: pipe.send(("busy", key)))
+    except Exception as error:
+        rows = [Row(case, "(all)", 0, "failed", _text(error))]
+    pipe.send(("rows", rows))
+    pipe.close()
+
+
+def measure(case: Case, excluded: list[Key], tell: Callable[[Key | None], None] = lambda key: None) -> list[Row]:
+    """Time all lanes of a case in this process; ``tell`` hears which lane is in a fit, and None between fits."""
+    entrants = case.build(**case.fields)
+    blas = ThreadpoolController()
+    rows: list[Row] = []
+    lanes: list[tuple[Entrant, Row]] = []
+    for entrant in entrants:
+        reason = entrant.skip()
+        for threads in entrant.threads:
+            row = Row(case, entrant.name, threads)
+            if row.key in excluded:
+                continue
+            rows.append(row)
+            if reason is None and threads > (os.cpu_count() or 1):
+                reason = f"{threads} BLAS threads wanted, the machine has {os.cpu_count()} processors"
+            if reason is not None:
+                row.status, row.reason = "skipped", reason
+            else:
+                lanes.append((entrant, row))
+
+    def timed(entrant: Entrant, row: Row) -> float | None:
+        gc.collect()
+        tell(row.key)
+        try:
+            with blas.limit(limits=row.threads):
+                begun = time.perf_counter()
+                entrant.fit()
+                spent = time.perf_counter() - begun
+        except Exception as error:
+            row.status, row.reason, row.times = "failed", _text(error), []
+            return None
+        finally:
+            tell(None)
+        return spent
+
+    wanted: dict[Key, int] = {}
+    for entrant, row in lanes:
+        spent = timed(entrant, row)
+        if spent is not None:
+            row.columns["warm_up_s"] = spent
+            # The peak of the process so far: an entrant's own only for the first lane of a case.
+            row.columns["peak_memory_mb"] = _peak_memory_mb()
+    rounds = turn = 1
+    while turn <= rounds:
+        for entrant, row in lanes:
+            if row.status != "ok":
+                continue
+            # A slow lane's fewer runs are spread over the rounds, so that all see the same machine.
+            due = 1 if turn == 1 else 1 + (turn - 1) * (wanted[row.key] - 1) // (rounds - 1)
+            if due > len(row.times) and (spent := timed(entrant, row)) is not None:
+                row.times.append(spent)
+                # The warm-up alone would call a fast fit slow.
+                wanted.setdefault(row.key, case.runs or runs_for(min(spent, row.columns["warm_up_s"])))
+                if due == wanted[row.key]:
+                    _check(entrant, row)
+        rounds = max(wanted.values(), default=1)
+        turn += 1
+    return rows
+
+
+def _check(entrant: Entrant, row: Row) -> None:
+    try:
+        row.columns |= entrant.check()
+    except Exception as error:
+        row.status, row.reason = "failed", f"check: {_text(error)}"
+
+
+def _text(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def _peak_memory_mb() -> float | None:
+    with contextlib.suppress(ImportError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return None

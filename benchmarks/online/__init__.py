@@ -1,0 +1,1 @@
+"""Machines that learn a point at a time."""
