@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.problem import DualProblem
 from ...exceptions import ProblemError
-from ..circuits import HHLCircuit
+from ..circuits.hhl import HHLCircuit
 from ..circuits.encoding import qubits_for
 from ..runs.laboratory import Account, Laboratory
 
