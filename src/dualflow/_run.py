@@ -137,7 +137,8 @@ class Run:
         ):
             raise ProblemError(f"checkpoint {saved.path} holds a state that is none of this problem; delete the file")
         # Between two certificates the uninterrupted run would not have ended here.
-        self.certify(decisive=self.steps % self.certify_every == 0)
+        due = self.steps % self.certify_every == 0 or self.engine.asks_for_certificate(self.state)
+        self.certify(decisive=due)
 
     @property
     def certify_every(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._checkpoint import Checkpoint
 from ._run import Progress, Run
 from .core.certificate import Certifier
+from .core.options import Number
 from .core.problem import DualProblem
 from .core.solution import Solution
 from .exceptions import ProblemError
@@ -97,16 +97,9 @@ def solve(
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
     """Raise `ProblemError` naming the limit that is out of range."""
-    if isinstance(tol, bool) or not (isinstance(tol, (int, float, np.number)) and tol > 0 and math.isfinite(tol)):
-        raise ProblemError(f"tol={tol!r} must be a finite number > 0 (a relative gap)")
-    if max_steps is not None and (
-        isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer)) or max_steps < 1
-    ):
-        raise ProblemError(f"max_steps={max_steps!r} must be an integer ≥ 1")
-    if time_limit is not None and (
-        isinstance(time_limit, bool) or not (isinstance(time_limit, (int, float, np.number)) and time_limit > 0)
-    ):
-        raise ProblemError(f"time_limit={time_limit!r} must be > 0 seconds")
+    Number(above=0, note="(a relative gap)").check("tol", tol)
+    Number(at_least=1, whole=True, none=True).check("max_steps", max_steps)
+    Number(above=0, infinite=True, none=True, note="(in seconds)").check("time_limit", time_limit)
 
 
 def _warm_start(problem: DualProblem, warm: ArrayLike | Solution | None) -> NDArray | None:

@@ -1,6 +1,20 @@
 """The errors dualflow raises on purpose. Each message names the argument, what was found, and the fix."""
 
-__all__ = ["DeviceError", "DualflowError", "ProblemError", "SolverMismatch", "SolverUnavailable"]
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = [
+    "DeviceError",
+    "DualflowError",
+    "FitError",
+    "ProblemError",
+    "SolverMismatch",
+    "SolverUnavailable",
+    "near_miss",
+]
 
 
 class DualflowError(Exception):
@@ -9,6 +23,14 @@ class DualflowError(Exception):
 
 class ProblemError(DualflowError, ValueError):
     """The data or parameters do not make a well-posed dual problem."""
+
+
+class FitError(ProblemError):
+    """A solve ended without a usable model; ``solution`` is what it left, with its status and any witness, or None."""
+
+    def __init__(self, message: str, solution: Any = None) -> None:
+        super().__init__(message)
+        self.solution = solution
 
 
 class SolverMismatch(DualflowError, ValueError):  # noqa: N818 - a public name fixed by the design
@@ -21,3 +43,9 @@ class SolverUnavailable(DualflowError, ImportError):  # noqa: N818 - a public na
 
 class DeviceError(DualflowError, RuntimeError):
     """A device refused, lost or failed a job."""
+
+
+def near_miss(word: object, known: Iterable[str]) -> str:
+    """The end of a message on a word that is not known: the nearest that is, if one is near."""
+    near = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

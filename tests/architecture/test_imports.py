@@ -1,10 +1,12 @@
 """The floors hold, importing the package stays light, and names mean one thing."""
 
 import ast
+import graphlib
 import importlib
 import importlib.util
 import json
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +61,8 @@ def test_imports_go_down_only(lint):
         ("core/psd.py", "from .. import registry", "dualflow.core.psd -> dualflow.registry"),
         ("core/psd.py", "import sklearn", "dualflow.core.psd -> sklearn"),
         ("solvers/smo.py", "import qiskit", "dualflow.solvers.smo -> qiskit"),
+        ("quantum/circuits/tree.py", "from .. import devices", "circuits.tree -> dualflow.quantum.devices"),
+        ("stray.py", "import json", "dualflow.stray"),  # a file that no layer knows
     ],
 )
 def test_an_import_upwards_is_caught(lint, tmp_path, file, line, report):
@@ -69,6 +73,65 @@ def test_an_import_upwards_is_caught(lint, tmp_path, file, line, report):
     done = lint(tmp_path)
     assert done.returncode != 0
     assert report in done.stdout
+
+
+# --- no two files import each other ------------------------------------------------------------
+
+
+def _module(path, source):
+    parts = ("dualflow", *path.relative_to(source).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _graph(source):
+    """Which files of the package each file imports, wherever in it: in functions and for type checkers, too."""
+    files = {_module(path, source): path for path in source.rglob("*.py")}
+    graph = {}
+    for name, path in files.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                base = ".".join(filter(None, [*above, node.module]))
+                asked = (f"{base}.{alias.name}" for alias in node.names)
+                found |= {full if full in files else base for full in asked}
+        graph[name] = found & set(files) - {name}
+    return graph
+
+
+def _cycle(source):
+    """Files that import each other in a ring, or None."""
+    try:
+        graphlib.TopologicalSorter(_graph(source)).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_files_import_each_other():
+    assert _cycle(SOURCE) is None
+
+
+def test_no_file_imports_the_package_itself():
+    assert [name for name, imported in _graph(SOURCE).items() if "dualflow" in imported] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ..problems import svc",
+        "def late():\n    from .. import problems",
+        "if TYPE_CHECKING:\n    from ..problems import svc",
+    ],
+)
+def test_a_ring_is_found(tmp_path, line):
+    shutil.copytree(SOURCE, tmp_path / "dualflow", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    with (tmp_path / "dualflow" / "core" / "projection.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    assert {"dualflow.problems", "dualflow.core.projection"} <= set(_cycle(tmp_path / "dualflow"))
 
 
 # --- a light import ----------------------------------------------------------------------------
@@ -120,6 +183,26 @@ def test_every_public_name_exists():
     assert set(public) <= set(dir(dualflow))
 
 
+def test_solvers_are_public_by_their_line_in_the_catalogue():
+    classes = [target.partition(":")[2] for target in CATALOGUE.values()]
+    assert set(classes) <= set(dualflow.__all__)
+    text = (SOURCE / "__init__.py").read_text(encoding="utf-8")
+    assert [name for name in classes if re.search(rf"\b{name}\b", text)] == []
+
+
+def test_what_type_checkers_are_told_is_what_is_loaded():
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    told = {node.module: {alias.name for alias in node.names} for node in block.body}
+    assert told == {room: set(names) for room, names in dualflow._ROOMS.items()}
+
+
+@pytest.mark.parametrize("name", ["Device", "FitError", "Noise", "QuantumSolver", "Reading", "Workspace"])
+def test_third_parties_have_what_they_subclass_and_catch(name):
+    assert name in dualflow.__all__
+    assert isinstance(getattr(dualflow, name), type)
+
+
 def test_a_public_function_and_a_module_never_share_a_name():
     modules = {info.name for info in pkgutil.iter_modules([str(SOURCE)])}
     clashes = [
@@ -152,16 +235,44 @@ def _lines(path):
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def test_no_source_file_is_longer_than_350_lines():
-    assert {p.name: _lines(p) for p in SOURCE.rglob("*.py") if _lines(p) > 350} == {}
+#: Files that are yet to be shortened.
+LONG_FILES = {
+    "_run.py",
+    "core/certificate.py",
+    "estimators/_base.py",
+    "estimators/_incremental.py",
+    "estimators/_packing.py",
+    "estimators/eco_svc.py",
+    "estimators/generalization.py",
+    "estimators/svc.py",
+    "online/incremental.py",
+    "quantum/kernels/fidelity.py",
+}
+LONG_DOORS = {
+    "_box_zoom",
+    "_linearised",
+    "hamiltonian_dilation",
+    "frank_wolfe",
+    "variational_dqc",
+    "variational_flow",
+    "variational_lotka_volterra",
+    "working_set",
+}
+
+
+def test_no_source_file_is_longer_than_300_lines():
+    sizes = {str(path.relative_to(SOURCE).as_posix()): _lines(path) for path in SOURCE.rglob("*.py")}
+    long = {name: size for name, size in sizes.items() if size > 300}
+    assert set(long) - LONG_FILES == set(), long
 
 
 def test_every_solver_is_a_door_and_not_a_house():
     targets = {target.partition(":")[0].rpartition(".")[2] for target in CATALOGUE.values()}
-    sizes = {name: _lines(SOURCE / "solvers" / f"{name}.py") for name in targets}
-    assert max(sizes.values()) <= 300, sizes
-    assert len(targets) == len(CATALOGUE), "one file a solver"
     files = {p.stem for p in (SOURCE / "solvers").glob("*.py")} - {"__init__", "base", "quantum"}
+    sizes = {name: _lines(SOURCE / "solvers" / f"{name}.py") for name in files}
+    long = {name: size for name, size in sizes.items() if size > 150}
+    assert set(long) - LONG_DOORS == set(), long
+    assert len(targets) == len(CATALOGUE), "one file a solver"
     assert {name for name in files if not name.startswith("_")} == targets
 
 

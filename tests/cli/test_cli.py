@@ -102,7 +102,7 @@ def test_csv_with_the_label_named_or_numbered(folder):
 
 def test_csv_with_numeric_labels_keeps_them(folder):
     path = write(folder, "1,2\n" + "\n".join(f"{k / 10},{k % 2}" for k in range(20)), "numbers.csv")
-    from dualflow._csv import read_csv
+    from dualflow.cli.csv_data import read_csv
 
     X, y = read_csv(path, None)
     assert X.shape == (21, 1)
@@ -193,7 +193,7 @@ def test_ctrl_c_shows_what_there_is_and_exits_with_130(folder, monkeypatch):
     kept = dualflow.solve
 
     def solve(problem, solver, **options):
-        if solver == "smo" and problem.model == "svdd":
+        if getattr(solver, "name", solver) == "smo" and problem.model == "svdd":
             raise KeyboardInterrupt
         return kept(problem, solver, **options)
 

@@ -81,6 +81,7 @@ NEWCOMER = '''
 
         rest: float = 1e-12
 
+        state_type = State
         name = "projected-gradient"
         kinds = frozenset({Kind.BOX, Kind.CAPPED_SIMPLEX, Kind.SIMPLEX})
         default_max_steps = 100_000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dualflow
-from dualflow import Kind
+from dualflow import Kind, Workspace
 from dualflow.registry import solver_class
 from dualflow.solvers.smo import SMO
 from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, zoo
@@ -77,9 +77,12 @@ def test_witnesses_prove_that_no_hard_margin_exists(z):
 
 def test_the_zoo_is_fresh_every_time():
     first, second = zoo()[0], zoo()[0]
-    first.problem.gram.X[...] = 7.0
-    assert digest(first.problem) != digest(second.problem)
-    assert digest(zoo()[0].problem) == digest(second.problem)
+    with pytest.raises(ValueError, match="read-only"):
+        first.problem.gram.X[...] = 7.0
+    workspace = Workspace(first.problem)
+    workspace.gram.full()[...] = 7.0
+    assert digest(workspace) != digest(Workspace(second.problem))
+    assert digest(Workspace(zoo()[0].problem)) == digest(Workspace(second.problem))
 
 
 def test_shot_floor_falls_with_the_shots_like_one_over_them():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,8 +15,9 @@ from .. import problems as models
 from .._solve import check_limits
 from ..core.kernel_checks import KernelFunction
 from ..core.kernels import Gram
+from ..core.options import Number
 from ..core.psd import REPAIRS
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, near_miss
 from ..report import Comparison
 from ..solvers import Solver
 from .plan import plan
@@ -135,15 +136,15 @@ def compare(
     """
     names = _check_names(problems)
     check_limits(tol, None, time_limit)
-    random_state = _check_integer(random_state, "random_state", 0)
-    max_n = _check_integer(max_n, "max_n", 2)
-    shots = None if shots is None else _check_integer(shots, "shots", 1)
+    random_state = Number(at_least=0, whole=True).check("random_state", random_state)
+    max_n = Number(at_least=2, whole=True).check("max_n", max_n)
+    shots = Number(at_least=1, whole=True, none=True).check("shots", shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
     pairwise = isinstance(kernel, str) and kernel == "precomputed"
     data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
     gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
     tasks = [make_task(name, data, gram, C, nu, fit_intercept) for name in names]
-    indefinite = [task for task in tasks if task.problem.psd.kind == "indefinite"]
+    indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
     run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
     sections = tuple(run.section(task, entries) for task in tasks)
@@ -174,26 +175,16 @@ def make_task(
 ) -> Task:
     if name != "svdd":
         signs = data.signs(data.y, data.classes[1])
-        problem = models.svc(gram, signs, C, loss=name, fit_intercept=fit_intercept)
+        svc = partial(models.svc, y=signs, C=C, loss=name, fit_intercept=fit_intercept)
         bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
         title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
-        return Task(name, title, problem, data.X_test, data.signs(data.y_test, data.classes[1]))
+        return Task.of(name, title, svc, gram, data.X_test, data.signs(data.y_test, data.classes[1]))
     # The width of the kernel is the whole subsample's: one kernel for all sections.
-    members = data.y == data.inlier
-    given = gram.kernel == "precomputed"
-    inside = Gram(
-        data.X[np.ix_(members, members)] if given else data.X[members],
-        gram.kernel,
-        gamma=gram.gamma,
-        degree=gram.degree,
-        coef0=gram.coef0,
-    )
+    inside = gram.subset(np.flatnonzero(data.y == data.inlier))
     ball = "hard ball" if nu is None else f"ν = {nu:g}"
     title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
-    # The ball asks for k(z, z) of new points, which a given matrix does not hold.
-    held_out = slice(0, 0 if given else None)
-    Z, signs = data.X_test[held_out], data.signs(data.y_test, data.inlier)[held_out]
-    return Task(name, title, models.svdd(inside, nu), Z, signs)
+    svdd = partial(models.svdd, nu=nu)
+    return Task.of(name, title, svdd, inside, data.X_test, data.signs(data.y_test, data.inlier))
 
 
 def _check_names(problems: str | Sequence[str]) -> list[str]:
@@ -202,16 +193,8 @@ def _check_names(problems: str | Sequence[str]) -> list[str]:
         raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")
     for name in names:
         if name not in PROBLEMS:
-            near = difflib.get_close_matches(str(name), PROBLEMS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ProblemError(f"problems: {name!r} is not one of {', '.join(PROBLEMS)}{hint}")
+            raise ProblemError(f"problems: {name!r} is not one of {', '.join(PROBLEMS)}{near_miss(name, PROBLEMS)}")
     return names
-
-
-def _check_integer(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
-    return int(value)
 
 
 def _versions() -> dict[str, str]:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.certificate import certify
+from ..core.certificate import Certifier
 from ..core.kernels import Gram
-from ..core.problem import DualProblem
 from ..core.psd import REPAIRS, Repair, repair
 from ..exceptions import ProblemError
 from ..report import Row
@@ -32,25 +31,17 @@ def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
 
 def repaired(task: Task, method: str) -> tuple[Task, Repair]:
     """The task with its kernel repaired: training matrix, and held-out points as columns of the repaired kernel."""
-    problem, gram = task.problem, task.problem.gram
+    gram = task.problem.gram
     mended = repair(gram.full(), method)
-    svdd = problem.model == "svdd"
-    p = np.diag(mended.matrix) if svdd else problem.p
-    Z = task.Z
-    if svdd or not len(Z):
-        Z = Z[:0]  # k(z, z) of the repaired kernel is not known for new points, and the ball needs it
-    else:
-        Z = mended.transform(gram.cross(Z, np.arange(gram.n)))
-    signs = task.signs[: len(Z)]
-    changed = replace(problem, gram=Gram.precomputed(mended.matrix), p=p)
-    return replace(task, problem=changed, Z=Z, signs=signs), mended
+    Z = mended.transform(gram.cross(task.Z, np.arange(gram.n))) if len(task.Z) else task.Z
+    return Task.of(task.name, task.title, task.make, Gram.precomputed(mended.matrix), Z, task.signs), mended
 
 
-def explained(row: Row, mended: Repair, raw: DualProblem) -> Row:
+def explained(row: Row, mended: Repair, raw: Certifier) -> Row:
     """The row of a repair, saying what was changed and what its answer is worth for the kernel as it was."""
     if row.solution is None:
         return row
-    certificate = certify(raw, row.solution.raw_certificate.alpha)
+    certificate = raw.certify(row.solution.raw_certificate.alpha)
     note = f"its gaps are those of the repaired problem, so it is not ranked; {mended}; on the kernel as it was: "
     note += f"objective {certificate.objective:.6g}, stationarity {certificate.stationarity:.2g}"
     return replace(row, raw_objective=certificate.objective, note="; ".join(filter(None, (note, row.note))))

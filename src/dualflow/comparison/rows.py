@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from .. import problems as models
 from .._solve import solve
-from ..core.certificate import certify
+from ..core.certificate import Certifier
 from ..core.decision import decision_values
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
 from ..core.support import support_set
-from ..exceptions import DualflowError, SolverUnavailable
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from .plan import REFERENCE, Entry
@@ -49,14 +49,12 @@ class Rows:
     warm: set[int] = field(default_factory=set)
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
-        problem, reference, note = task.problem, None, None
+        problem, certifier, reference, note = task.problem, task.certifier, None, None
         floors: dict[tuple[int, str | None], float | None] = {}
         try:
             if not self.interrupted:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
-                reference = solve(
-                    replace(problem), REFERENCE, refine=True, tol=self.tol, random_state=self.random_state
-                )
+                reference = solve(problem, REFERENCE, refine=True, tol=self.tol, random_state=self.random_state)
         except KeyboardInterrupt:
             self.interrupted = True
         except Exception as error:  # a section without reference still compares its solvers with one another
@@ -74,7 +72,7 @@ class Rows:
             if self.interrupted:
                 rows.append(replace(row, status="NOT RUN", reason="not run: the comparison was interrupted (Ctrl-C)"))
                 continue
-            status, reason = _barred(entry, problem)
+            status, reason = _barred(entry, certifier)
             if reason:
                 role = "quantum" if entry.role == "control" else entry.role
                 row = Row(task.name, entry.name, role, status=status, reason=reason)
@@ -84,12 +82,12 @@ class Rows:
                 if entry.shots and row.ran and reference is not None:
                     key = entry.shots, _encoding(entry)
                     if key not in floors:
-                        floors[key] = shot_floor(problem, reference.alpha, key[0], self.random_state, key[1])
+                        floors[key] = _shot_floor(certifier, reference.alpha, key[0], self.random_state, key[1])
                     row = replace(row, shot_floor=floors[key])
             rows.append(row)
-        if problem.psd.kind == "indefinite":
+        if certifier.psd.kind == "indefinite":
             rows += [self.mended(task, method) for method in self.repairs]
-        if not problem.psd.is_psd:
+        if not certifier.psd.is_psd:
             rows, said = with_best_objective(rows)
             note = "; ".join(filter(None, (note, said)))
         if self.progress:
@@ -107,7 +105,8 @@ class Rows:
         if self.interrupted:
             return replace(row, status="NOT RUN", reason="not run: the comparison was interrupted (Ctrl-C)")
         other, mended = repaired(task, method)
-        return explained(self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None), mended, task.problem)
+        entry = Entry(SOLVER, SOLVER, "repair", {})
+        return explained(self.run(row, entry, other, None), mended, task.certifier)
 
     def warm_up(self, entry: Entry) -> None:
         """One throw-away step on four points: a library's import is not the solver's time."""
@@ -131,14 +130,15 @@ class Rows:
                     solution = reference
                 else:
                     self.warm_up(entry)
+                    # For the tolerance, not for the refinement that follows: raw answers rank.
+                    solver = make_solver(entry.solver, entry.options).aim(self.tol)
                     solution = solve(
-                        replace(task.problem),  # products that one solver leaves behind must not help the next
-                        entry.solver,
+                        task.problem,
+                        solver,
                         refine=True,
                         tol=self.tol,
                         time_limit=self.time_limit,
                         random_state=self.random_state,
-                        **entry.options,
                     )
                 row = _measured(row, solution, task, reference)
         except KeyboardInterrupt:
@@ -160,13 +160,13 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
         inside = decision_values(problem, raw, task.Z) >= 0
         accuracy = float(np.mean(inside == (task.signs > 0)))
     if reference is not None:
-        own = support_set(problem, raw.alpha)
+        own = support_set(problem, raw.alpha, task.certifier)
         best = reference.certificate.objective
         excess = max(0.0, raw.objective - best) / abs(best) if best else None
-        agreement = _jaccard(own, support_set(problem, reference.raw_certificate.alpha))
+        agreement = _jaccard(own, support_set(problem, reference.raw_certificate.alpha, task.certifier))
     extra = solution.extras.get("parameter_alpha")
     if extra is not None and np.isfinite(extra).all():
-        parameter_gap = certify(problem, extra).relative_gap
+        parameter_gap = task.certifier.certify(extra).relative_gap
     note = solution.provenance.get("device_error")
     if raw.relative_gap is None:
         note = f"no gap is certified, so it is not ranked: Q is {raw.psd}; "
@@ -196,18 +196,17 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
     )
 
 
-def _barred(entry: Entry, problem: DualProblem) -> tuple[str, str | None]:
+def _barred(entry: Entry, certifier: Certifier) -> tuple[str, str | None]:
     """Status and reason why no device could help, or a reason of None."""
     try:
-        solver = entry.solver
-        if isinstance(solver, str):
-            solver = make_solver(solver)
-        reason = solver.mismatch(problem)
+        make_solver(entry.solver).check(certifier.problem, certifier.psd)
+    except SolverMismatch as error:
+        return "DOES NOT APPLY", _sentence(error)
     except SolverUnavailable as error:
         return "NOT INSTALLED", _sentence(error)
     except Exception as error:  # a third party's constructor may raise anything
         return "FAILED", _sentence(error)
-    return "DOES NOT APPLY", reason
+    return "", None
 
 
 def _encoding(entry: Entry) -> str | None:
@@ -253,8 +252,15 @@ def shot_floor(
     No measured state can be asked for more than a small multiple of it. ``encoding`` as in `core.shot_floor.sampled`;
     None for kinds that no circuit reads (an infinite box), and where no gap is certified.
     """
-    if not np.isfinite(problem.effective_upper).all() or not problem.psd.is_psd:
+    return _shot_floor(Certifier(problem), optimum, shots, random_state, encoding)
+
+
+def _shot_floor(
+    certifier: Certifier, optimum: NDArray, shots: int, random_state: int, encoding: str | None
+) -> float | None:
+    problem = certifier.problem
+    if not np.isfinite(problem.effective_upper).all() or not certifier.psd.is_psd:
         return None
     rng = np.random.default_rng([random_state, shots])
     draws = [sampled(problem, optimum, shots, rng, encoding) for _ in range(FLOOR_DRAWS)]
-    return float(np.median([certify(problem, draw).relative_gap for draw in draws]))
+    return float(np.median([certifier.certify(draw).relative_gap for draw in draws]))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, near_miss
 
 __all__ = [
     "KERNELS",
@@ -29,9 +28,9 @@ KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
 def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
     if callable(kernel) or kernel in KERNELS:
         return kernel
-    near = difflib.get_close_matches(str(kernel), KERNELS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ProblemError(f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{hint}")
+    raise ProblemError(
+        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{near_miss(kernel, KERNELS)}"
+    )
 
 
 def as_matrix(X: ArrayLike, name: str) -> NDArray:

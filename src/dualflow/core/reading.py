@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class Reading:
 
     model: str = "custom"
     signed: bool = False
+    #: Whether decision values need k(z, z) of new points, which a given kernel matrix does not hold.
+    needs_self_kernel: ClassVar[bool] = False
 
     def demands_separation(self, problem: Posed) -> bool:
         """Whether the model has no optimum on data that are not separable, which a witness can then prove."""

@@ -20,20 +20,12 @@ from ..core.certificate import Certificate
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
-from ..exceptions import ProblemError
+from ..exceptions import FitError, ProblemError
 from ..registry import make_solver
 from ._packing import Table, pack_attributes, pack_solutions, unpack_attributes, unpack_solutions
 from ._persistence import Persistent
 
 __all__ = ["FitError", "KernelMachine", "is_plain", "kept"]
-
-
-class FitError(ProblemError):
-    """The solve ended without a usable model; ``solution`` is what it left, with its status and any witness."""
-
-    def __init__(self, message: str, solution: Solution | None = None) -> None:
-        super().__init__(message)
-        self.solution = solution
 
 
 class KernelMachine(Persistent):

@@ -16,6 +16,7 @@ __all__ = [
     "best_thresholds",
     "least_weighted",
     "lower_hull",
+    "mistakes",
     "nondominated",
     "sandwich",
     "threshold_of",
@@ -150,3 +151,8 @@ def threshold_of(g: NDArray, y: NDArray, given_up: int) -> float:
     positive = np.arange(max(0, given_up - len(highest) + 1), min(given_up, len(lowest) - 1) + 1)
     best = positive[np.argmax(lowest[positive] - highest[given_up - positive])]
     return float(0.5 * (lowest[best] + highest[given_up - best]))
+
+
+def mistakes(values: NDArray, signs: NDArray) -> int:
+    """How many points the sign of f puts on the wrong side, from y·f; f = 0 counts as positive, as in prediction."""
+    return int(np.count_nonzero((values < 0) | ((values == 0) & (signs < 0))))

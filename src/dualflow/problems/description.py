@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,6 +24,8 @@ ONE_CLASS = Reading("one_class")
 
 class _Ball(Reading):
     """R² − ‖φ(x) − Σ αᵢφ(xᵢ)‖² (Howell 23), with R² = αᵀKα − ν and Q = 2K."""
+
+    needs_self_kernel: ClassVar[bool] = True
 
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None

@@ -1,5 +1,6 @@
 """What a comparison found, and the ways to show it: terminal, CSV, one HTML file."""
 
-from .model import Comparison, Row, Section
+from .comparison import Comparison
+from .model import Row, Section
 
 __all__ = ["Comparison", "Row", "Section"]

@@ -6,13 +6,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .chart import chart
 from .columns import QUANTUM, RESULTS, limits, status_text
-from .model import Comparison
+from .model import Results
 from .terminal import reference_text
 
 __all__ = ["render"]
 
 
-def render(comparison: Comparison) -> str:
+def render(comparison: Results) -> str:
     """The file's text. Names and reasons come from anyone's solvers: everything is escaped."""
     environment = Environment(
         loader=PackageLoader("dualflow", "report"),

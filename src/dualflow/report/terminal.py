@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
-from .model import Comparison, Row, Section
+from .model import Results, Row, Section
 
 __all__ = ["render", "renderable"]
 
@@ -22,14 +22,14 @@ _ROLE_STYLE = {"reference": "bold", "control": "dim"}
 _BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "DROWNED")
 
 
-def render(comparison: Comparison, width: int = 120) -> str:
+def render(comparison: Results, width: int = 120) -> str:
     """Plain text of at most ``width`` columns."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     console.print(renderable(comparison))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def renderable(comparison: Comparison) -> RenderableType:
+def renderable(comparison: Results) -> RenderableType:
     """Everything, for `rich.print`."""
     parts: list[RenderableType] = [part for section in comparison.sections for part in _section(section)]
     if comparison.interrupted:

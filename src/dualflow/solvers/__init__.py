@@ -1,8 +1,12 @@
 """Floor 3: the solvers, one short file each. This is the catalogue: one line a solver, imported when used."""
 
+from typing import Any
+
+from ..catalogue import Catalogue
+from ..exceptions import SolverMismatch
 from .base import Solver
 
-__all__ = ["CATALOGUE", "Solver"]
+__all__ = ["CATALOGUE", "SOLVERS", "Solver"]
 
 CATALOGUE = {
     "working-set": "dualflow.solvers.working_set:WorkingSet",
@@ -25,3 +29,5 @@ CATALOGUE = {
     "hamiltonian-descent": "dualflow.solvers.hamiltonian_descent:HamiltonianDescent",
     "hamiltonian-adiabatic": "dualflow.solvers.hamiltonian_adiabatic:HamiltonianAdiabatic",
 }
+
+SOLVERS: Catalogue[Solver[Any, Any]] = Catalogue(Solver, CATALOGUE, SolverMismatch)

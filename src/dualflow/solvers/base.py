@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -11,12 +9,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..catalogue import Listed
 from ..core.options import check_fields
 from ..core.problem import DualProblem, Kind
 from ..core.psd import SpectrumEvidence
 from ..core.seeds import generator, generator_state
 from ..core.workspace import Workspace
-from ..exceptions import SolverMismatch, SolverUnavailable
+from ..exceptions import SolverMismatch, near_miss
 
 __all__ = ["BOUNDED", "EVERY_CONVEX", "Solver", "generator", "generator_state"]
 
@@ -32,7 +31,7 @@ StateT = TypeVar("StateT")
 
 
 @dataclass(frozen=True)
-class Solver(Generic[ContextT, StateT]):
+class Solver(Listed, Generic[ContextT, StateT]):
     """Base class of solvers. Subclasses are frozen dataclasses; their fields are their options, each with its bounds
     beside it (`core.options.option`).
 
@@ -66,8 +65,6 @@ class Solver(Generic[ContextT, StateT]):
     kinds: ClassVar[frozenset[Kind]] = frozenset()
     accuracy: ClassVar[str] = "iterative"
     maturity: ClassVar[str] = "solver"
-    requires: ClassVar[tuple[str, ...]] = ()
-    extra: ClassVar[str | None] = None
     max_n: ClassVar[int | None] = None
     interruptible: ClassVar[bool] = True
     needs_psd: ClassVar[bool] = True
@@ -156,23 +153,11 @@ class Solver(Generic[ContextT, StateT]):
         known = [f.name for f in fields(cls) if f.init]
         for option in options:
             if option not in known:
-                near = difflib.get_close_matches(cls.renamed.get(option, option), known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
                 has = f"its options are {', '.join(known)}" if known else "it has no options"
-                raise TypeError(f"solver {cls.name!r} has no option {option!r}{hint} ({has})")
+                raise TypeError(
+                    f"solver {cls.name!r} has no option {option!r}{near_miss(cls.renamed.get(option, option), known)} ({has})"
+                )
         return cls(**options)
-
-    @classmethod
-    def missing(cls) -> list[str]:
-        """Required packages that are not installed."""
-        return [package for package in cls.requires if importlib.util.find_spec(package) is None]
-
-    @classmethod
-    def check_installed(cls) -> None:
-        """Raise `SolverUnavailable` with the pip line if a package is missing."""
-        if gone := cls.missing():
-            line = f"pip install 'dualflow[{cls.extra}]'" if cls.extra else "pip install " + " ".join(gone)
-            raise SolverUnavailable(f"solver {cls.name!r} needs {', '.join(gone)}, which is not installed: {line}")
 
     def mismatch(self, problem: DualProblem) -> str | None:
         """Why this solver cannot solve the problem, or None if it can."""

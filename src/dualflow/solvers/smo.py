@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
-from ..core.problem import Kind
+from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 from .base import EVERY_CONVEX, Solver
 
@@ -52,6 +52,11 @@ class SMO(Solver[Workspace, SMOState]):
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False
     default_max_steps: ClassVar[int] = 2000
+
+    def open(self, problem: DualProblem, workspace: Workspace) -> Workspace:
+        if workspace.keeps_dense:
+            workspace.dense()  # before any product, so that a resumed run multiplies as this one does
+        return workspace
 
     def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         alpha = warm

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _checkpoint
 from ..core.solution import Solution, Status
-from .bench import CLASS_GAP, REFERENCE, Bench, feasible, objective, require, require_finite, state_digest
+from .bench import CLASS_GAP, REFERENCE, Bench, digest, feasible, objective, require, require_finite
 from .specimen import ZooProblem
 
 __all__ = [
@@ -27,11 +27,12 @@ __all__ = [
 
 def state_unchanged(bench: Bench, z: ZooProblem) -> None:
     """`step` returns a new state and leaves the given one as it was."""
-    state = bench.solver.start(z.problem, np.random.default_rng(0))
+    context = bench.open(z)
+    state = bench.solver.start(context, np.random.default_rng(0))
     for _ in range(3):
-        before = state_digest(state)
-        after = bench.solver.step(z.problem, state)
-        require(state_digest(state) == before, "step changed the state it was given")
+        before = digest(state)
+        after = bench.solver.step(context, state)
+        require(digest(state) == before, "step changed the state it was given")
         if bench.solver.finished(after):
             return
         state = after
@@ -124,15 +125,16 @@ def _same_run(whole: Solution, resumed: Solution) -> None:
 
 
 def state_saves(bench: Bench, z: ZooProblem) -> None:
-    """A state written to a file and read back steps to the same next state."""
-    solver, problem = bench.solver, z.problem
-    state = solver.step(problem, solver.start(problem, np.random.default_rng(3)))
-    fresh = solver.start(problem, np.random.default_rng(3))
+    """A state is of the declared type; written to a file and read back it is the same, and steps to the same next."""
+    solver, context = bench.solver, bench.open(z)
+    state = solver.step(context, solver.start(context, np.random.default_rng(3)))
+    kind = type(state).__name__
+    require(type(state) is solver.state_type, f"a state is of type {kind}, state_type is {solver.state_type.__name__}")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "state.npz"
-        _checkpoint.save(file, {}, _checkpoint.Saved(state, 1, 0.0, {}))
-        loaded = _checkpoint.load(file, {}, fresh).state
-    require(np.array_equal(solver.alpha(loaded), solver.alpha(state)), "alpha changed on the way to the file and back")
+        _checkpoint.save(_checkpoint.Saved(file, state, 1, 0.0, {}), {})
+        loaded = _checkpoint.load(file, {}, solver.state_type).state
+    require(digest(loaded) == digest(state), "the state changed on the way to the file and back")
     if not solver.finished(state):
-        ours, theirs = solver.alpha(solver.step(problem, loaded)), solver.alpha(solver.step(problem, state))
+        ours, theirs = solver.alpha(solver.step(bench.open(z), loaded)), solver.alpha(solver.step(context, state))
         require(np.array_equal(ours, theirs), "the state read back steps elsewhere")

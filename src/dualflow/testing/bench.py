@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._solve import solve
-from ..core.kernels import Gram
 from ..core.problem import DualProblem, Kind
 from ..core.shot_floor import encoding_of, sampled
 from ..core.solution import Solution
+from ..core.workspace import Workspace
 from ..solvers import Solver
 from .specimen import ZooProblem
 
@@ -21,12 +23,10 @@ __all__ = [
     "Bench",
     "digest",
     "feasible",
-    "fresh",
     "objective",
     "require",
     "require_finite",
     "sampled_floor",
-    "state_digest",
 ]
 
 #: Largest relative gap of each accuracy class, and the tolerance a run is started with to get there.
@@ -44,7 +44,7 @@ REFERENCE = 2e-9
 class Bench:
     """One solver and the problems it is checked on; runs are kept, so that checks can share them."""
 
-    solver: Solver
+    solver: Solver[Any, Any]
     problems: list[ZooProblem]
     seeds: int
     time_limit_s: float
@@ -77,10 +77,14 @@ class Bench:
             chosen += computed + by_hand[-(2 - len(computed)) :]
         return chosen
 
+    def open(self, z: ZooProblem, workspace: Workspace | None = None) -> Any:
+        """A context of the solver's, as the driver asks for one."""
+        return self.solver.open(copy(z.problem), workspace or Workspace(z.problem))
+
     def solve(self, z: ZooProblem, **arguments: Any) -> Solution:
-        """A raw run on a fresh copy of the problem, at the tolerance of the accuracy class."""
+        """A raw run at the tolerance of the accuracy class."""
         settings = {"tol": CLASS_TOL[self.accuracy], "random_state": 0, "time_limit": self.time_limit_s} | arguments
-        return solve(fresh(z.problem), self.solver, refine=False, **settings)
+        return solve(z.problem, self.solver, refine=False, **settings)
 
     def run(self, z: ZooProblem, seed: int = 0) -> Solution:
         """The run for a seed, made once."""
@@ -135,16 +139,6 @@ def require_finite(alpha: NDArray, z: ZooProblem) -> None:
     require(np.isfinite(alpha).all(), "NaN or infinity")
 
 
-def fresh(problem: DualProblem) -> DualProblem:
-    """The problem as a new process would build it: a Gram that keeps nothing of earlier runs.
-
-    A Gram that has been formed once multiplies with what it kept, which rounds differently in the last bit.
-    """
-    gram = problem.gram
-    copy = Gram(gram.X.copy(), gram.kernel, gamma=gram.gamma, degree=gram.degree, coef0=gram.coef0)
-    return replace(problem, gram=copy)
-
-
 def objective(z: ZooProblem, alpha: NDArray) -> float:
     """f(α) from dense matrices, by the definition of Q, without the problem's own products."""
     problem = z.problem
@@ -195,22 +189,24 @@ def _samples(z: ZooProblem, shots: int, seeds: int, encoding: str | None) -> lis
     return [sampled(z.problem, z.alpha, shots, rng, encoding) for rng in generators]
 
 
-def digest(problem: DualProblem) -> str:
-    """Hash of everything a solver could spoil, the Gram's data and kept matrices included."""
-    found = hashlib.sha256(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
-    gram = problem.gram
-    arrays = [problem.p, problem.lower, problem.upper, problem.e, problem.sigma, problem.ridge, problem.idx]
-    arrays += [gram.X, gram.diag(), gram.full(), problem.dense()]
-    for array in arrays:
-        found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
-
-
-def state_digest(state: Any) -> str:
-    """Hash of the saved fields of a state."""
+def digest(value: Any) -> str:
+    """Hash of a state, or of all that a solver finds in a problem: its numbers and its matrices, kept or not."""
     found = hashlib.sha256()
-    for f in fields(state):
-        if f.metadata.get("saved", True):
-            value = getattr(state, f.name)
-            found.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+    _feed(found, value)
+    if isinstance(value, DualProblem):
+        _feed(found, (value.gram.X, value.gram.diag(), value.gram.full(), value.dense()))
     return found.hexdigest()
+
+
+def _feed(found: Any, value: Any) -> None:
+    if is_dataclass(value):
+        value = [getattr(value, f.name) for f in fields(value) if f.name != "gram"]
+    if isinstance(value, Mapping):
+        value = [item for pair in value.items() for item in pair]
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _feed(found, item)
+    elif isinstance(value, np.ndarray):
+        found.update(value.tobytes())
+    else:
+        found.update(repr(value.item() if isinstance(value, np.generic) else value).encode())

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
+from ..core.psd import SpectrumEvidence
+from ..core.workspace import Workspace
 from ..solvers.smo import SMO, SMOState
 
 __all__ = ["BROKEN_SOLVERS"]
@@ -45,7 +47,7 @@ class NotANumber(SMO):
 
     name: ClassVar[str] = "broken-nan"
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
         return replace(state, alpha=np.full(problem.n, np.nan))
 
 
@@ -56,20 +58,21 @@ class Perturbed(SMO):
     name: ClassVar[str] = "broken-perturbed"
     default_max_steps: ClassVar[int] = 20
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
         after = super().step(problem, state)
         middle = problem.project(np.where(np.isfinite(problem.upper), 0.5 * problem.upper, 1.0 / problem.n))
         return replace(after, alpha=0.99 * after.alpha + 0.01 * middle)
 
 
 @dataclass(frozen=True)
-class MutatesProblem(SMO):
-    """Scales the caller's data in place."""
+class MutatesWorkspace(SMO):
+    """Scales, in place, the kernel matrix that its workspace keeps; the problem itself nobody can write to."""
 
-    name: ClassVar[str] = "broken-mutates-problem"
+    name: ClassVar[str] = "broken-mutates-workspace"
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
-        problem.gram.X[...] *= 1.0 + 1e-12
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
+        K = problem.gram.full()
+        K *= 1.0 + 1e-12
         return super().step(problem, state)
 
 
@@ -79,7 +82,7 @@ class MutatesState(SMO):
 
     name: ClassVar[str] = "broken-mutates-state"
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
         after = super().step(problem, state)
         state.alpha[:] = after.alpha
         return after
@@ -94,7 +97,7 @@ class _Noisy(SMO):
     def noise(self, rng: np.random.Generator, n: int) -> NDArray:
         raise NotImplementedError
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         state = super().start(problem, rng, warm)
         alpha = problem.project(state.alpha + 1e-3 * np.abs(self.noise(rng, problem.n)) * problem.effective_upper.min())
         return replace(state, alpha=alpha, h=problem.gradient(alpha))
@@ -157,11 +160,11 @@ class Uniform(SMO):
     kinds = frozenset({Kind.SIMPLEX})
     accuracy: ClassVar[str] = "sampled"
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
+    def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         counts = rng.multinomial(self.shots, np.full(problem.n, 1 / problem.n)) / self.shots
         return replace(super().start(problem, rng), alpha=counts)
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
         return replace(state, violation=0.0)
 
 
@@ -171,8 +174,8 @@ class ClaimsTooMuch(SMO):
 
     name: ClassVar[str] = "broken-claims-too-much"
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
-        return super().step(replace(problem, e=None, upper=problem.effective_upper), state)
+    def open(self, problem: DualProblem, workspace: Workspace) -> Workspace:
+        return Workspace(replace(problem, e=None, upper=problem.effective_upper))
 
 
 @dataclass(frozen=True)
@@ -192,35 +195,35 @@ class NeverMoves(SMO):
     name: ClassVar[str] = "broken-never-moves"
     default_max_steps: ClassVar[int] = 50
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
         return replace(state, updates=state.updates + 1)
 
     def finished(self, state: SMOState) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _ForgetfulState(SMOState):
-    momentum: NDArray = field(default_factory=lambda: np.zeros(1), metadata={"saved": False})
+class _WithMomentum(Workspace):
+    momentum: NDArray
 
 
 @dataclass(frozen=True)
 class Forgetful(SMO):
-    """Keeps part of what it needs in a field that is not saved."""
+    """Keeps part of what it needs in its context, which is not saved."""
 
     name: ClassVar[str] = "broken-forgetful"
 
-    def start(self, problem: DualProblem, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
-        s = super().start(problem, rng, warm)
-        return _ForgetfulState(s.alpha, s.h, s.violation, s.updates, s.columns, np.zeros(problem.n))
+    def open(self, problem: DualProblem, workspace: Workspace) -> Workspace:
+        context = _WithMomentum(problem)
+        context.__dict__["momentum"] = np.zeros(problem.n)
+        return context
 
-    def step(self, problem: DualProblem, state: SMOState) -> SMOState:
-        assert isinstance(state, _ForgetfulState)
+    def step(self, problem: Workspace, state: SMOState) -> SMOState:
+        assert isinstance(problem, _WithMomentum)
         after = super().step(problem, state)
         # Half a step at a time, the rest carried over.
-        move = 0.5 * (after.alpha - state.alpha) + 0.1 * state.momentum
-        alpha = problem.project(state.alpha + move)
-        return replace(after, alpha=alpha, h=problem.gradient(alpha), violation=np.inf, momentum=move)  # type: ignore[call-arg]
+        problem.momentum[:] = 0.5 * (after.alpha - state.alpha) + 0.1 * problem.momentum
+        alpha = problem.project(state.alpha + problem.momentum)
+        return replace(after, alpha=alpha, h=problem.gradient(alpha), violation=np.inf)
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,7 @@ class RefusesNothing(SMO):
     name: ClassVar[str] = "broken-refuses-nothing"
     kinds = frozenset({Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})
 
-    def check(self, problem: DualProblem) -> None:
+    def check(self, problem: DualProblem, psd: SpectrumEvidence | None = None) -> None:
         return
 
 
@@ -251,7 +254,7 @@ BROKEN_SOLVERS: dict[SMO, str] = {
     Infeasible(): "raw feasible",
     NotANumber(): "answer",
     Perturbed(): "gap",
-    MutatesProblem(): "problem unchanged",
+    MutatesWorkspace(): "workspace unchanged",
     MutatesState(): "state unchanged",
     IgnoresSeed(): "same seed",
     GlobalGenerator(): "same seed",

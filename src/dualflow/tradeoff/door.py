@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._solve import check_limits
 from ..core.kernels import Gram
+from ..core.options import Number, OneOf
 from ..core.psd import CHECK_UP_TO
 from ..core.seeds import generator_of
 from ..evolution.fronts import nondominated
 from ..exceptions import ProblemError
+from .flip import flipped, turned_back
 from .front import ParetoFront
 from .path import Task, bounded, follow
-from .search import check_pymoo, flipped, searched, turned_back
+from .search import check_pymoo, searched
 
 __all__ = ["pareto_front"]
 
@@ -115,24 +117,16 @@ def pareto_front(
     (True, 1.0, 0.0)
     """
     check_limits(tol, None, time_limit)
-    for name, value, least in (
-        ("max_points", max_points, 2),
-        ("population", population, 4),
-        ("generations", generations, 1),
-    ):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise ProblemError(f"{name}={value!r} must be an integer ≥ {least}")
+    Number(at_least=2, whole=True).check("max_points", max_points)
+    Number(at_least=4, whole=True).check("population", population)
+    Number(at_least=1, whole=True).check("generations", generations)
+    OneOf(words=("hinge", "zero-one")).check("errors", errors)
+    OneOf(words=("flip", "raw")).check("indefinite", indefinite)
     started, rng = time.monotonic(), generator_of(random_state)
-    if not isinstance(errors, str) or errors not in ("hinge", "zero-one"):
-        raise ProblemError(f"errors={errors!r} is not one of 'hinge', 'zero-one'")
-    if not isinstance(indefinite, str) or indefinite not in ("flip", "raw"):
-        raise ProblemError(f"indefinite={indefinite!r} is not one of 'flip', 'raw'")
     gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
     signs, classes = _two_classes(y, gram.n)
     deadline = None if time_limit is None else started + time_limit
     task = Task(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
-    if gram.n <= CHECK_UP_TO:
-        gram.full()  # kept: every solve needs it
     evidence = task.problem(float(task.C[-1])).psd
     if evidence.kind == "unknown" or (gram.n > CHECK_UP_TO and not (errors == "hinge" and evidence.is_psd)):
         raise ProblemError(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.certificate import Certificate
 from ..core.kernel_checks import as_matrix
 from ..core.kernels import Gram
+from ..core.options import Number
 from ..exceptions import ProblemError, SolverUnavailable
 
 __all__ = ["FrontStatus", "ParetoFront", "ParetoPoint"]
@@ -219,9 +220,8 @@ class ParetoFront:
             raise ProblemError("points of a search have no C to train at in each fold; give X and y to pick by")
         first = self.points[0]
         least = int(min((first.signs > 0).sum(), (first.signs < 0).sum()))
-        if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or not 2 <= folds <= least:
-            raise ProblemError(f"folds={folds!r} must be an integer in 2…{least}, the points of the smaller class")
-        return cross_validated(first.gram, first.signs, weights, self.fit_intercept, int(folds), random_state)
+        folds = Number(at_least=2, at_most=least, whole=True, note="(the smaller class's points)").check("folds", folds)
+        return cross_validated(first.gram, first.signs, weights, self.fit_intercept, folds, random_state)
 
     def to_csv(self, path: str | Path) -> None:
         """One line a point, figures in full precision, empty where there is none."""

@@ -15,10 +15,10 @@ from ..core.certificate import Certificate
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
-from ..evolution.fronts import sandwich
+from ..evolution.fronts import mistakes, sandwich
 from .front import FrontStatus, ParetoFront, ParetoPoint
 
-__all__ = ["Path", "Task", "bounded", "follow", "ladder", "mistakes"]
+__all__ = ["Path", "Task", "bounded", "follow", "ladder"]
 
 #: Certified relative gap of every solve: far below any tolerance of a front.
 TOL = 1e-9
@@ -181,8 +181,3 @@ def bounded(task: Task, path: Path, points: tuple[ParetoPoint, ...], status: Fro
     weights, bounds = np.array(path.weights), np.array(path.bounds)
     distance = float(sandwich(F, weights, bounds, task.C[0], task.C[-1])[1].max())
     return ParetoFront(points, "hinge", status, distance, task.fit_intercept, weights, bounds)
-
-
-def mistakes(values: NDArray, signs: NDArray) -> int:
-    """How many points the sign of f puts on the wrong side, from y·f; f = 0 counts as positive, as in prediction."""
-    return int(np.count_nonzero((values < 0) | ((values == 0) & (signs < 0))))

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._solve import solve
 from ..core.certificate import Certificate
-from ..core.kernels import Gram
-from ..core.psd import repair
 from ..core.solution import Status
 from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, threshold_of, widest_gaps
 from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
 from .path import Path, Task, bounded, ladder
 
-__all__ = ["check_pymoo", "flipped", "searched", "turned_back"]
+__all__ = ["check_pymoo", "searched"]
 
 #: Points within this of margin 1 count as content while searching; what is handed out is scaled until they are.
 SLACK = 1e-6
-#: So much more than 1, relative, and the product Qα of the scaled α has no content margin below 1 in its last bits.
+#: So much more than 1, relative, and no content margin of a scaled α is below 1 in the last bits of a product Qα.
 ROUNDING = 1e-13
+#: The same for large α: so many units of round-off of its largest terms.
+ULPS = 4.0
 #: Relative difference in ‖w‖² that is none.
 SAME = 1e-9
 #: Most turns of `Search.polish`.
@@ -59,6 +59,7 @@ class Search:
         self.Q = self.problem.dense()
         self.norm = self.Q if self.majorant is None else y[:, None] * self.majorant * y
         self.upper = float(self.task.C[-1])
+        self.round_off = ULPS * float(np.finfo(float).eps * np.abs(self.Q).max())
 
     def values(self, alpha: NDArray, bias: float) -> NDArray:
         """y·f of the training points, shape (n,); a bias inside the kernel is in Qα already."""
@@ -79,6 +80,11 @@ class Search:
         else:
             second = np.count_nonzero(values < 1.0 - SLACK, axis=1).astype(float)
         return np.column_stack([norms, second]), biases
+
+    def outward(self, scales: NDArray | float, A: NDArray) -> NDArray:
+        """Scales of coefficients (…, n) with room for round-off, so that a margin of 1 is none below 1."""
+        room = self.round_off * scales * np.abs(A).sum(axis=-1)
+        return np.asarray(scales * (1.0 + np.maximum(ROUNDING, room)))
 
     def run(
         self, seeds: NDArray, population: int, generations: int, rng: np.random.Generator
@@ -145,7 +151,7 @@ class Search:
         F = np.column_stack([scaled[best, counts], counts])
         given_up = np.array([k for k in nondominated(F) if np.isfinite(F[k, 0])], dtype=int)
         rows = best[given_up]
-        scales = 2.0 * (1.0 + ROUNDING) / gaps[rows, given_up]
+        scales = self.outward(2.0 / gaps[rows, given_up], A[rows])
         middles = [threshold_of(G[row], y, int(k)) if biased else 0.0 for row, k in zip(rows, given_up, strict=True)]
         zeros = [(np.zeros(len(y)), float(sign)) for sign in ((1, -1) if biased else (0,))]
         scaled_rows = zip(scales[:, None] * A[rows], -scales * np.array(middles), strict=True)
@@ -220,7 +226,7 @@ class Search:
         least = float(self.values(alpha, bias)[kept].min())
         if not least > 0:
             return point
-        scale = max(1.0, (1.0 + ROUNDING) / least)
+        scale = max(1.0, float(self.outward(1.0 / least, alpha)))
         better = self.point(scale * alpha, scale * bias, certificate)
         return better if _as_good(better, point) else point
 
@@ -278,24 +284,3 @@ def stationary(task: Task) -> list[NDArray]:
             raise KeyboardInterrupt
         found.append(solution.alpha)
     return found
-
-
-def flipped(task: Task) -> tuple[Task, NDArray]:
-    """The task with the kernel that has the eigenvalues' absolute values (its bias, if inside, too), and the map of
-    shape (n, n) that turns coefficients of that kernel into those of the task's with the same values and norm.
-    """
-    inside = task.fit_intercept == "penalised"
-    mended = repair(task.gram.full() + (1.0 if inside else 0.0), "flip")
-    assert mended.map is not None
-    gram = Gram.precomputed(mended.matrix)
-    return replace(task, gram=gram, fit_intercept=False if inside else task.fit_intercept), mended.map
-
-
-def turned_back(front: ParetoFront, task: Task, back: NDArray) -> ParetoFront:
-    """A front of the flipped kernel as one of the task's own: α of any sign, all figures as they are."""
-    points = []
-    for point in front.points:
-        alpha = task.signs * (back @ (task.signs * point.alpha))
-        bias = float(task.signs @ alpha) if task.fit_intercept == "penalised" else point.bias
-        points.append(replace(point, gram=task.gram, alpha=alpha, bias=bias))
-    return replace(front, points=tuple(points), fit_intercept=task.fit_intercept)

@@ -12,8 +12,8 @@ from .. import problems
 from .._solve import solve
 from ..core.kernels import Gram
 from ..core.solution import Status
+from ..evolution.fronts import mistakes
 from ..exceptions import ProblemError
-from .path import mistakes
 
 __all__ = ["cross_validated"]
 

@@ -1,6 +1,7 @@
 """The device protocol: every device of the catalogue, its shot noise, its errors, its laziness."""
 
 import copy
+import importlib.util
 import pickle
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 
 from dualflow import DeviceError, ProblemError, SolverUnavailable
-from dualflow.quantum import devices
 from dualflow.quantum.circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
 from dualflow.quantum.devices import Capabilities, Device, Readout, list_devices, make_device
 
@@ -233,10 +233,8 @@ def test_unknown_names():
 
 
 def test_a_missing_package_gives_the_pip_line(monkeypatch):
-    find_spec = devices.importlib.util.find_spec
-    monkeypatch.setattr(
-        devices.importlib.util, "find_spec", lambda name: None if "pennylane" in name else find_spec(name)
-    )
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "pennylane" in name else find_spec(name))
     with pytest.raises(SolverUnavailable, match="pip install qiskit pennylane pennylane-lightning"):
         make_device("pennylane:lightning.qubit")
     rows = {info.name: info for info in list_devices()}

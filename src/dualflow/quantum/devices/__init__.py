@@ -1,18 +1,19 @@
-"""Devices by name. Importing this loads neither qiskit nor pennylane; making a device loads what it needs."""
+"""Devices by name. Importing this loads neither qiskit nor pennylane; making a device loads what it needs.
+
+Third parties join by the entry-point group "dualflow.devices".
+"""
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import importlib.util
 from dataclasses import dataclass
-from typing import Any
 
-from ...exceptions import DeviceError, SolverUnavailable
+from ...catalogue import Catalogue
+from ...exceptions import DeviceError
 from .base import Capabilities, Device, Job, Readout, check_shots
 from .noise import Noise
 
 __all__ = [
+    "CATALOGUE",
     "Capabilities",
     "Device",
     "DeviceInfo",
@@ -24,37 +25,20 @@ __all__ = [
     "make_device",
 ]
 
-_PENNYLANE, _BACKEND = "pennylane:", "backend:"
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One device of the catalogue: where its class is, what it needs installed, and the pip line for that."""
-
-    target: str
-    requires: tuple[str, ...] = ()
-    pip: str = ""
-    argument: str | None = None
-
-
-_LOCAL = "dualflow.quantum.devices"
 CATALOGUE = {
-    "emulator": _Entry(f"{_LOCAL}.emulator:EmulatorDevice", ("qiskit",), "qiskit"),
-    "aer": _Entry(f"{_LOCAL}.aer:AerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
-    "aer:noisy": _Entry(f"{_LOCAL}.aer:NoisyAerDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
-    "pennylane:lightning.qubit": _Entry(
-        f"{_LOCAL}.pennylane:PennyLaneDevice",
-        ("qiskit", "pennylane", "pennylane_lightning"),
-        "qiskit pennylane pennylane-lightning",
-        "lightning.qubit",
-    ),
-    "pennylane:default.qubit": _Entry(
-        f"{_LOCAL}.pennylane:PennyLaneDevice", ("qiskit", "pennylane"), "qiskit pennylane", "default.qubit"
-    ),
-    "backend:generic": _Entry(f"{_LOCAL}.backend:GenericBackendDevice", ("qiskit", "qiskit_aer"), "qiskit qiskit-aer"),
-    "classical-sampler": _Entry(f"{_LOCAL}.controls:ClassicalSamplerDevice"),
-    "null": _Entry(f"{_LOCAL}.controls:NullDevice"),
+    "emulator": "dualflow.quantum.devices.emulator:EmulatorDevice",
+    "aer": "dualflow.quantum.devices.aer:AerDevice",
+    "aer:noisy": "dualflow.quantum.devices.aer:NoisyAerDevice",
+    "pennylane:lightning.qubit": "dualflow.quantum.devices.pennylane:LightningDevice",
+    "pennylane:default.qubit": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
+    "pennylane:<device>": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
+    "backend:generic": "dualflow.quantum.devices.backend:GenericBackendDevice",
+    "backend:<module>:<factory>": "dualflow.quantum.devices.backend:BackendDevice",
+    "classical-sampler": "dualflow.quantum.devices.controls:ClassicalSamplerDevice",
+    "null": "dualflow.quantum.devices.controls:NullDevice",
 }
+
+DEVICES: Catalogue[Device] = Catalogue(Device, CATALOGUE, DeviceError)
 
 
 @dataclass(frozen=True)
@@ -71,16 +55,16 @@ class DeviceInfo:
     qubits : int or None
     summary : str
     install : str or None
-        None when it can run, else the pip line.
+        None when it can run, else what to do about it.
     """
 
     name: str
-    exact: bool
-    sampled: bool
-    noisy: bool
-    control: bool
-    qubits: int | None
-    summary: str
+    exact: bool = False
+    sampled: bool = False
+    noisy: bool = False
+    control: bool = False
+    qubits: int | None = None
+    summary: str = ""
     install: str | None = None
 
     @property
@@ -95,12 +79,13 @@ def list_devices() -> list[DeviceInfo]:
     "backend:<module>:<factory>", with something importable that makes it.
     """
     rows = []
-    for name, entry in CATALOGUE.items():
-        cls = _class(entry)
-        summary = (cls.__doc__ or "").strip().partition("\n")[0]
+    for name, cls, install in DEVICES.rows():
+        if cls is None:
+            rows.append(DeviceInfo(name, install=install))
+            continue
         can = cls.capabilities
         rows.append(
-            DeviceInfo(name, can.exact, can.sampled, can.noisy, cls.control, can.qubits, summary, _install(entry))
+            DeviceInfo(name, can.exact, can.sampled, can.noisy, cls.control, can.qubits, cls.summary(), install)
         )
     return rows
 
@@ -119,32 +104,6 @@ def make_device(device: str | Device) -> Device:
         return device
     if not isinstance(device, str):
         raise TypeError(f"device must be a name or a Device instance, found {type(device).__name__}")
-    entry = CATALOGUE.get(device)
-    if entry is None and device.startswith(_PENNYLANE) and device != _PENNYLANE:
-        plugin = device.removeprefix(_PENNYLANE)
-        entry = _Entry(f"{_LOCAL}.pennylane:PennyLaneDevice", ("qiskit", "pennylane"), "qiskit pennylane", plugin)
-    if entry is None and device.startswith(_BACKEND) and device.removeprefix(_BACKEND).partition(":")[2]:
-        path = device.removeprefix(_BACKEND)
-        entry = _Entry(f"{_LOCAL}.backend:imported_backend", ("qiskit",), "qiskit", path)
-    if entry is None:
-        near = difflib.get_close_matches(device, CATALOGUE, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise DeviceError(f"device={device!r} is not known (there are {', '.join(CATALOGUE)}){hint}")
-    if line := _install(entry):
-        raise SolverUnavailable(f"device {device!r} needs {', '.join(_missing(entry))}, which is not installed: {line}")
-    return _class(entry)() if entry.argument is None else _class(entry)(entry.argument)
-
-
-def _missing(entry: _Entry) -> list[str]:
-    return [package for package in entry.requires if importlib.util.find_spec(package) is None]
-
-
-def _install(entry: _Entry) -> str | None:
-    return f"pip install {entry.pip}" if _missing(entry) else None
-
-
-def _class(entry: _Entry) -> Any:
-    """The class, or the function that makes a device."""
-    module, _, name = entry.target.partition(":")
-    found: Any = getattr(importlib.import_module(module), name)
-    return found
+    cls = DEVICES.find(device)
+    DEVICES.check_installed(device, cls)
+    return cls.named(device)

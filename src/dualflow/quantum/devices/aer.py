@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class AerDevice(LocalDevice):
     """
 
     name = "aer"
+    requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
 
     def __init__(self, noise: Noise | Any = None) -> None:

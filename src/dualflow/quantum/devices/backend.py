@@ -6,7 +6,7 @@ import importlib
 import time
 from collections import OrderedDict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,12 @@ class BackendDevice(Device):
         ``backend`` is no BackendV2.
     """
 
+    requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=None)
+
+    @classmethod
+    def named(cls, name: str) -> Device:
+        return imported_backend(name.removeprefix("backend:"))
 
     def __init__(
         self, backend: Any, *, optimization_level: int = 1, seed_transpiler: int = 0, timeout_s: float | None = None
@@ -181,7 +186,12 @@ class GenericBackendDevice(BackendDevice):
     """A made-up noisy machine (Qiskit's GenericBackendV2), as wide as the circuit needs."""
 
     name = "backend:generic"
+    requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=GENERIC_QUBITS)
+
+    @classmethod
+    def named(cls, name: str) -> Device:
+        return cls()
 
     def __init__(
         self, *, optimization_level: int = 1, seed_transpiler: int = 0, timeout_s: float | None = None

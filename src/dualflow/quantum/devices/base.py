@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike, NDArray
 
+from ...catalogue import Listed
 from ...core.options import Number
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
@@ -104,7 +105,7 @@ class Job:
         raise NotImplementedError
 
 
-class Device:
+class Device(Listed):
     """Base class of devices. A device holds no credentials; vendor libraries read their own.
 
     Subclasses give `name`, `capabilities`, `_submit` and `fetch`. A device is a handle: copies of a solver share it.
@@ -113,6 +114,11 @@ class Device:
     name: str = ""
     capabilities: Capabilities
     control: ClassVar[bool] = False  # a stand-in that runs no circuit
+
+    @classmethod
+    def named(cls, name: str) -> Device:
+        """The device that a name of the catalogue stands for."""
+        return cls()
 
     def submit(
         self,

@@ -16,6 +16,7 @@ __all__ = ["ClassicalSamplerDevice", "NullDevice"]
 
 
 class _Control(EmulatorDevice):
+    requires: ClassVar[tuple[str, ...]] = ()
     control: ClassVar[bool] = True
 
     def resources(self, circuit: ParametricCircuit) -> Resources:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ class EmulatorDevice(LocalDevice):
     """
 
     name = "emulator"
+    requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:

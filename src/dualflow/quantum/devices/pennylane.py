@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.gates import PENNYLANE
-from .base import Capabilities
+from .base import Capabilities, Device
 from .local import LocalDevice
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["PennyLaneDevice"]
+__all__ = ["LightningDevice", "PennyLaneDevice"]
 
 #: Most amplitudes of a batch that is simulated at once.
 BATCH_AMPLITUDES = 2**22
@@ -44,7 +44,12 @@ class PennyLaneDevice(LocalDevice):
         PennyLane has no such device, or it cannot be made without options of its own.
     """
 
+    requires: ClassVar[tuple[str, ...]] = ("qiskit", "pennylane")
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
+
+    @classmethod
+    def named(cls, name: str) -> Device:
+        return cls(name.removeprefix("pennylane:"))
 
     def __init__(self, device: str = "lightning.qubit") -> None:
         super().__init__()
@@ -93,6 +98,12 @@ class PennyLaneDevice(LocalDevice):
             return np.concatenate(found), None
         counts = np.concatenate(found)
         return counts / shots, counts
+
+
+class LightningDevice(PennyLaneDevice):
+    """PennyLane's lightning.qubit, a compiled simulator."""
+
+    requires: ClassVar[tuple[str, ...]] = (*PennyLaneDevice.requires, "pennylane_lightning")
 
 
 def translate(circuit: QuantumCircuit) -> list[_Step]:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ...core.problem import DualProblem
 from ...core.workspace import Workspace
 from ...exceptions import ProblemError
-from ..circuits import HHLCircuit
 from ..circuits.encoding import qubits_for
+from ..circuits.hhl import HHLCircuit
 from ..runs.laboratory import Account, Laboratory
 
 __all__ = ["MOST_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable
 from itertools import combinations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import ProblemError, SolverUnavailable
+from ...exceptions import ProblemError, SolverUnavailable, near_miss
 from ..circuits.fidelity import ROTATIONS, SELF_INVERSE, FidelityCircuit, Step, angle_steps, evolve, zz_steps
 
 if TYPE_CHECKING:
@@ -198,9 +197,8 @@ def make_feature_map(
     """
     if isinstance(given, str):
         if given not in BUILT_IN:
-            near = difflib.get_close_matches(given, BUILT_IN, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ProblemError(f"feature_map={given!r} is not one of {', '.join(map(repr, BUILT_IN))}{hint}")
+            known = ", ".join(map(repr, BUILT_IN))
+            raise ProblemError(f"feature_map={given!r} is not one of {known}{near_miss(given, BUILT_IN)}")
         _refuse_width(n_qubits, n_features, f"the map {given!r} has a qubit a feature")
         if given == "angle":
             return StepsMap("angle", n_features, n_features, angle_steps(n_features), np.asarray)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .exceptions import ProblemError
+from ..exceptions import ProblemError
 
 __all__ = ["read_csv"]
 

@@ -1,0 +1,139 @@
+"""Catalogues: names to classes, imported when they are used. One kind, for solvers and for devices.
+
+Third parties join by entry points, of the group "dualflow.solvers" or "dualflow.devices".
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import ClassVar, Generic, TypeVar
+
+from .exceptions import DualflowError, SolverUnavailable, near_miss
+
+__all__ = ["Catalogue", "Listed"]
+
+#: Packages that pip knows by another name than `import`.
+_PIP = {"pennylane_lightning": "pennylane-lightning", "qiskit_aer": "qiskit-aer"}
+
+
+class Listed:
+    """What a catalogue lists: a class that says what it needs.
+
+    Class attributes
+    ----------------
+    requires : import names of the packages it needs
+    extra : the pip extra of dualflow that brings them, or None
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    extra: ClassVar[str | None] = None
+
+    @classmethod
+    def missing(cls) -> list[str]:
+        """Required packages that are not installed."""
+        return [package for package in cls.requires if importlib.util.find_spec(package) is None]
+
+    @classmethod
+    def install(cls) -> str | None:
+        """The pip line that brings what is missing, or None if nothing is."""
+        if not cls.missing():
+            return None
+        packages = (_PIP.get(package, package) for package in cls.requires)
+        return f"pip install 'dualflow[{cls.extra}]'" if cls.extra else f"pip install {' '.join(packages)}"
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().partition("\n")[0]
+
+
+ListedT = TypeVar("ListedT", bound=Listed)
+
+
+class Catalogue(Generic[ListedT]):
+    """Names of one kind of thing.
+
+    Parameters
+    ----------
+    base : type
+        What every class of the catalogue is a subclass of; its name in small letters is what the things are called.
+    targets : dict of str to str
+        Name to "module:Class", in the order of lists. A name may have blanks: "pennylane:<device>" is any name that
+        starts with "pennylane:" and goes on; such lines are for use, and not listed.
+    unknown : type
+        The error that a name is not known.
+    """
+
+    def __init__(self, base: type[ListedT], targets: Mapping[str, str], unknown: type[DualflowError]) -> None:
+        self.base, self.targets, self.unknown = base, targets, unknown
+        self.what = base.__name__.lower()
+
+    def names(self) -> list[str]:
+        """Every name without blanks: ours, then those of entry points, in their order."""
+        return [name for name in self._all() if "<" not in name]
+
+    def find(self, name: str) -> type[ListedT]:
+        """The class behind a name.
+
+        Raises
+        ------
+        DualflowError
+            Nothing has that name (the error of this catalogue); the message lists the names and the nearest.
+        SolverUnavailable
+            Its module cannot be imported, or has no such class.
+        """
+        # Looking up entry points takes as long as a small fit, so names of our own do without.
+        target = _match(self.targets, name)
+        if target is None:
+            known = self._all()
+            target = _match(known, name)
+        if target is None:
+            near = near_miss(name, known)
+            raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){near}")
+        return self._load(name, target)
+
+    def rows(self) -> Iterator[tuple[str, type[ListedT] | None, str | None]]:
+        """Every name, its class (None if that cannot be imported), and what to do before it can be used, or None."""
+        for name in self.names():
+            try:
+                cls = self.find(name)
+            except SolverUnavailable as error:
+                yield name, None, str(error)
+            else:
+                yield name, cls, cls.install()
+
+    def check_installed(self, name: str, cls: type[ListedT]) -> None:
+        """Raise `SolverUnavailable` with the pip line if something has no package it needs."""
+        if line := cls.install():
+            gone = ", ".join(cls.missing())
+            raise SolverUnavailable(f"{self.what} {name!r} needs {gone}, which is not installed: {line}")
+
+    def _all(self) -> dict[str, str]:
+        """Name to target. Entry points cannot take a name of ours."""
+        targets = dict(self.targets)
+        for entry in entry_points(group=f"dualflow.{self.what}s"):
+            targets.setdefault(entry.name, entry.value)
+        return targets
+
+    def _load(self, name: str, target: str) -> type[ListedT]:
+        module, _, attribute = target.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), attribute, None)
+        except ImportError as error:
+            raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            of = f"dualflow.{self.base.__name__}"
+            raise SolverUnavailable(f"{self.what} {name!r}: {target} is not a subclass of {of}")
+        return found
+
+
+def _match(targets: Mapping[str, str], name: str) -> str | None:
+    """The target of a name, by the name itself or by a line with blanks."""
+    if name in targets:
+        return targets[name]
+    lines = ((re.sub("<[^>]*>", "(.+)", pattern), target) for pattern, target in targets.items() if "<" in pattern)
+    return next((target for line, target in lines if re.fullmatch(line, name)), None)

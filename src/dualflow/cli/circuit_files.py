@@ -1,0 +1,39 @@
+"""`dualflow circuits list` and `export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .output import clear_errors, print_table
+
+__all__ = ["circuits"]
+
+circuits = typer.Typer(help="List the circuits and write them to files.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@circuits.command("list")
+def list_circuits() -> None:
+    """List the circuits that `export` writes: each family's small examples."""
+    with clear_errors():
+        from ..quantum.circuits import resources
+        from ..quantum.circuits.export import elementary, examples
+
+        rows = [
+            (circuit.name, circuit.family, cost.qubits, cost.parameters, cost.depth, cost.two_qubit_gates)
+            for circuit, cost in ((circuit, resources.count(elementary(circuit.build()))) for circuit in examples())
+        ]
+        print_table(("circuit", "family", "qubits", "parameters", "depth", "two-qubit gates"), rows)
+
+
+@circuits.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Folder, made if need be; other files in it stay.")] = Path("circuits"),
+) -> None:
+    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes every time."""
+    with clear_errors():
+        from ..quantum.circuits.export import export_circuits
+
+        typer.echo(f"{len(export_circuits(out))} files: {out}")

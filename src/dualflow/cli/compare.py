@@ -1,0 +1,156 @@
+"""`dualflow compare`: the main job on bundled digits, or on two classes of a CSV file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..exceptions import ProblemError
+from .output import INTERRUPTED, clear_errors, console, progress_bar
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["compare"]
+
+HONEST = (
+    "Ranked by the raw gap, what each solver itself delivered; the refined gap stands beside it and is no evidence "
+    "for a solver. No quantum advantage is claimed."
+)
+
+
+def compare(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="CSV of numbers with a label column; without it, scikit-learn's bundled digits."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Label column of the CSV: its name, or its number from 1. The last by default.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help='The two labels to compare, "A,B"; svdd describes the first.')
+    ] = None,
+    digits: Annotated[str, typer.Option(help="The two digits of the bundled data; svdd describes the first.")] = "1,4",
+    problems: Annotated[str, typer.Option(help="Sections, comma separated.")] = "hinge,squared_hinge,svdd",
+    solvers: Annotated[str | None, typer.Option(help="Names, comma separated; all by default.")] = None,
+    max_n: Annotated[int, typer.Option(help="Points of the subsample, both classes together.")] = 64,
+    C: Annotated[float, typer.Option("--C", help="As in scikit-learn; inf is the hard margin.")] = 1.0,
+    nu: Annotated[float | None, typer.Option(help="Of svdd, in (0, 1]; without it, the hard ball.")] = None,
+    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.")] = "rbf",
+    gamma: Annotated[str, typer.Option(help="scale, auto or a number.")] = "scale",
+    degree: Annotated[float, typer.Option(help="Of the poly kernel.")] = 3.0,
+    coef0: Annotated[float, typer.Option(help="Of the poly and sigmoid kernels.")] = 0.0,
+    fit_intercept: Annotated[str, typer.Option(help="yes, no, or penalised: the bias inside the kernel.")] = "yes",
+    shots: Annotated[int, typer.Option(help="Per circuit.")] = 10_000,
+    devices: Annotated[str | None, typer.Option(help="For quantum solvers, comma separated.")] = None,
+    studies: Annotated[bool, typer.Option("--studies", help="Include solvers that are studies.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the subsample and of every solver.")] = 0,
+    time_limit: Annotated[float, typer.Option(help="Seconds a row; it shows what there is by then.")] = 5.0,
+    tol: Annotated[float, typer.Option(help="Relative gap at which a run ends.")] = 1e-6,
+    report: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("dualflow-report.html"),
+    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV too.")] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
+) -> None:
+    """Compare all solvers on the same points: raw gap, refined gap, accuracy, time, circuits."""
+    with clear_errors():
+        from ..comparison import compare as run
+        from .csv_data import read_csv
+
+        files = [path for path in (None if no_report else report, csv) if path is not None]
+        for path in files:
+            _check_writable(path)
+        X, y = _digits(digits) if data is None else read_csv(data, label)
+        if data is None and (label or classes):
+            raise ProblemError("--label and --classes go with --data; for the bundled digits use --digits")
+        X, y, first = _two(X, y, _names(classes if data is not None else digits), str(data or "digits"))
+        with progress_bar() as progress:
+            comparison = run(
+                X,
+                y,
+                _names(problems) or (),
+                _names(solvers),
+                max_n,
+                C=C,
+                nu=nu,
+                kernel=kernel,
+                gamma=_number_or_text(gamma),
+                degree=degree,
+                coef0=coef0,
+                fit_intercept={"yes": True, "no": False}.get(fit_intercept, fit_intercept),
+                shots=shots,
+                devices=_names(devices),
+                studies=studies,
+                inlier_class=first,
+                time_limit=time_limit,
+                random_state=seed,
+                tol=tol,
+                progress=progress,
+            )
+        out = console()
+        out.print(comparison)
+        if comparison.interrupted:
+            typer.echo("Interrupted; no file was written.", err=True)
+            raise typer.Exit(INTERRUPTED)
+        if csv is not None:
+            comparison.to_csv(csv)
+            typer.echo(f"CSV: {csv}")
+        if not no_report:
+            comparison.to_html(report)
+            typer.echo(f"Report: {report}")
+        typer.echo(HONEST)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _check_writable(path: Path) -> None:
+    """Before a minute of work, not after it."""
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise ProblemError(f"{path}: the folder {path.parent} does not exist; create it or give another path")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ProblemError(f"{path} cannot be written: permission denied")
+
+
+def _digits(digits: str) -> tuple[NDArray, NDArray]:
+    from sklearn.datasets import load_digits
+
+    wanted = _names(digits) or []
+    if len(wanted) != 2 or not all(d in set("0123456789") for d in wanted) or wanted[0] == wanted[1]:
+        raise ProblemError(f'--digits "{digits}" must be two different digits, such as "1,4"')
+    return load_digits(return_X_y=True)
+
+
+def _two(X: NDArray, y: NDArray, wanted: list[str] | None, source: str) -> tuple[NDArray, NDArray, Any]:
+    """The rows of the two wanted labels, and the first of these labels as y has it."""
+    import numpy as np
+
+    classes = np.unique(y).tolist()
+    if wanted is None:
+        if len(classes) > 2:
+            shown = ", ".join(map(str, classes[:6])) + (", …" if len(classes) > 6 else "")
+            raise ProblemError(
+                f"{source} has {len(classes)} classes ({shown}); choose two with --classes "
+                f'"{classes[0]},{classes[1]}", or another label column with --label'
+            )
+        return X, y, None
+    if len(wanted) != 2 or wanted[0] == wanted[1]:
+        raise ProblemError(f'--classes "{",".join(wanted)}" must be two different labels, such as "A,B"')
+    named = {str(label): label for label in classes}
+    for text in wanted:
+        if text not in named:
+            raise ProblemError(f"{source} has no class {text!r}; it has {', '.join(list(named)[:10])}")
+    keep = np.isin(y, [named[text] for text in wanted])
+    return X[keep], y[keep], named[wanted[0]]
