@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -79,13 +80,15 @@ class Workspace(DualProblem):
 
     @property
     def keeps_dense(self) -> bool:
-        """Whether `column` takes them from the whole Q."""
+        """Whether `columns_at_hand` are those of the whole Q."""
         return self.n <= DENSE_UP_TO
 
+    def columns_at_hand(self) -> Callable[[int], NDArray]:
+        """Single columns of Q, each of shape (n,): of the whole Q where that is small, else as `column` makes them."""
+        return self.dense().__getitem__ if self.keeps_dense else self.column  # rows are contiguous, and Q symmetric
+
     def column(self, j: int) -> NDArray:
-        """Column j of Q, shape (n,), from the whole Q where that is small, else from kernel rows that are kept."""
-        if self.keeps_dense:
-            return self.dense()[j]  # Q is symmetric, and rows are contiguous
+        """Column j of Q, shape (n,), from kernel rows that are kept."""
         k = j if self.idx is None else int(self.idx[j])
         row = self.gram.kept_row(k)
         Q = (self.scale * self.sigma[j]) * self.sigma * ((row if self.idx is None else row[self.idx]) + self.offset)

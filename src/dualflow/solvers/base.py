@@ -154,9 +154,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
         for option in options:
             if option not in known:
                 has = f"its options are {', '.join(known)}" if known else "it has no options"
-                raise TypeError(
-                    f"solver {cls.name!r} has no option {option!r}{near_miss(cls.renamed.get(option, option), known)} ({has})"
-                )
+                near = near_miss(cls.renamed.get(option, option), known)
+                raise TypeError(f"solver {cls.name!r} has no option {option!r}{near} ({has})")
         return cls(**options)
 
     def mismatch(self, problem: DualProblem) -> str | None:

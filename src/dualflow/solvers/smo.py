@@ -100,6 +100,7 @@ def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kk
 
     can_rise, can_fall = rooms(slice(None))  # eᵢαᵢ can rise, can fall
     score = -e * h
+    column = problem.columns_at_hand()
     violation = np.inf
     for done in range(count):
         i = int(np.argmax(np.where(can_rise, score, -np.inf)))
@@ -107,7 +108,7 @@ def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kk
         violation = float(excess.max()) if can_rise[i] else 0.0
         if violation <= kkt_tol:
             return done, max(violation, 0.0)
-        qi = problem.column(i)
+        qi = column(i)
         curvature = np.maximum(diag[i] + diag - 2.0 * e[i] * e * qi, least)
         gain = np.where(excess > 0, excess * excess / curvature, -np.inf)
         j = int(np.argmax(gain))
@@ -119,7 +120,7 @@ def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kk
         alpha[i] = (upper[i] if positive[i] else 0.0) if t == room_i else old_i + e[i] * t
         alpha[j] = (0.0 if positive[j] else upper[j]) if t == room_j else old_j - e[j] * t
         h += qi * (alpha[i] - old_i)
-        h += problem.column(j) * (alpha[j] - old_j)
+        h += column(j) * (alpha[j] - old_j)
         np.multiply(e, h, out=score)
         np.negative(score, out=score)
         for k in (i, j):
@@ -131,6 +132,7 @@ def _single_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, 
     """The same without an equality: the single variable with the largest decrease moves."""
     upper = problem.upper
     curvature = np.maximum(problem.diag(), _TINY_CURVATURE * (float(problem.diag().max()) or 1.0))
+    column = problem.columns_at_hand()
     violation = np.inf
     for done in range(count):
         wrong = np.where(h < 0, np.where(alpha < upper, -h, 0.0), np.where(alpha > 0, h, 0.0))
@@ -142,7 +144,7 @@ def _single_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, 
         move = target - alpha
         j = int(np.argmin(move * (h + 0.5 * curvature * move)))
         alpha[j] = target[j]
-        h += problem.column(j) * move[j]
+        h += column(j) * move[j]
     return count, violation
 
 
