@@ -84,8 +84,10 @@ class Workspace(DualProblem):
 
     def column(self, j: int) -> NDArray:
         """Column j of Q, shape (n,), from the whole Q where that is small, else from kernel rows that are kept."""
-        if self.keeps_dense:
-            return self.dense()[j]  # Q is symmetric, and rows are contiguous
+        return self.dense()[j] if self.keeps_dense else self.kept_column(j)  # Q is symmetric, and rows are contiguous
+
+    def kept_column(self, j: int) -> NDArray:
+        """Column j of Q, shape (n,), from kernel rows that are kept."""
         k = j if self.idx is None else int(self.idx[j])
         row = self.gram.kept_row(k)
         Q = (self.scale * self.sigma[j]) * self.sigma * ((row if self.idx is None else row[self.idx]) + self.offset)
