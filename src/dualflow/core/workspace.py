@@ -84,10 +84,10 @@ class Workspace(DualProblem):
         return self.n <= DENSE_UP_TO
 
     def columns_at_hand(self) -> Callable[[int], NDArray]:
-        """Single columns of Q, each of shape (n,): of the whole Q where that is small, else as `column` makes them."""
-        return self.dense().__getitem__ if self.keeps_dense else self.column  # rows are contiguous, and Q symmetric
+        """Single columns of Q, each of shape (n,): of the whole Q where that is small, else as `kept_column` makes them."""
+        return self.dense().__getitem__ if self.keeps_dense else self.kept_column  # rows are contiguous, and Q symmetric
 
-    def column(self, j: int) -> NDArray:
+    def kept_column(self, j: int) -> NDArray:
         """Column j of Q, shape (n,), from kernel rows that are kept."""
         k = j if self.idx is None else int(self.idx[j])
         row = self.gram.kept_row(k)

@@ -295,18 +295,3 @@ class Engine(State):
         where, g = self.where, self.g
         wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
         return np.flatnonzero(wrong | (where == DRIVEN))
-
-    def bias_interval(self) -> tuple[float, float]:
-        """All b for which the coefficients are optimal: a point where a margin point is free."""
-        live = (self.where != PENDING) & (self.u > 0)
-        # A margin point may be at a bound, up to round-off.
-        room = 1e-10 * np.minimum(self.u, float(self.alpha.max(initial=0.0)))
-        low, high = self.alpha <= room, self.alpha >= self.u - room
-        if (live & ~low & ~high).any():
-            return self.b, self.b
-        # R asks for g ≥ 0 and E for g ≤ 0, and b moves g by e.
-        up = live & ((low & (self.e > 0)) | (high & (self.e < 0)))
-        down = live & ~up
-        least = float((-self.e * self.g)[up].max(initial=-np.inf))
-        most = float((-self.e * self.g)[down].min(initial=np.inf))
-        return self.b + least, self.b + most

@@ -19,6 +19,7 @@ NOT_PSD = "kernel: it is not positive semidefinite on these points, so that the 
 #: Where a variable can be between two calls.
 STORED = (REST, BOUND, FREE, PENDING)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
+_MOVES = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
 _COUNTERS, _FIGURES = 8, 4
 
 
@@ -141,6 +142,21 @@ class State:
         """Variables on the margin, in the order of the inverse."""
         return self.members[: self.counters[COUNT]]
 
+    def bias_interval(self) -> tuple[float, float]:
+        """All b for which the coefficients are optimal: a point where a margin point is free."""
+        live = (self.where != PENDING) & (self.u > 0)
+        # A margin point may be at a bound, up to round-off.
+        room = 1e-10 * np.minimum(self.u, float(self.alpha.max(initial=0.0)))
+        low, high = self.alpha <= room, self.alpha >= self.u - room
+        if (live & ~low & ~high).any():
+            return self.b, self.b
+        # R asks for g ≥ 0 and E for g ≤ 0, and b moves g by e.
+        up = live & ((low & (self.e > 0)) | (high & (self.e < 0)))
+        down = live & ~up
+        least = float((-self.e * self.g)[up].max(initial=-np.inf))
+        most = float((-self.e * self.g)[down].min(initial=np.inf))
+        return self.b + least, self.b + most
+
     # --- variables come and go -------------------------------------------------------------------
 
     def append(self, p: NDArray, u: NDArray, e: NDArray, diag: NDArray) -> None:
@@ -191,12 +207,13 @@ class State:
 
     def snapshot(self) -> Snapshot:
         """All that moves, to be put back by `restore`; columns are not in it."""
-        m = int(self.counters[COUNT])
+        m, counters = int(self.counters[COUNT]), self.counters.copy()
+        counters[WANTED] = 0  # which column was asked for last says what was cached, nothing else
         return Snapshot(
             **{name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
             members=self.members[:m].copy(),
-            inverse=self.inverse[: m + 1, : m + 1].copy(),
-            counters=self.counters.copy(),
+            inverse=np.tril(self.inverse[: m + 1, : m + 1]),
+            counters=counters,
             figures=self.figures.copy(),
             d=self.d,
         )
@@ -234,12 +251,10 @@ class State:
     def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """All that the next bits depend on. Columns that have left the margin are let go first, here as well."""
         self.pool.evict(self.margin, 0)
-        m, n = int(self.counters[COUNT]), self.n
-        arrays = {name: getattr(self, name).copy() for name in _VECTORS}
-        arrays |= {"members": self.margin.copy(), "counters": self.counters.copy(), "figures": self.figures.copy()}
-        arrays["counters"][WANTED] = 0  # which column was asked for last says what was cached, nothing else
-        arrays["inverse"] = np.tril(self.inverse[: m + 1, : m + 1])
-        arrays["columns"] = self.pool.rows[self.member_slots[:m], :n]
+        kept = self.snapshot()
+        arrays = {name: getattr(kept, name) for name in _MOVES}
+        arrays |= {name: getattr(self, name).copy() for name in ("e", "u", "diag")}
+        arrays["columns"] = self.pool.rows[self.member_slots[: len(kept.members)], : self.n]
         return arrays, {"d": self.d}
 
     def unpack(self, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
@@ -250,8 +265,7 @@ class State:
         KeyError, ValueError
             An array is missing or is not what `pack` would have made: compiled code relies on it.
         """
-        names = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
-        kept = Snapshot(**{name: arrays[name] for name in names}, d=float(facts["d"]))
+        kept = Snapshot(**{name: arrays[name] for name in _MOVES}, d=float(facts["d"]))
         n, m = len(kept.alpha), len(kept.members)
         kept.check(n)
         e, u, diag = (_stored(arrays, name, "f8", (n,)) for name in ("e", "u", "diag"))

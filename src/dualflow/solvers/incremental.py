@@ -19,18 +19,16 @@ __all__ = ["Incremental"]
 
 #: Steps of the driver a problem is cut into.
 PARTS = 64
-#: Entries of Q kept from one step to the next (128 MB), beside the margin's.
-KEPT_ENTRIES = 4000**2
 
 
 class _OfProblem:
     """Q of a problem as an engine asks for it: columns always whole, so that their bits depend on nothing."""
 
-    def __init__(self, problem: DualProblem) -> None:
+    def __init__(self, problem: Workspace) -> None:
         self.problem = problem
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
-        return self.problem.columns([k])[start:stop, 0]
+        return self.problem.kept_column(k)[start:stop]
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
         return self.problem.columns(J)[rows]
@@ -93,6 +91,7 @@ class Incremental(Solver[IncrementalContext, IncrementalState]):
         except ValueError as error:
             raise ProblemError(f"the state to go on from is none of this problem: {error}") from None
         engine.restore(state.at)
+        engine.pool.evict(engine.margin, 0)  # an engine just made has no other columns, and is to give the same bits
         if state.fed == n:
             engine.refresh()
             return IncrementalState(engine.snapshot(), n, state.passes + 1)
@@ -102,7 +101,6 @@ class Incremental(Solver[IncrementalContext, IncrementalState]):
             if engine.d != problem.d and problem.e is not None:
                 upper, e = problem.upper[: k + 1], problem.e[: k + 1]
                 engine.move_d(float(np.clip(problem.d, -upper[e < 0].sum(), upper[e > 0].sum())))
-        engine.pool.evict(engine.margin, max(16, KEPT_ENTRIES // n))
         return IncrementalState(engine.snapshot(), stop, 0)
 
     def alpha(self, state: IncrementalState) -> NDArray:
