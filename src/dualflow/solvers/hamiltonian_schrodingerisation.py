@@ -61,6 +61,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     half_width: float = 16.0
 
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
+    reaches: ClassVar[str] = "1e-6; with shots 1 to 4 × the shot floor"
 
     def _family(self, n_qubits: int, splits: int) -> SelectCircuit:
         return SchrodingerisedCircuit(n_qubits, self.ancillas, splits, self.evolution, self.order, self.half_width)

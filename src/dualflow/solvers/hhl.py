@@ -62,6 +62,7 @@ class HHL(Solver):
     clock: int | None = None
 
     name: ClassVar[str] = "hhl"
+    reaches: ClassVar[str] = "1e-4, the direction of α within 1 %; exact distributions only"
     kinds = frozenset({Kind.AFFINE})
     maturity: ClassVar[str] = "study"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")

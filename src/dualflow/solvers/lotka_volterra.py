@@ -38,6 +38,7 @@ class LotkaVolterra(FlowSolver):
     damping: float = 0.0
 
     name: ClassVar[str] = "lotka-volterra"
+    reaches: ClassVar[str] = "1e-6 in at most 18 steps for n up to 2000"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -49,6 +49,7 @@ class ParticleSwarm(EvolutionarySolver):
     common_weight: float = 1.0
 
     name: ClassVar[str] = "particle-swarm"
+    reaches: ClassVar[str] = "1e-4 with sweeps, for C up to about 100; without, less than an evolution strategy"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -84,6 +84,7 @@ class VariationalDQC(Solver):
     reference: bool = True
 
     name: ClassVar[str] = "variational-dqc"
+    reaches: ClassVar[str] = "1e-4; exact distributions only"
     kinds = BOUNDED
     maturity: ClassVar[str] = "study"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "pennylane")

@@ -134,6 +134,7 @@ class VariationalLotkaVolterra(QuantumSolver):
     t_end: float | None = None
 
     name: ClassVar[str] = "variational-lotka-volterra"
+    reaches: ClassVar[str] = "1e-6 in at most 60 steps for n up to 256; with shots within 3 × the shot floor"
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     max_n: ClassVar[int | None] = 4096
     encoding: ClassVar[str | None] = "box"
