@@ -76,6 +76,7 @@ class EvolutionStrategy(EvolutionarySolver):
     sigma: float = 0.1
 
     name: ClassVar[str] = "evolution-strategy"
+    reaches: ClassVar[str] = "1e-4 with sweeps, for C up to about 100; without, 0.6 to 0.97 of the optimum"
 
     def __post_init__(self) -> None:
         super().__post_init__()
