@@ -1,11 +1,15 @@
-"""The README's Python runs as it stands."""
+"""The README's Python runs as it stands, and its table of solvers is what their classes say."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
+
+import dualflow
+from dualflow.solvers import SOLVERS
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -24,6 +28,33 @@ def test_python_blocks_run(tmp_path, monkeypatch):
     assert names["model"].certificate_.relative_gap <= 1e-9
     assert len(names["model"].ids_) == 58
     assert (tmp_path / "run.npz").exists()
+
+
+@pytest.fixture(scope="module")
+def solver_table():
+    spec = importlib.util.spec_from_file_location("solver_table", README.parent / "docs" / "solver_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_solvers_is_the_one_that_is_made(solver_table):
+    text = README.read_text(encoding="utf-8")
+    assert solver_table.written(text) == text, "run python docs/solver_table.py"
+
+
+def test_a_change_of_a_class_or_of_the_table_is_seen(solver_table, monkeypatch):
+    text = README.read_text(encoding="utf-8")
+    assert solver_table.written(text.replace("| `smo` | SMO", "| `smo` | OMS")) == text
+    monkeypatch.setattr(dualflow.SMO, "max_n", 7)
+    assert "all with bounds; n ≤ 7 | 1e-4 |" in solver_table.written(text)
+    with pytest.raises(SystemExit, match="found 0"):
+        solver_table.written("no markers")
+
+
+def test_every_kind_of_solver_has_words_for_its_problems(solver_table):
+    kinds = {name: SOLVERS.find(name).kinds for name in SOLVERS.targets}
+    assert {name for name, of in kinds.items() if of not in solver_table.PROBLEMS} == set()
 
 
 @pytest.mark.parametrize("name", ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", ".ci/run", ".ci/long"])

@@ -47,6 +47,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     name : the name users type
     kinds : the feasible sets it can solve
     accuracy : "exact" (relative gap ≤ 1e-8), "iterative" (≤ 1e-4) or "sampled" (≤ 3 × the shot floor)
+    reaches : in words, the relative gap it was seen to reach, where that says more than `accuracy`
     maturity : "solver" or "study"; comparisons leave studies out unless asked
     requires, extra : import names it needs, and the pip extra that brings them (None: the core install)
     max_n : most variables it takes, or None
@@ -64,6 +65,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     name: ClassVar[str] = ""
     kinds: ClassVar[frozenset[Kind]] = frozenset()
     accuracy: ClassVar[str] = "iterative"
+    reaches: ClassVar[str] = ""
     maturity: ClassVar[str] = "solver"
     max_n: ClassVar[int | None] = None
     interruptible: ClassVar[bool] = True

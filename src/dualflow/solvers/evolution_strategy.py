@@ -79,6 +79,7 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
     state_type: ClassVar[type] = Evolution
 
     name: ClassVar[str] = "evolution-strategy"
+    reaches: ClassVar[str] = "1e-4 with sweeps, for C up to about 100; without, 0.6 to 0.97 of the optimum"
 
     def __post_init__(self) -> None:
         super().__post_init__()

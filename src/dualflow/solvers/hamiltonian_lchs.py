@@ -76,6 +76,7 @@ class HamiltonianLCHS(LinearisedSolver):
     cutoff: float = option(12.5, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-lchs"
+    reaches: ClassVar[str] = "1e-6; with shots 1 to 4 × the shot floor"
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
         return LCHSCircuit(n_qubits, self.ancillas, trotter_steps, self.evolution, self.order, self.cutoff)

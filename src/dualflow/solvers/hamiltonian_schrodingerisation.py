@@ -64,6 +64,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     half_width: float = option(16.0, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
+    reaches: ClassVar[str] = "1e-6; with shots 1 to 4 × the shot floor"
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
         return SchrodingerisedCircuit(

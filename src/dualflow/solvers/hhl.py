@@ -72,6 +72,7 @@ class HHL(QuantumSolver[HHLContext, Inversion]):  # type: ignore[type-var]
     state_type: ClassVar[type] = Inversion
 
     name: ClassVar[str] = "hhl"
+    reaches: ClassVar[str] = "1e-4, the direction of α within 1 %; exact distributions only"
     kinds = frozenset({Kind.AFFINE})
     maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 16

@@ -39,6 +39,7 @@ class LotkaVolterra(FlowSolver):
     damping: float = option(0.0, Number(at_least=0))
 
     name: ClassVar[str] = "lotka-volterra"
+    reaches: ClassVar[str] = "1e-6 in at most 18 steps for n up to 2000"
 
     def field(self, problem: DualProblem) -> LotkaVolterraField:
         return LotkaVolterraField(problem, self.tau, self.damping)

@@ -52,6 +52,7 @@ class ParticleSwarm(EvolutionarySolver[Swarm]):
     state_type: ClassVar[type] = Swarm
 
     name: ClassVar[str] = "particle-swarm"
+    reaches: ClassVar[str] = "1e-4 with sweeps, for C up to about 100; without, less than an evolution strategy"
 
     @property
     def rules(self) -> SwarmRules:

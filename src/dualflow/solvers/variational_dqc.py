@@ -91,6 +91,7 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     state_type: ClassVar[type] = March
 
     name: ClassVar[str] = "variational-dqc"
+    reaches: ClassVar[str] = "1e-4; exact distributions only"
     kinds = BOUNDED
     maturity: ClassVar[str] = "study"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "pennylane")

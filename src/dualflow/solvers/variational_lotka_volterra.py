@@ -70,6 +70,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     state_type: ClassVar[type] = BoxState
 
     name: ClassVar[str] = "variational-lotka-volterra"
+    reaches: ClassVar[str] = "1e-6 in at most 60 steps for n up to 256; with shots within 3 × the shot floor"
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
 

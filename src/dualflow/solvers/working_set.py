@@ -107,6 +107,7 @@ class WorkingSet(Solver[WorkingSetContext, WorkingSetState]):
     state_type: ClassVar[type] = WorkingSetState
 
     name: ClassVar[str] = "working-set"
+    reaches: ClassVar[str] = "the tolerance asked for"
     stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False

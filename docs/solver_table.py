@@ -1,0 +1,61 @@
+"""README's table of solvers, from their classes: `python docs/solver_table.py` writes it, between its markers.
+
+A row is the first line of a class's docstring, its `kinds` in words, its `max_n`, and what it `reaches`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from dualflow import Kind
+from dualflow.solvers import SOLVERS, Solver
+from dualflow.solvers.base import BOUNDED, EVERY_CONVEX
+from dualflow.testing.bench import CLASS_GAP
+
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- made by python docs/solver_table.py, from the solvers' classes -->", "<!-- end of the table -->"
+
+#: Sets of kinds in the words of models.
+PROBLEMS = {
+    EVERY_CONVEX | {Kind.AFFINE}: "all",
+    EVERY_CONVEX: "all with bounds",
+    BOUNDED: "finite bounds and the simplex",
+    BOUNDED - {Kind.SIMPLEX}: "finite bounds: hinge, with or without bias, soft SVDD, one-class, ε-SVR",
+    frozenset({Kind.SIMPLEX}): "the simplex: squared hinge, hard SVDD",
+    frozenset({Kind.BOX}): "boxes: hinge without bias, or with the bias in the kernel",
+    frozenset({Kind.AFFINE}): "least squares",
+}
+
+
+def row(name: str, cls: type[Solver[Any, Any]]) -> str:
+    """One line of the table."""
+    study = " (study)" if cls.maturity == "study" else ""
+    problems = PROBLEMS.get(cls.kinds) or ", ".join(sorted(kind.value for kind in cls.kinds))
+    if cls.max_n is not None:
+        problems += f"; n ≤ {cls.max_n}"
+    reaches = cls.reaches or f"{CLASS_GAP[cls.accuracy]:.0e}".replace("e-0", "e-")
+    if not cls.reaches and "shots" in {f.name for f in fields(cls)}:
+        reaches += "; with shots within 3 × the shot floor"
+    return f"| `{name}`{study} | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
+
+
+def table() -> str:
+    """The whole of it: our own solvers, in the order of the catalogue."""
+    rows = [row(name, SOLVERS.find(name)) for name in SOLVERS.targets]
+    return "\n".join(["| name | what it does | problems | accuracy (relative gap) |", "|---|---|---|---|", *rows])
+
+
+def written(text: str) -> str:
+    """README with the table as it is now."""
+    pattern = f"{re.escape(BEGIN)}.*?{re.escape(END)}"
+    made, count = re.subn(pattern, lambda _: f"{BEGIN}\n{table()}\n{END}", text, flags=re.DOTALL)
+    if count != 1:
+        raise SystemExit(f"{README.name} must have one pair of the lines {BEGIN!r} and {END!r}, found {count}")
+    return made
+
+
+if __name__ == "__main__":
+    README.write_text(written(README.read_text(encoding="utf-8")), encoding="utf-8")
