@@ -84,7 +84,7 @@ class Workspace(DualProblem):
         return self.n <= DENSE_UP_TO
 
     def columns_at_hand(self) -> Callable[[int], NDArray]:
-        """Single columns of Q, each of shape (n,): of the whole Q where that is small, else as `kept_column` makes them."""
+        """Single columns of Q, shape (n,): of the whole Q where that is small, else as `kept_column` makes them."""
         return self.dense().__getitem__ if self.keeps_dense else self.kept_column  # rows are contiguous, and Q symmetric
 
     def kept_column(self, j: int) -> NDArray:
