@@ -4,7 +4,6 @@ import importlib.util
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
@@ -14,20 +13,42 @@ from dualflow.solvers import SOLVERS
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_python_blocks_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    X, y = make_moons(60, noise=0.05, random_state=0)
-    X16, y16 = make_moons(16, noise=0.1, random_state=1)
-    names = {"X": X, "y": 2 * y - 1, "Z": X[:5], "X16": X16, "y16": y16, "any_alpha": np.ones(60)}
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 3
+def run_blocks(path, names, count):
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == count
     for block in blocks:
-        exec(compile(block, str(README), "exec"), names)
+        exec(compile(block, str(path), "exec"), names)
+
+
+def test_the_python_of_the_readme_runs():
+    X, t = make_moons(60, noise=0.05, random_state=0)
+    X16, y16 = make_moons(16, noise=0.1, random_state=1)
+    names = {"X": X, "y": 2 * t - 1, "Z": X[:5], "X16": X16, "y16": y16}
+    run_blocks(README, names, 1)
+    assert names["clf"].certificate_.relative_gap <= 1e-6
+    assert names["solution"].raw_certificate.relative_gap <= 1e-6
+    assert len(names["model"].ids_) == 58
+
+
+def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    run_blocks(README.parent / "docs" / "using.md", names, 4)
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["solution"].raw_certificate.relative_gap <= 1e-6
     assert names["model"].certificate_.relative_gap <= 1e-9
     assert len(names["model"].ids_) == 58
     assert (tmp_path / "run.npz").exists()
+
+
+def test_the_readme_fits_two_screens():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_links_of_the_pages_lead_somewhere():
+    for page in (README, *sorted((README.parent / "docs").glob("*.md")), README.parent / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 @pytest.fixture(scope="module")

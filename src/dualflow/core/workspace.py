@@ -85,7 +85,7 @@ class Workspace(DualProblem):
 
     def columns_at_hand(self) -> Callable[[int], NDArray]:
         """Single columns of Q, shape (n,): of the whole Q where that is small, else as `kept_column` makes them."""
-        return self.dense().__getitem__ if self.keeps_dense else self.kept_column  # rows are contiguous, and Q symmetric
+        return self.dense().__getitem__ if self.keeps_dense else self.kept_column  # Q is symmetric
 
     def kept_column(self, j: int) -> NDArray:
         """Column j of Q, shape (n,), from kernel rows that are kept."""
