@@ -80,15 +80,15 @@ class KeptGram(KernelMatrix):
             self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, lambda J, out: self.rows(J, dtype, out))
         return self._rows[name]
 
-    def subset(self, J: ArrayLike) -> KeptGram:
-        """That of points J alone; those ready for the kernel are taken along."""
+    def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
+        """That of points J alone, with their (row-major) ``matrix`` if known; those ready for the kernel come along."""
         J = np.asarray(J, dtype=np.intp)
         radial = {name: points.take(J) for name, points in self._radial.items()}
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
-        part.entries_computed, part._full, part._radial, part._rows = 0, None, radial, {}
+        part.entries_computed, part._full, part._radial, part._rows = 0, matrix, radial, {}
         return part
 
     def value(self) -> Gram:

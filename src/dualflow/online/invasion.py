@@ -13,12 +13,13 @@ weight falls to 0 go extinct.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.kept import KeptGram
 from ..core.problem import DualProblem, Kind
+from ..core.workspace import Workspace
 
 __all__ = ["Equilibrate", "Habitat", "interval", "middle", "restrict"]
 
@@ -34,18 +35,21 @@ _EPS = float(np.finfo(float).eps)
 
 
 def restrict(problem: DualProblem, J: NDArray, K: NDArray | None = None) -> DualProblem:
-    """The problem of some variables alone, all others being 0; ``K`` is their kernel matrix where it is known."""
-    points = J if problem.idx is None else problem.idx[J]
-    return replace(
-        problem,
-        gram=problem.gram.subset(points, K),
+    """The problem of some variables alone, all others being 0, with what is known of their kernel matrix: ``K``, or
+    what the problem's own Gram keeps."""
+    gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram)
+    return DualProblem(
+        gram.subset(J if problem.idx is None else problem.idx[J], K),  # type: ignore[arg-type]
         p=problem.p[J],
         lower=problem.lower[J],
         upper=problem.upper[J],
         e=None if problem.e is None else problem.e[J],
+        d=problem.d,
         sigma=problem.sigma[J],
+        scale=problem.scale,
+        offset=problem.offset,
         ridge=problem.ridge[J],
-        idx=None,
+        reading=problem.reading,
     )
 
 
@@ -100,6 +104,7 @@ class Habitat:
 
     def __init__(self, problem: DualProblem, alpha: NDArray, rows: NDArray | None = None, disturbed: bool = False):
         self.problem = problem
+        self.work = Workspace(problem)
         self.alpha = np.minimum(alpha, problem.upper)
         self.disturbed = disturbed or not np.array_equal(self.alpha, alpha)
         self.residents = np.flatnonzero(alpha > 0)
@@ -112,10 +117,8 @@ class Habitat:
 
     def kernel(self, J: NDArray) -> NDArray:
         """Kernel rows of variables J over all, shape (len(J), n)."""
-        problem = self.problem
-        if problem.idx is None:
-            return problem.gram.rows(J)
-        return problem.gram.rows(problem.idx[J])[:, problem.idx]
+        gram, idx = self.work.gram, self.problem.idx
+        return gram.rows(J) if idx is None else gram.rows(idx[J])[:, idx]
 
     def gradient(self) -> NDArray:
         """h = Qα − p from the residents' rows, shape (n,)."""
@@ -200,7 +203,7 @@ class Habitat:
 
     def open(self, equilibrate: Equilibrate) -> None:
         """Everybody's equilibrium at once; whoever has weight then has got in."""
-        self.alpha = equilibrate(self.problem, self.alpha)
+        self.alpha = np.array(equilibrate(self.problem, self.alpha))
         R = self.residents
         stay = self.alpha[R] > 0
         self.present[R[~stay]] = False
@@ -218,7 +221,7 @@ class Habitat:
             self.alpha[R] = problem.upper[R]  # the only point there is
             self.h = self.gradient()
             return
-        part = restrict(problem, R, self.rows.take(R, axis=1) if problem.idx is None else None)
+        part = restrict(self.work, R, self.rows.take(R, axis=1) if problem.idx is None else None)
         self.alpha[R] = equilibrate(part, self.alpha[R])
         self.h = self.gradient()
 
