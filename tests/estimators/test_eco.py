@@ -493,7 +493,7 @@ def test_a_solve_that_was_interrupted_does_not_become_a_model(monkeypatch):
     model = EcoSVC(gamma=1.0, C=10).partial_fit(X[:100], y[:100], classes=[0, 1])
     before, solve = state(model), _ecology.solve
     for status, error in ((Status.INTERRUPTED, KeyboardInterrupt), (Status.BROKEN, ProblemError)):
-        monkeypatch.setattr(_ecology, "solve", lambda *a, s=status, **k: replace(solve(*a, **k), status=s))
+        monkeypatch.setattr(_ecology, "solve", lambda *a, s=status, **k: replace(solve(*a, **k), ended=s))
         with pytest.raises(error):
             model.partial_fit(X[100:], y[100:])
         assert state(model) == before

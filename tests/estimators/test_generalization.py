@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 
 import dualflow
 from dualflow import SVC, SVDD, Gram, ProblemError, Status, generalization_report
+from dualflow.core.geometry import response_and_distance
 from dualflow.estimators import generalization
-from dualflow.estimators._geometry import response_and_distance
 
 MOONS = make_moons(60, noise=0.3, random_state=0)
 WIDE = make_classification(40, 60, n_informative=6, class_sep=0.5, random_state=2)
@@ -201,7 +201,7 @@ def test_ctrl_c_gives_no_half_a_report(monkeypatch):
     def interrupted(*arguments, **more):
         calls.append(1)
         solution = real(*arguments, **more)
-        return replace(solution, status=Status.INTERRUPTED) if len(calls) == 5 else solution
+        return replace(solution, ended=Status.INTERRUPTED) if len(calls) == 5 else solution
 
     monkeypatch.setattr(generalization, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -318,7 +318,7 @@ def test_the_model_is_left_as_it_is_and_may_come_from_a_file(tmp_path):
     report = generalization_report(model)
     model.save(tmp_path / "after")
     assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
-    assert model.solution_.problem.gram._full is None  # nor is an n × n matrix left in it
+    assert not hasattr(model.solution_.problem.gram, "_full")  # nor is an n × n matrix left in it
     assert str(generalization_report(dualflow.load(tmp_path / "before"))) == str(report)
     # An inexact model is taken to its optimum first.
     exact = generalization_report(SVC().fit(*MOONS))

@@ -15,10 +15,10 @@ y = (X[:, 0] > 0).astype(int)
 def validations(monkeypatch, fit):
     """How often scikit-learn's validation is called."""
     calls = []
-    from dualflow.estimators import _base
+    from dualflow.estimators import _validation
 
-    real = _base.validate_data
-    monkeypatch.setattr(_base, "validate_data", lambda *args, **more: calls.append(1) or real(*args, **more))
+    real = _validation.validate_data
+    monkeypatch.setattr(_validation, "validate_data", lambda *args, **more: calls.append(1) or real(*args, **more))
     fit()
     return len(calls)
 

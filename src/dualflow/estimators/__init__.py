@@ -1,6 +1,6 @@
 """Floor 5: estimators in scikit-learn's manner. They know data, `dualflow.problems` and `Solution`, and no solver."""
 
-from ._base import FitError
+from ..exceptions import FitError
 from ._persistence import load
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD

@@ -1,117 +1,134 @@
-"""What all kernel estimators share: checking data, running solves, saying what came of them, kernel blocks."""
+"""What all kernel estimators share: data, parameters, attributes, changes that may fail, prediction."""
 
 from __future__ import annotations
 
-import secrets
-import time
-import warnings
-from collections.abc import Iterable, Sequence
-from numbers import Integral
-from typing import Any, TypeGuard
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .._solve import solve
 from ..core.certificate import Certificate
+from ..core.kept import KeptGram
 from ..core.kernels import Gram
-from ..core.problem import DualProblem
-from ..core.solution import Solution, Status
-from ..exceptions import FitError, ProblemError
-from ..registry import make_solver
+from ..core.options import OneOf, Rule
+from ..core.solution import Solution
+from ..exceptions import ProblemError
+from ._attributes import fitted, set_by_fit
+from ._ids import uninterrupted
 from ._packing import Table, pack_attributes, pack_solutions, unpack_attributes, unpack_solutions
 from ._persistence import Persistent
+from ._validation import checked_data
 
-__all__ = ["FitError", "KernelMachine", "is_plain", "kept"]
+__all__ = ["KernelMachine"]
 
 
 class KernelMachine(Persistent):
-    """Base class of the estimators; subclasses declare all parameters used here in their ``__init__``."""
+    """Base class of the estimators; subclasses declare all parameters used here in their ``__init__``.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Which points are support vectors, by class and then ascending: rows of X after a batch `fit`, numbers of points
+        in a stream, or their ids.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Empty if the kernel is precomputed.
+    n_support_ : array of shape (n_classes,), or (1,) without classes
+    dual_coef_ : array of shape (n_classes − 1, n_SV), or (1, n_SV) without classes
+        Weights of the support vectors in the expansion, in LIBSVM's layout.
+    solutions_, certificates_ : list of Solution, list of Certificate
+        One for each pair of classes; of a stream, of the points that are remembered, and made when asked for.
+    solution_, certificate_ : Solution, Certificate
+        Those of a model of one.
+    """
 
     kernel: Any
     gamma: Any
     degree: Any
     coef0: Any
     predict_dtype: Any
-    solver: Any
-    solver_options: Any
-    refine: bool
-    tol: float
-    max_steps: int | None
-    time_limit: float | None
-    random_state: Any
-    warm_start: bool
-    callback: Any
-    solutions_: list[Solution]
-    support_: NDArray
-    support_vectors_: NDArray
-    n_support_: NDArray
+
+    #: What parameters may be, each said by the class that adds it; the kernel's are checked by `Gram`, a run's limits
+    #: by the driver.
+    _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
+    #: The attribute that makes a model a fitted one.
+    _fitted_by: ClassVar[str] = "solutions_"
+
+    support_: NDArray = set_by_fit()
+    support_vectors_: NDArray = set_by_fit()
+    n_support_: NDArray = set_by_fit()
+    dual_coef_: NDArray = set_by_fit()
+    solutions_: list[Solution] = set_by_fit()
+    _support_gram: KeptGram | None
     #: The training points of each solve, ascending.
     _rows: list[NDArray]
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
 
-    @property
-    def solution_(self) -> Solution:
-        """The `Solution` of a fit that took one solve; multi-class fits have `solutions_`, one a pair."""
-        check_is_fitted(self)
-        if len(self.solutions_) != 1:
-            raise AttributeError(f"{len(self.solutions_)} pairs of classes were solved: see solutions_")
-        return self.solutions_[0]
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted_by in self.__dict__
 
-    @property
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)  # which is slow, and words the error
+
+    # --- what came of it -----------------------------------------------------------------------
+
+    @fitted
+    def certificates_(self) -> list[Certificate]:
+        """How far from the optimum the model is, for each pair of classes."""
+        return [solution.certificate for solution in self.solutions_]
+
+    @fitted
+    def solution_(self) -> Solution:
+        """The `Solution` of a model that is one; more than two classes have `solutions_`, one a pair."""
+        return self._single("solution_", self.solutions_)
+
+    @fitted
     def certificate_(self) -> Certificate:
         """The certificate of `solution_`: how far from the optimum the model is."""
-        return self.solution_.certificate
+        return self._single("certificate_", self.certificates_)
 
-    # --- data ----------------------------------------------------------------------------------
+    def _single(self, name: str, found: list[Any]) -> Any:
+        if len(found) != 1:
+            of = f"one a pair of classes: see {name[:-1]}s_" if found else "of no points"
+            raise AttributeError(f"{type(self).__name__} has no {name} but {len(found)}, {of}")
+        return found[0]
 
-    def _check_fit_data(self, X: ArrayLike, y: ArrayLike | str = "no_validation") -> Any:
-        """Validated X (and y, unless left out); sets n_features_in_ and feature_names_in_."""
-        without_y = isinstance(y, str) and y == "no_validation"
-        if is_plain(X, 2) and len(X) >= 2 and (without_y or (is_plain(y, 1) and len(X) == len(y))):
-            # What scikit-learn's validation would find and do, which takes as long as a small fit. NaN and infinity
-            # in X are found by `Gram`.
-            self.n_features_in_: int = X.shape[1]
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            return X if without_y else (X, y)
-        _reject_unfit(X, "X")
-        if not without_y:
-            _reject_mixed_labels(y)
-        return validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
+    # --- changes -------------------------------------------------------------------------------
 
-    def _check_new_data(self, X: ArrayLike) -> NDArray:
-        """Validated X of shape (n_new, n_features_in_)."""
-        check_is_fitted(self)
-        _reject_unfit(X, "X")
-        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
+    def _check_parameters(self, *names: str) -> None:
+        """Hold parameters (all if none is named) against their rules."""
+        for name in names or self._rules:
+            self._rules[name].check(name, getattr(self, name))
 
-    def _check_weight(self, sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
-        """Finite weights ≥ 0, one a point, not all of them 0."""
-        if sample_weight is None:
-            return np.ones(len(X))
-        if not np.any(np.asarray(sample_weight)):
-            raise ProblemError("sample_weight is zero for every point; nothing is left to fit")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weight < 0).any():
-            raise ProblemError(f"sample_weight must be ≥ 0, found {weight.min():.6g}")
-        return weight
+    def _undo(self) -> Callable[[], None]:
+        """What puts back the parts of a model that are changed where they are."""
+        return lambda: None
 
-    # --- kernel --------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Whatever is raised within (Ctrl-C included), the model is afterwards what it was before."""
+        before, undo = self.__dict__.copy(), self._undo()
+        try:
+            yield
+        except BaseException:
+            with uninterrupted():
+                undo()
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
 
-    def _gram(self, X: NDArray) -> Gram:
-        return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-
-    def _part(self, gram: Gram, rows: NDArray) -> Gram:
-        """The Gram of some of the points, with the kernel width of all of them."""
-        return gram if len(rows) == gram.n else gram.subset(rows)
+    # --- prediction ----------------------------------------------------------------------------
 
     def _keep_support(self, X: NDArray, gram: Gram, support: NDArray) -> None:
         """Set what prediction needs: the support vectors, and their kernel with its fitted parameters."""
@@ -120,7 +137,43 @@ class KernelMachine(Persistent):
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
         self._support_gram = None
         if not precomputed and len(support):
-            self._support_gram = gram.subset(support)
+            self._support_gram = KeptGram(gram.subset(support))
+
+    def _check_new_data(self, X: ArrayLike) -> NDArray:
+        """Validated X of shape (n_new, n_features_in_)."""
+        self._check_fitted()
+        return checked_data(self, X, first=False)[0]
+
+    @property
+    def _weights(self) -> NDArray:
+        """Weights of the support vectors in the model's expansions, shape (n_SV, r)."""
+        return self.dual_coef_.T
+
+    def _expansion(self, X: NDArray) -> NDArray:
+        """What the model's expansions are at new points, without intercept: shape (n_new, r)."""
+        return self._expand(X, self._weights)
+
+    def _expanded(self, X: ArrayLike) -> NDArray:
+        """`_expansion` of data to be checked."""
+        points = self._check_new_data(X)
+        return self._finite(self._expansion(points))
+
+    def _finite(self, values: NDArray) -> NDArray:
+        if not np.isfinite(values).all():
+            raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
+        return values
+
+    def _expand(self, X: NDArray, weights: NDArray) -> NDArray:
+        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (len(X), r); memory stays bounded."""
+        self._check_parameters("predict_dtype")
+        if not len(self.support_):
+            return np.zeros((len(X), weights.shape[1]))
+        if self._support_gram is None:
+            return X[:, self.support_] @ weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._support_gram.expand(
+                X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type
+            )
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -152,153 +205,3 @@ class KernelMachine(Persistent):
             if facts[name] is not None and not np.isfinite(facts[name]):
                 raise ValueError(f"its {name} is {facts[name]!r}")
             setattr(self, name, facts[name])
-
-    def _expand(self, X: NDArray, weights: NDArray) -> NDArray:
-        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (len(X), r); memory stays bounded."""
-        if self.predict_dtype not in ("float64", "float32"):
-            raise ProblemError(f"predict_dtype={self.predict_dtype!r} is not one of 'float64', 'float32'")
-        if not len(self.support_):
-            return np.zeros((len(X), weights.shape[1]))
-        if self._support_gram is None:
-            return X[:, self.support_] @ weights
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._support_gram.expand(
-                X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type
-            )
-
-    # --- solving -------------------------------------------------------------------------------
-
-    def _solve_all(self, tasks: Iterable[DualProblem], count: int) -> list[Solution]:
-        """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
-        engine = make_solver(self.solver, self.solver_options)
-        if self.refine and isinstance(self.solver, str) and not self.solver_options:
-            engine = engine.to_be_refined()
-        seeds = _seeds(self.random_state, count)
-        time_limit, max_steps, refine = self.time_limit, self.max_steps, self.refine
-        earlier: list[Solution] = getattr(self, "solutions_", []) if self.warm_start else []
-        started = time.monotonic()
-        solutions: list[Solution] = []
-        for k, problem in enumerate(tasks):
-            share = time_limit
-            if isinstance(time_limit, (int, float)) and time_limit > 0:
-                left = time_limit - (time.monotonic() - started)
-                share = max(left, 1e-9) / (count - k)
-            before = earlier[k] if len(earlier) == count else None
-            solution = solve(
-                problem,
-                engine,
-                refine=refine,
-                tol=self.tol,
-                max_steps=max_steps,
-                time_limit=share,
-                random_state=seeds[k],
-                callback=self.callback,
-                warm=before.alpha if before is not None and before.problem.n == problem.n else None,
-            )
-            self._check_solution(solution)
-            if solution.status is Status.INTERRUPTED:
-                max_steps, refine = 1, False
-            solutions.append(solution)
-        self._warn_unless_optimal(solutions, self.max_steps)
-        return solutions
-
-    def _check_solution(self, solution: Solution) -> None:
-        """Refuse what must not become a model."""
-        if solution.status is Status.BROKEN:
-            name = solution.provenance["solver"]
-            raise FitError(f"solver={name!r}: {solution.status.text} No model is made of it.", solution)
-        if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
-            raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
-
-    def _warn_unless_optimal(self, solutions: list[Solution], max_steps: int | None) -> None:
-        of = f" of {len(solutions)} solves" if len(solutions) > 1 else ""
-        withheld = [s for s in solutions if s.certificate.gap is None]
-        short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
-        mended = [s for s in solutions if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
-        if withheld:
-            first = withheld[0]
-            _warn(
-                f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
-                f"as it is, its certificate is withheld{f' ({len(withheld)}{of})' if of else ''}. "
-                f"{first.status.text} A positive semidefinite kernel has a certified optimum."
-            )
-        if short:
-            worst = max(short, key=_gap)
-            _warn(
-                f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}. Raise max_steps or time_limit, scale the features, or lower C."
-            )
-        if mended and max_steps is not None:
-            worst = max(mended, key=lambda s: _relative(s.raw_certificate))
-            _warn(
-                f"The solver stopped at max_steps={max_steps} with relative gap "
-                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
-                f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself come to rest."
-            )
-
-
-def kept(coefficients: NDArray) -> NDArray:
-    """The coefficients with round-off set to 0: what is below 1e-12 of the largest is left by projections."""
-    size = float(np.abs(coefficients).max(initial=0.0))
-    return np.where(np.abs(coefficients) > 1e-12 * size, coefficients, 0.0)
-
-
-def _relative(certificate: Certificate) -> float:
-    return np.inf if certificate.relative_gap is None else certificate.relative_gap
-
-
-def _gap(solution: Solution) -> float:
-    return _relative(solution.certificate)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
-
-
-def _seeds(random_state: Any, count: int) -> list[int]:
-    """One seed a solve, kept in its provenance: the given integer first; None draws from the system."""
-    if random_state is None:
-        first = secrets.randbits(32)
-    elif isinstance(random_state, Integral):
-        first = int(random_state)
-    else:
-        first = int(check_random_state(random_state).randint(2**31 - 1))
-    if count == 1:
-        return [first]
-    return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]
-
-
-def is_plain(array: Any, ndim: int, finite: bool = False) -> TypeGuard[NDArray]:
-    """Whether this is a float64 matrix, or a vector of finite numbers, as it is wanted: nothing need be said about it
-    or done to it. ``finite`` looks through a matrix, too."""
-    if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
-        return False
-    if ndim == 1:
-        return array.dtype.kind in "iu" or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
-    return array.dtype == np.float64 and (not finite or bool(np.isfinite(array).all()))
-
-
-def _reject_unfit(X: Any, name: str) -> None:
-    """What scikit-learn's own validation lets through or explains badly: masks, text, dates, ragged rows."""
-    if isinstance(X, np.ma.MaskedArray):
-        raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
-    if hasattr(X, "tocsr"):
-        return
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise ProblemError(f"{name} is not a table of numbers (are its rows equally long?): {error}") from None
-    text = array.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
-    if text or array.dtype.kind in "USMm":
-        what = "text" if text else f"dtype {array.dtype}"
-        raise ProblemError(f"{name} holds {what}; numbers are needed: convert it, e.g. with X.astype(float)")
-
-
-def _reject_mixed_labels(y: Any) -> None:
-    """NumPy would turn [1, "a"] into ["1", "a"] without a word."""
-    if isinstance(y, np.ma.MaskedArray):
-        raise ProblemError("y is a masked array; fill or drop the masked entries first")
-    if isinstance(y, (list, tuple)) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
-        text = {isinstance(label, str) for label in np.asarray(y, dtype=object).flat}
-        if len(text) == 2:
-            raise ProblemError("y mixes text with other labels (or missing ones); give labels of one type")

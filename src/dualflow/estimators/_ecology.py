@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._solve import solve
-from ..core.certificate import Certificate, certify
+from .._solve import DEFAULT_SOLVER, solve
+from ..core.certificate import Certificate, Certifier, certify
 from ..core.kernels import Gram
+from ..core.options import Number, OneOf
 from ..core.problem import DualProblem
-from ..core.solution import Status
+from ..core.solution import Solution, Status
 from ..core.support import refine, snap
-from ..exceptions import ProblemError
-from ..online.invasion import interval, middle
+from ..exceptions import FitError, ProblemError
 from ..online.stream import Community, learn
-from ..registry import make_solver
-from ._base import FitError, KernelMachine, _reject_mixed_labels, _reject_unfit, is_plain
+from ._attributes import fitted
 from ._packing import stored
+from ._streaming import StreamMachine, remembered
 
 __all__ = ["Ecology"]
 
@@ -33,23 +31,25 @@ FIRST_POINTS = 30
 SMALL = 64
 
 
-class Ecology(KernelMachine):
+class Ecology(StreamMachine):
     """Base of the estimators that learn by invasion; subclasses declare the parameters used here."""
+
+    _rules = {
+        "reequilibrate": OneOf(words=("working-set", "lotka-volterra")),
+        "n_init": Number(at_least=1, whole=True, none=True),
+        "reserve": Number(at_least=0, infinite=True, note="(an integer counts points, a float times the survivors)"),
+        "tol": Number(above=0, note="(a relative gap)"),
+    }
+    _fitted_by: ClassVar[str] = "_communities"
 
     reequilibrate: str
     n_init: int | None
-    reserve: float
+    tol: float
     n_seen_: int
-    _gamma: float
-    _certificates: list[Certificate] | None
     _communities: list[Community]
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        """The dual problem of some points."""
-        raise NotImplementedError
-
-    def _limits(self, community: Community) -> tuple[NDArray | None, NDArray]:
-        """e and u of the community's dual problem."""
+        """The dual problem of some points, of ``seen`` that were met."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -58,48 +58,13 @@ class Ecology(KernelMachine):
 
     # --- learning --------------------------------------------------------------------------------
 
-    def _as_a_whole(self, task: Callable[[], None], afresh: bool = False) -> Self:
-        """Run a task that changes the model; whatever ends it early, Ctrl-C included, leaves the model as it was."""
-        before = self.__dict__.copy()
-        try:
-            if afresh:
-                for name in ("_communities", "classes_", "n_features_in_", "feature_names_in_"):
-                    self.__dict__.pop(name, None)
-            task()
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        return self
-
-    def _check_batch(self, X: ArrayLike, *y: ArrayLike, least: int = 1) -> tuple[NDArray, ...]:
-        """Validated X of at least so many points, and y if it is given; the first batch fixes the features."""
-        first, named = not hasattr(self, "_communities"), hasattr(self, "feature_names_in_")
-        # What scikit-learn's validation takes for a point is what the model takes for twenty.
-        if (
-            not named
-            and is_plain(X, 2, finite=True)
-            and (len(X) >= least if first else X.shape[1] == self.n_features_in_)
-        ):
-            labels = [array for array in y if is_plain(array, 1) and len(array) == len(X)]
-            if len(labels) == len(y):
-                self.n_features_in_: int = X.shape[1]
-                return X, *labels
-        _reject_unfit(X, "X")
-        for array in y:
-            _reject_mixed_labels(array)
-        wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
-        checked = validate_data(self, X, *y, **wanted)
-        return checked if y else (checked,)
-
     def _begin(self, X: NDArray, count: int) -> None:
-        """Check parameters; on the first batch, fix the kernel's width and start with empty communities."""
-        self._check_parameters()
-        if hasattr(self, "_communities"):
+        """On the first batch, fix the kernel's width and start with empty communities."""
+        if self.__sklearn_is_fitted__():
             return
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
-        self._gamma = self._gram(X).gamma
+        self._gamma = Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0).gamma
         self.n_seen_ = 0
         self._communities = [Community.empty(X.shape[1])] * count
         if self._first_points() < X.shape[1]:
@@ -107,25 +72,15 @@ class Ecology(KernelMachine):
                 f"n_init={self.n_init} is smaller than the {X.shape[1]} features: so few points are nearly all "
                 "support vectors, and whom they let in says little (Howell's SI asks for more). Raise n_init",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
-
-    def _check_parameters(self) -> None:
-        if self.reequilibrate not in ("working-set", "lotka-volterra"):
-            raise ProblemError(f"reequilibrate={self.reequilibrate!r} is not one of 'working-set', 'lotka-volterra'")
-        n_init, reserve = self.n_init, self.reserve
-        if n_init is not None and (isinstance(n_init, bool) or not isinstance(n_init, (int, np.integer)) or n_init < 1):
-            raise ProblemError(f"n_init={n_init!r} must be an integer ≥ 1, or None")
-        numeric = isinstance(reserve, (int, float, np.integer, np.floating)) and not isinstance(reserve, bool)
-        if not numeric or not reserve >= 0:
-            raise ProblemError(f"reserve={reserve!r} must be a number of points, or a float times the survivors, ≥ 0")
 
     def _first_points(self) -> int:
         return max(FIRST_POINTS, self.n_features_in_ + 1) if self.n_init is None else int(self.n_init)
 
     def _room(self, survivors: int) -> float:
         """How many points without weight are remembered beside so many survivors."""
-        return self.reserve if isinstance(self.reserve, (int, np.integer)) else self.reserve * survivors
+        return float(self.reserve if isinstance(self.reserve, (int, np.integer)) else self.reserve * survivors)
 
     def _meet(self, k: int, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
         """What becomes of community k when it meets newcomers."""
@@ -147,15 +102,14 @@ class Ecology(KernelMachine):
 
     def _equilibrate(self, problem: DualProblem, alpha: NDArray) -> NDArray:
         """The minimum of a small problem, from a feasible start, with zeros where species are extinct."""
-        if self.reequilibrate == "lotka-volterra":
-            # Putting variables on their bounds costs the square root of the gap.
-            solution = solve(problem, "lotka-volterra", tol=1e-4 * self.tol, warm=alpha)
-        elif problem.n <= SMALL and problem.psd.is_psd and not problem.is_hard_margin:
-            return refine(problem, alpha).alpha
+        flows, certifier = self.reequilibrate == "lotka-volterra", Certifier(problem)
+        if not flows and problem.n <= SMALL and certifier.psd.is_psd and not problem.is_hard_margin:
+            return refine(problem, alpha, certifier=certifier).alpha
+        if flows:  # putting variables on their bounds costs the square root of the gap
+            solution = solve(problem, self.reequilibrate, tol=1e-4 * self.tol, warm=alpha)
         else:
-            engine = make_solver("working-set").to_be_refined()
-            solution = solve(problem, engine, refine=True, tol=self.tol, warm=alpha)
-        if solution.status is Status.INTERRUPTED:
+            solution = solve(problem, DEFAULT_SOLVER, refine=True, tol=self.tol, warm=alpha)
+        if solution.ended is Status.INTERRUPTED:
             raise KeyboardInterrupt  # the driver keeps what it has; half a batch must not become a model
         if solution.status in (Status.BROKEN, Status.NOT_SEPARABLE):
             found = "C=inf" if solution.status is Status.NOT_SEPARABLE else f"reequilibrate={self.reequilibrate!r}"
@@ -171,58 +125,39 @@ class Ecology(KernelMachine):
                 f"A new equilibrium was reached to relative gap {gap:.3g} only, not tol={self.tol:.3g}: "
                 f"{solution.status.text} Scale the features, or lower C."
             )
+        if solution.refined:
+            return solution.alpha
         # A flow ends near the bounds, not on them.
-        return solution.alpha if solution.refined else snap(problem, solution.alpha, solution.certificate)
-
-    def _multiplier(self, community: Community) -> float:
-        """ν of the community's equilibrium."""
-        e, upper = self._limits(community)
-        return 0.0 if e is None else middle(*interval(community.h, e, community.alpha, upper))
+        return snap(problem, solution.alpha, certifier.appraise(solution.alpha, certifier.compute(solution.alpha))[1])
 
     # --- what there is to say --------------------------------------------------------------------
 
-    @property
+    @fitted
     def survivors_(self) -> NDArray:
         """Which points of the stream (0 is the first) have weight, ascending."""
-        check_is_fitted(self)
         return np.unique(np.concatenate([c.ids[c.survivors] for c in self._communities]))
 
-    @property
+    @fitted
     def reserve_(self) -> NDArray:
         """Which points are remembered without weight, ascending."""
-        check_is_fitted(self)
-        remembered = np.unique(np.concatenate([c.ids for c in self._communities]))
-        return np.setdiff1d(remembered, self.survivors_, assume_unique=True)
+        everyone = np.unique(np.concatenate([c.ids for c in self._communities]))
+        return np.setdiff1d(everyone, self.survivors_, assume_unique=True)
 
-    @property
+    @fitted
     def n_invasions_(self) -> int:
         """Points that ever got in, over all pairs of classes."""
-        check_is_fitted(self)
         return sum(c.invasions for c in self._communities)
 
-    @property
+    @fitted
     def n_extinctions_(self) -> int:
         """Points that got in and lost their weight again; invasions less these are the survivors."""
-        check_is_fitted(self)
         return sum(c.extinctions for c in self._communities)
 
-    @property
-    def certificates_(self) -> list[Certificate]:
-        """How far each pair's model is from the optimum over the points it remembers; made when asked for."""
-        check_is_fitted(self)
-        if self._certificates is None:
-            made = [self._pose(c.X, c.sign, c.cap, c.seen) if len(c.X) else None for c in self._communities]
-            met = zip(made, self._communities, strict=True)
-            self._certificates = [certify(problem, c.alpha) for problem, c in met if problem is not None]
-        return self._certificates
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The certificate of a model of two classes, or of a ball, on the points it remembers."""
-        found = self.certificates_
-        if len(found) != 1:
-            raise AttributeError(f"{len(found)} pairs of classes were solved: see certificates_")
-        return found[0]
+    @fitted
+    def solutions_(self) -> list[Solution]:
+        """The equilibrium of each pair that met any points, as a `Solution` of the problem of those it remembers."""
+        met = [c for c in self._communities if len(c.X)]
+        return [remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self.tol) for c in met]
 
     def _certify_all(self, k: int, X: NDArray, sign: NDArray, cap: NDArray) -> Certificate:
         """The certificate of community k on all points it has met: the survivors are looked for among them."""

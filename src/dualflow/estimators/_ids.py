@@ -1,4 +1,4 @@
-"""Names of points, how many of them are asked for, and a moment in which nothing may be interrupted."""
+"""Names of points, which of a pool are asked for, and a moment in which nothing may be interrupted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core.options import Number
 from ..exceptions import ProblemError
 
-__all__ = ["as_ids", "check_count", "new_ids", "uninterrupted"]
+__all__ = ["as_ids", "nearest", "new_ids", "uninterrupted"]
 
 
 def as_ids(ids: ArrayLike) -> NDArray:
@@ -41,11 +42,10 @@ def new_ids(ids: ArrayLike | None, n: int, next_id: int, known: NDArray | None) 
     return names
 
 
-def check_count(k: int, most: int) -> int:
-    """k points of a pool of so many."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
-        raise ProblemError(f"k={k!r} must be a whole number from 1 to {most}, the size of the pool")
-    return int(k)
+def nearest(values: NDArray, k: int) -> NDArray:
+    """Rows of the k smallest values of a pool, the smallest first."""
+    Number(at_least=1, at_most=len(values), whole=True, note="(the size of the pool)").check("k", k)
+    return np.argsort(values, kind="stable")[:k]
 
 
 @contextlib.contextmanager

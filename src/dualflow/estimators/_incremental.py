@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.certificate import Certificate, certify
 from ..core.growing import GrowingGram
+from ..core.options import Number
+from ..core.solution import Solution
 from ..exceptions import ProblemError
 from ..online.leave_one_out import Path, recorded
-from ..online.remembering import Model, Stream
-from ._base import KernelMachine, _reject_mixed_labels, _reject_unfit, is_plain
+from ..online.remembering import Stream
+from ..problems import Growing
+from ._attributes import fitted
 from ._ids import as_ids, new_ids, uninterrupted
+from ._streaming import StreamMachine, remembered
 
 __all__ = ["IncrementalMachine"]
 
 
-class IncrementalMachine(KernelMachine):
+class IncrementalMachine(StreamMachine):
     """Base class of the estimators that learn and forget a point at a time.
 
     A subclass says how its points are dealt out to streams (one, or one a pair of classes).
     """
 
-    reserve: Any
+    _rules = {"reserve": Number(above=0, infinite=True, none=True, note="(a margin; None remembers all points)")}
+    _fitted_by: ClassVar[str] = "_streams"
+
     next_id_: int
     _streams: list[Stream]
 
     # --- what a subclass says ------------------------------------------------------------------
 
-    def _model(self) -> Model:
-        """How points make a problem; checks the parameters."""
+    def _model(self) -> Growing:
+        """How points make a problem, of these parameters."""
         raise NotImplementedError
 
     def _deal(self, targets: NDArray) -> list[tuple[NDArray, NDArray]]:
@@ -52,8 +55,7 @@ class IncrementalMachine(KernelMachine):
     def _learn(self, X: NDArray, targets: NDArray, ids: ArrayLike | None, first: bool) -> None:
         """Deal out a batch and learn it; the first one makes the streams."""
         names = new_ids(ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self.ids_)
-        self._check_reserve()
-        model = self._model()
+        self._check_parameters()
         dealt = self._deal(targets)
         if first:
             gram = GrowingGram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
@@ -62,15 +64,19 @@ class IncrementalMachine(KernelMachine):
                     f"kernel={self.kernel!r} with these parameters is not positive semidefinite, and the path of the "
                     "optimum then does not exist; take 'rbf', 'linear', or 'poly' with a whole degree and coef0 ≥ 0"
                 )
-            self._kernel_center = getattr(gram, "_center", None)
+            self._kernel_center = gram.center
             self._gamma = gram.gamma
-            self._streams = [self._new_stream(model, X[:1]) for _ in dealt]
+            self._streams = [self._new_stream(self._model(), X[:1]) for _ in dealt]
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
             stream.learn(X[rows], values, names[rows])
-            self._keep_to_reserve(stream)
+        if self.reserve is not None:
+            # What is dropped does not come back: not before all have learned, and then of all.
+            with uninterrupted():
+                for stream in self._streams:
+                    self._keep_to_reserve(stream)
         self.next_id_ = max(0 if first else self.next_id_, int(names.max(initial=-1)) + 1)
 
-    def _new_stream(self, model: Model, some: NDArray) -> Stream:
+    def _new_stream(self, model: Growing, some: NDArray) -> Stream:
         gram = GrowingGram(some, **self._kernel_facts(), gamma=self._gamma, center=self._kernel_center)
         gram.truncate(0)
         return Stream(model, gram)
@@ -78,42 +84,29 @@ class IncrementalMachine(KernelMachine):
     def _kernel_facts(self) -> dict[str, Any]:
         return {"kernel": self.kernel, "degree": self.degree, "coef0": self.coef0}
 
-    def _check_reserve(self) -> None:
-        reserve = self.reserve
-        number = isinstance(reserve, (int, float, np.number)) and not isinstance(reserve, bool)
-        if reserve is not None and not (number and reserve > 0):
-            raise ProblemError(f"reserve={reserve!r} must be a number > 0 (a margin), or None to remember all points")
-
     def _keep_to_reserve(self, stream: Stream) -> None:
         """CP section 2.3: of the points without weight only those nearer to the margin than ``reserve`` stay."""
-        if self.reserve is None or stream.n == 0:
+        if stream.n == 0:
             return
-        engine, per = stream.engine, stream.model.per
-        size = engine.d if stream.model.name == "svdd" and engine.d else 1.0
-        near = (engine.alpha > 0) | (engine.g < self.reserve * size)
+        engine = stream.engine
+        near = (engine.alpha > 0) | (engine.g < self.reserve * stream.unit)
         near[engine.margin] = True
-        points = np.flatnonzero(near.reshape(-1, per).any(axis=1))
+        points = np.flatnonzero(near.reshape(-1, stream.model.per).any(axis=1))
         if len(points) < stream.n:
             stream.keep(points)
 
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is raised within (Ctrl-C included), the model is afterwards what it was before."""
-        before = self.__dict__.copy()
-        streams = before.get("_streams", [])
-        kept = [stream.snapshot() for stream in streams]
-        try:
-            yield
-        except BaseException:
-            for stream, snapshot in zip(streams, kept, strict=True):
+    def _undo(self) -> Callable[[], None]:
+        kept = [(stream, stream.snapshot()) for stream in self.__dict__.get("_streams", ())]
+
+        def undo() -> None:
+            for stream, snapshot in kept:
                 stream.restore(snapshot)
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+
+        return undo
 
     # --- forgetting ----------------------------------------------------------------------------
 
-    def forget(self, ids: ArrayLike, purge: bool = False) -> Any:
+    def forget(self, ids: ArrayLike, purge: bool = False) -> Self:
         """Unlearn points, exactly: the model is afterwards that of the others (CP Algorithm 2).
 
         Parameters
@@ -134,7 +127,7 @@ class IncrementalMachine(KernelMachine):
         ProblemError
             An id is not known (with ``reserve``: was never given), or twice in ``ids``; nothing is forgotten then.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         names = as_ids(ids)
         unknown = np.setdiff1d(names, self.ids_)
         if self.reserve is not None:  # those that were let go are in the model no longer
@@ -142,7 +135,7 @@ class IncrementalMachine(KernelMachine):
         if len(unknown):
             raise ProblemError(f"ids: {unknown[:5].tolist()} are not remembered; see ids_")
         if purge:
-            with self._all_or_nothing():
+            with self._transaction():
                 known, X, targets = self._collect()
                 rest = ~np.isin(known, names)
                 counter = self.next_id_
@@ -153,7 +146,7 @@ class IncrementalMachine(KernelMachine):
                 self.next_id_ = counter
             return self
         places = [np.flatnonzero(np.isin(stream.ids, names)) for stream in self._streams]
-        with self._all_or_nothing():
+        with self._transaction():
             for stream, gone in zip(self._streams, places, strict=True):
                 stream.unlearn(gone)
             with uninterrupted():
@@ -163,76 +156,65 @@ class IncrementalMachine(KernelMachine):
 
     # --- reading -------------------------------------------------------------------------------
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return bool(getattr(self, "_streams", None))
-
-    @property
+    @fitted
     def ids_(self) -> NDArray:
         """Names of the points that are remembered, in their order; shape (n,)."""
-        check_is_fitted(self)
         return np.unique(np.concatenate([stream.ids for stream in self._streams]))
 
-    @property
+    @fitted
     def drift_(self) -> float:
         """Largest relative residual of a direction that the inverse gave, before its refinement.
 
         Above 1e-9 the inverse is made anew first.
         """
-        check_is_fitted(self)
         return max(stream.engine.drift for stream in self._streams)
 
-    @property
+    @fitted
     def n_pivots_(self) -> int:
         """Breakpoints that were passed: points that came to the margin or left it."""
-        check_is_fitted(self)
         return sum(stream.engine.pivots for stream in self._streams)
 
-    @property
-    def certificates_(self) -> list[Certificate]:
-        """For each pair of classes how far from the optimum the model is, over all points that are remembered.
+    @fitted
+    def solutions_(self) -> list[Solution]:
+        """What each pair of classes has come to, as a `Solution` of the problem of all points that are remembered.
 
-        Made when asked for, from the points anew: as much work as one pass over them.
+        Made and certified when asked for, from the points anew: as much work as one pass over them.
         """
-        check_is_fitted(self)
-        return [certify(stream.problem(), stream.alpha()) for stream in self._streams]
+        known = [stream for stream in self._streams if stream.n]
+        return [remembered(stream.problem(), stream.alpha(), "incremental") for stream in known]
 
-    @property
-    def certificate_(self) -> Certificate:
-        """The certificate; more than two classes have `certificates_`."""
-        found = self.certificates_
-        if len(found) != 1:
-            raise AttributeError(f"{len(found)} pairs of classes are learned: see certificates_")
-        return found[0]
+    def _support(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """Support vectors as `support_`, `support_vectors_`, `dual_coef_` and `n_support_` have them."""
+        (stream,) = self._streams
+        weights = stream.coefficients
+        (J,) = np.nonzero(weights)
+        J = J[np.argsort(stream.ids[J])]
+        return stream.ids[J], stream.gram.X[J], weights[None, J], np.array([len(J)])
 
-    def _support(self) -> tuple[Stream, NDArray]:
-        """The stream, and which of its points have weight."""
-        check_is_fitted(self)
-        if len(self._streams) != 1:
-            raise AttributeError(f"{len(self._streams)} pairs of classes are learned; this is for one")
-        return self._streams[0], np.flatnonzero(self._streams[0].coefficients)
+    @fitted
+    def support_(self) -> NDArray:
+        """Ids of the support vectors, by class and then ascending."""
+        return self._support()[0]
 
-    @property
+    @fitted
     def support_ids_(self) -> NDArray:
-        """Names of the support vectors; of one pair of classes."""
-        stream, support = self._support()
-        return stream.ids[support]
+        """The same as `support_`."""
+        return self._support()[0]
 
-    @property
-    def support_vectors_(self) -> NDArray:  # type: ignore[override]
+    @fitted
+    def support_vectors_(self) -> NDArray:
         """Shape (n_SV, n_features)."""
-        stream, support = self._support()
-        return stream.gram.X[support]
+        return self._support()[1]
 
-    @property
-    def n_support_(self) -> NDArray:  # type: ignore[override]
-        """How many there are; of each class, if there are classes."""
-        return np.array([len(self._support()[1])])
-
-    @property
+    @fitted
     def dual_coef_(self) -> NDArray:
-        """Weights of the support vectors in the expansion, shape (1, n_SV)."""
-        stream, support = self._support()
-        return stream.coefficients[None, support]
+        """Weights of the support vectors in the expansion, shape (n_classes − 1, n_SV), or (1, n_SV)."""
+        return self._support()[2]
+
+    @fitted
+    def n_support_(self) -> NDArray:
+        """How many there are; of each class, if there are classes."""
+        return self._support()[3]
 
     def path(self) -> Path:
         """Trajectories of coefficients and margins while all points are learned in the order of ids (CP Fig. 3-5).
@@ -248,43 +230,20 @@ class IncrementalMachine(KernelMachine):
         return recorded(self._only_stream("path"))
 
     def _only_stream(self, what: str) -> Stream:
-        check_is_fitted(self)
+        self._check_fitted()
         if len(self._streams) != 1:
             raise ProblemError(f"{what}() is for one pair of classes; this model has {len(self._streams)}")
         return self._streams[0]
 
-    def _values(self, X: NDArray, stream: Stream, weights: NDArray) -> NDArray:
-        """Σ weights k(x, ·) over the points of a stream, for validated X."""
-        if self.predict_dtype not in ("float64", "float32"):
-            raise ProblemError(f"predict_dtype={self.predict_dtype!r} is not one of 'float64', 'float32'")
-        J = np.flatnonzero(weights)
+    def _expansion(self, X: NDArray) -> NDArray:
+        self._check_parameters("predict_dtype")
+        dtype, columns = np.dtype(self.predict_dtype).type, []
         with np.errstate(over="ignore", invalid="ignore"):
-            dtype = np.dtype(self.predict_dtype).type
-            values: NDArray = stream.gram.expand(X, J, weights[J, None], dtype)[:, 0]
-        if not np.isfinite(values).all():
-            raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
-        return values
-
-    # --- data ----------------------------------------------------------------------------------
-
-    def _check_batch(
-        self, X: Any, y: Any = "no_validation", reset: bool = True, numeric: bool = False, least: int = 1
-    ) -> Any:
-        """Validated X (and y) of at least so many points."""
-        without_y = isinstance(y, str) and y == "no_validation"
-        known = not reset and not hasattr(self, "feature_names_in_")
-        if known and is_plain(X, 2, finite=True) and X.shape[1] == self.n_features_in_:
-            # As scikit-learn's validation would have it, which takes longer than to learn a point.
-            if without_y:
-                return X
-            if is_plain(y, 1) and len(y) == len(X):
-                return X, y.astype(float) if numeric else y
-        _reject_unfit(X, "X")
-        wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "reset": reset, "ensure_min_samples": least}
-        if without_y:
-            return validate_data(self, X, **wanted)
-        _reject_mixed_labels(y)
-        return validate_data(self, X, y, y_numeric=numeric, **wanted)
+            for stream in self._streams:
+                weights = stream.coefficients
+                (J,) = np.nonzero(weights)
+                columns.append(stream.gram.expand(X, J, weights[J, None], dtype))
+        return np.concatenate(columns, axis=1)
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -293,7 +252,7 @@ class IncrementalMachine(KernelMachine):
 
         Parameters, n_features_in_ and feature_names_in_ are not among them.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         arrays: dict[str, NDArray] = {}
         streams = []
         for number, stream in enumerate(self._streams):

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 
 from ..exceptions import ProblemError
 
-__all__ = ["class_weights", "encode", "winners"]
+__all__ = ["class_weights", "codes_of", "encode", "same", "several", "winners"]
 
 
 def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
@@ -28,6 +28,32 @@ def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
             return ends, last.astype(np.intp)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes
+
+
+def several(classes: NDArray, name: str) -> None:
+    """Refuse a single class."""
+    if len(classes) < 2:
+        raise ProblemError(
+            f"{name} holds a single class, {classes[0]!r}; with only one class there is nothing to tell apart: give at "
+            "least two"
+        )
+
+
+def same(given: NDArray, classes: NDArray) -> None:
+    """Refuse other classes than those of the first call."""
+    if not np.array_equal(given, classes):
+        raise ProblemError(f"classes={given.tolist()} differs from those of earlier calls, {classes.tolist()}")
+
+
+def codes_of(labels: NDArray, classes: NDArray) -> NDArray:
+    """Which of the known classes each label is."""
+    codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    strange = classes[codes] != labels
+    if strange.any():
+        raise ProblemError(
+            f"y holds {np.unique(labels[strange]).tolist()}, none of the classes {classes.tolist()} of the first call"
+        )
+    return codes
 
 
 def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:

@@ -17,7 +17,6 @@ from ..core.certificate import Certificate
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.psd import SpectrumEvidence
-from ..core.screening import product_from_below
 from ..core.solution import Cost, Solution, Status
 from ..exceptions import ProblemError
 
@@ -268,15 +267,10 @@ def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, ND
         return first, points
     given = first.kernel == "precomputed"
     X: NDArray = np.zeros((len(points), len(points) if given else first.X.shape[1]))
-    squares, diag = np.zeros(len(points)), np.zeros(len(points))
     for gram, part in zip(grams, rows, strict=True):
         place = np.searchsorted(points, part)
         X[np.ix_(place, place) if given else place] = gram.X
-        squares[place], diag[place] = gram._squares, gram._diag
-    joint = Gram(X, first.kernel, gamma=first.gamma, degree=first.degree, coef0=first.coef0)
-    joint._squares, joint._diag, joint._center, joint._reach = squares, diag, first._center, first._reach
-    joint._radial = {}
-    return joint, points
+    return (Gram.precomputed(X) if given else Gram.of(first, X)), points
 
 
 def _pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:

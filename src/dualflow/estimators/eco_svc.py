@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..core.certificate import Certificate
+from ..core.kept import KeptGram
+from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..exceptions import ProblemError
+from ..online.invasion import interval, middle
 from ..online.stream import Community
+from ..problems.classification import COST, hinge
+from ._classifier import PairClassifier, joined
 from ._ecology import Ecology
-from ._labels import encode
+from ._labels import codes_of, encode, same, several
 from ._packing import stored
-from .svc import SVC
+from ._validation import checked_weight
 
 __all__ = ["EcoSVC"]
 
 
-class EcoSVC(ClassifierMixin, Ecology):
+class EcoSVC(PairClassifier, Ecology):
     """Support vector classifier that learns from a stream and remembers its survivors (Howell's EcoSVM, 13-19).
 
     A newcomer invades if t₀f(x₀) < 1 (17, 19; with the αᵢ that the published scripts leave out of the test); the
@@ -39,8 +41,9 @@ class EcoSVC(ClassifierMixin, Ecology):
     kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
     gamma : {"scale", "auto"} or float ≥ 0, default="scale"
         "scale" is that of the first call of `partial_fit`, for good.
-    degree, coef0, fit_intercept
+    degree, coef0
         As in `SVC`.
+    fit_intercept : bool, default=True
     reequilibrate : {"working-set", "lotka-volterra"}, default="working-set"
         How those present find their new equilibrium: exactly, or by the flow (16) to a relative gap of ``tol``.
     n_init : int, optional
@@ -61,10 +64,12 @@ class EcoSVC(ClassifierMixin, Ecology):
         Which points of the stream are remembered, counted from 0 over all calls: with weight, without.
     n_seen_, n_invasions_, n_extinctions_ : int
         Points met; points that got in, points that went (over all pairs). Invasions − extinctions = survivors.
-    certificate_, certificates_ : Certificate, list of Certificate
-        On the points remembered, one a pair of classes that met any; made when asked for.
+    solutions_, certificates_ : list of Solution, list of Certificate
+        Of the points remembered, one a pair of classes that met any; made when asked for.
+    solution_, certificate_ : Solution, Certificate
+        Two classes only.
     support_ : array of shape (n_SV,)
-        `survivors_`, by class.
+        `survivors_`, by class and then ascending.
     support_vectors_, n_support_, dual_coef_, intercept_, n_features_in_, feature_names_in_
         As in `SVC`.
 
@@ -81,7 +86,7 @@ class EcoSVC(ClassifierMixin, Ecology):
     ([2, 3], 2)
     """
 
-    classes_: NDArray
+    _rules = {"C": COST, "fit_intercept": Flag()}
 
     def __init__(
         self,
@@ -114,16 +119,12 @@ class EcoSVC(ClassifierMixin, Ecology):
         self.break_ties = break_ties
         self.predict_dtype = predict_dtype
 
-    # Decision values are those of `SVC`, from the same attributes.
-    _check_shape = SVC._check_shape
-    _pair_values = SVC._pair_values
-    decision_function = SVC.decision_function
-    predict = SVC.predict
-    coef_ = SVC.coef_
-
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything and learn X as a stream, in its order; arguments and errors as in `partial_fit`."""
-        return self._as_a_whole(lambda: self._learn(X, y, None, sample_weight, whole=True), afresh=True)
+        with self._transaction():
+            self._forget_everything()
+            self._learn(X, y, None, sample_weight, whole=True)
+        return self
 
     def partial_fit(
         self,
@@ -163,7 +164,9 @@ class EcoSVC(ClassifierMixin, Ecology):
         ConvergenceWarning
             An equilibrium was not reached to ``tol``.
         """
-        return self._as_a_whole(lambda: self._learn(X, y, classes, sample_weight, whole=False))
+        with self._transaction():
+            self._learn(X, y, classes, sample_weight, whole=False)
+        return self
 
     def certify(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -185,12 +188,12 @@ class EcoSVC(ClassifierMixin, Ecology):
         ProblemError
             A survivor is not among the rows of X.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         points, labels = self._check_batch(X, y)
-        codes, weight = self._codes(labels), self._check_weight(sample_weight, points)
+        codes, weight = codes_of(labels, self.classes_), checked_weight(sample_weight, points)
         found = []
-        for k, (i, j) in enumerate(self._pairs()):
-            rows, sign = self._part_of_pair(codes, weight, i, j)
+        for k in range(len(self._pairs)):
+            rows, sign = self._part_of_pair(codes, weight, k)
             found.append(self._certify_all(k, points[rows], sign, self.C * weight[rows]))
         return found[0] if len(found) == 1 else found
 
@@ -199,105 +202,63 @@ class EcoSVC(ClassifierMixin, Ecology):
     def _learn(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, whole: bool
     ) -> None:
-        self._check_shape()
-        if isinstance(self.C, bool) or not isinstance(self.C, (int, float, np.number)) or not self.C > 0:
-            raise ProblemError(f"C={self.C!r} must be a number > 0")
+        self._check_parameters()
         points, labels = self._check_batch(X, y, least=2 if whole else 1)
         if whole:
             self._set_classes(encode(labels)[0], "y")
         else:
             self._set_classes(classes, "classes")
-        weight, codes = self._check_weight(sample_weight, points), self._codes(labels)
+        weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
         present = np.bincount(codes, weight > 0, minlength=len(self.classes_)) > 0
         if whole and not present.all():
             raise ProblemError(f"sample_weight: no point of class {self.classes_[~present][0]!r} has a positive weight")
-        pairs = self._pairs()
+        pairs = range(len(self._pairs))
         self._begin(points, len(pairs))
         ids, communities = self.n_seen_ + np.arange(len(points)), []
-        for k, (i, j) in enumerate(pairs):
-            rows, sign = self._part_of_pair(codes, weight, i, j)
+        for k in pairs:
+            rows, sign = self._part_of_pair(codes, weight, k)
             communities.append(self._meet(k, points[rows], sign, self.C * weight[rows], ids[rows]))
         self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
         self._read()
 
     def _set_classes(self, classes: ArrayLike | None, name: str) -> None:
+        first = not self.__sklearn_is_fitted__()
         if classes is None:
-            if not hasattr(self, "classes_"):
+            if first:
                 raise ProblemError("classes must be given in the first call of partial_fit: all labels that will come")
             return
         given = encode(np.asarray(classes))[0]
-        if hasattr(self, "classes_"):
-            if not np.array_equal(given, self.classes_):
-                raise ProblemError(f"classes={given.tolist()} are not those of earlier calls, {self.classes_.tolist()}")
-            return
-        if len(given) < 2:
-            raise ProblemError(f"{name} holds only one class, {given[0]!r}; at least two classes are needed")
-        self.classes_ = given
+        if first:
+            several(given, name)
+            self.classes_ = given
+        else:
+            same(given, self.classes_)
 
-    def _codes(self, labels: NDArray) -> NDArray:
-        """Which class each label is."""
-        codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        strange = self.classes_[codes] != labels
-        if strange.any():
-            raise ProblemError(
-                f"y holds {np.unique(labels[strange]).tolist()}, which are not among classes={self.classes_.tolist()}"
-            )
-        return codes
-
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(len(self.classes_)), 2))
-
-    def _part_of_pair(self, codes: NDArray, weight: NDArray, i: int, j: int) -> tuple[NDArray, NDArray]:
-        """Rows of a pair of classes, and their signs (as in `SVC`)."""
-        rows = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
-        return rows, np.where(codes[rows] == (j if len(self.classes_) == 2 else i), 1.0, -1.0)
-
-    def _limits(self, community: Community) -> tuple[NDArray | None, NDArray]:
-        return community.sign if self.fit_intercept else None, community.cap
+    def _part_of_pair(self, codes: NDArray, weight: NDArray, k: int) -> tuple[NDArray, NDArray]:
+        """Rows of a pair of classes, and their signs."""
+        positive, negative = self._sides(k)
+        rows = np.flatnonzero(((codes == positive) | (codes == negative)) & (weight > 0))
+        return rows, np.where(codes[rows] == positive, 1.0, -1.0)
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        return DualProblem(
-            self._kernel_of(X),
-            p=np.ones(len(X)),
-            lower=np.zeros(len(X)),
-            upper=cap,
-            e=sign if self.fit_intercept else None,
-            sigma=sign,
-            model="hinge",
-        )
+        return hinge(self._kernel_of(X), sign, cap, fit_intercept=self.fit_intercept)
 
     def _read(self) -> None:
-        communities, pairs = self._communities, self._pairs()
-        alive = [c.survivors for c in communities]
-        positive = [j if len(pairs) == 1 else i for i, j in pairs]
-        ids = np.concatenate([c.ids[J] for c, J in zip(communities, alive, strict=True)])
-        X = np.concatenate([c.X[J] for c, J in zip(communities, alive, strict=True)])
-        owner = np.concatenate(
-            [
-                np.where(c.sign[J] > 0, first, i + j - first)
-                for c, J, (i, j), first in zip(communities, alive, pairs, positive, strict=True)
-            ]
-        )
-        ids, first_of, place = np.unique(ids, return_index=True, return_inverse=True)
-        order = np.argsort(owner[first_of], kind="stable")
-        rank = np.empty(len(order), dtype=np.intp)
-        rank[order] = np.arange(len(order))
-        X, codes, place = X[first_of][order], owner[first_of][order].astype(np.intp), rank[place]
-        self._pair_coef = np.zeros((len(X), len(pairs)))
-        self.dual_coef_ = np.zeros((len(self.classes_) - 1, len(X)))
-        start = 0
-        for k, ((i, j), c, J) in enumerate(zip(pairs, communities, alive, strict=True)):
-            at = place[start : start + len(J)]
-            start += len(J)
-            self._pair_coef[at, k] = c.sign[J] * c.alpha[J]
-            self.dual_coef_[np.where(codes[at] == i, j - 1, i), at] = c.sign[J] * c.alpha[J]
-        self.n_support_ = np.bincount(codes, minlength=len(self.classes_))
-        self.intercept_ = np.array([-self._multiplier(c) for c in communities])
-        self._certificates = None
-        if len(X):
-            self._keep_support(X, self._kernel_of(X), np.arange(len(X)))
-        self.support_ = ids[order]
-        self.support_vectors_ = X
+        parts, points = [], []
+        for k, c in enumerate(self._communities):
+            J, (positive, negative) = c.survivors, self._sides(k)
+            parts.append((c.ids[J], np.where(c.sign[J] > 0, positive, negative), c.sign[J] * c.alpha[J]))
+            points.append(c.X[J])
+        joint, X = joined(len(self.classes_), parts), np.concatenate(points)
+        X = X[joint.first]
+        self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
+        self.intercept_ = np.array([self._bias(c) for c in self._communities])
+        self.support_, self.support_vectors_ = joint.support, X
+        self._support_gram = KeptGram(self._kernel_of(X)) if len(X) else None
+
+    def _bias(self, c: Community) -> float:
+        """b = −ν of a community's equilibrium."""
+        return -middle(*interval(c.h, c.sign, c.alpha, c.cap)) if self.fit_intercept else 0.0
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()
@@ -305,6 +266,6 @@ class EcoSVC(ClassifierMixin, Ecology):
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         self.classes_ = stored(arrays, "classes_", "biufUSmMO", (None,))
-        if len(facts["communities"]) != len(self._pairs()) or not len(self._pairs()):
+        if len(facts["communities"]) != len(self._pairs) or not len(self._pairs):
             raise ValueError(f"it has {len(facts['communities'])} pairs of its {len(self.classes_)} classes")
         super()._unpack(arrays, facts)

@@ -7,20 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 
+from .. import problems
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
-from ..exceptions import ProblemError
-from ..online.stream import Community
+from ..online.invasion import interval, middle
+from ._ball import Ball, sphere
 from ._ecology import Ecology
-from .svdd import SVDD
 
 __all__ = ["EcoSVDD"]
 
 
-class EcoSVDD(OutlierMixin, Ecology):
+class EcoSVDD(Ball, Ecology):
     """Support vector data description of a stream that remembers its survivors (Howell's EcoSVDD, 23-31).
 
     A newcomer invades if it lies outside the sphere, K₀₀ − K_kk − 2Σαᵢ(K₀ᵢ − K_kᵢ) > 0 with k a free survivor (28; the
@@ -35,7 +33,7 @@ class EcoSVDD(OutlierMixin, Ecology):
 
     Attributes
     ----------
-    survivors_, reserve_, n_seen_, n_invasions_, n_extinctions_, certificate_
+    survivors_, reserve_, n_seen_, n_invasions_, n_extinctions_, solution_, solutions_, certificate_, certificates_
         As in `EcoSVC`.
     radius_, offset_, support_, support_vectors_, n_support_, dual_coef_, n_features_in_, feature_names_in_
         As in `SVDD`; `support_` is `survivors_`.
@@ -73,17 +71,12 @@ class EcoSVDD(OutlierMixin, Ecology):
         self.tol = tol
         self.predict_dtype = predict_dtype
 
-    # Decision values are those of `SVDD`, from the same attributes.
-    score_samples = SVDD.score_samples
-    decision_function = SVDD.decision_function
-    predict = SVDD.predict
-    center_ = SVDD.center_
-    _self_kernel = SVDD._self_kernel
-    _squared_distances = SVDD._squared_distances
-
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Forget everything and learn X as a stream, in its order; arguments and errors as in `partial_fit`."""
-        return self._as_a_whole(lambda: self._learn(X, least=2), afresh=True)
+        with self._transaction():
+            self._forget_everything()
+            self._learn(X, least=2)
+        return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn more points, one or many.
@@ -104,18 +97,18 @@ class EcoSVDD(OutlierMixin, Ecology):
         ProblemError
             Data or parameters are out of range. Whatever is raised (Ctrl-C included), the model stays as it was.
         """
-        return self._as_a_whole(lambda: self._learn(X))
+        with self._transaction():
+            self._learn(X)
+        return self
 
     def certify(self, X: ArrayLike) -> Certificate:
         """How far the ball is from the optimum over all points it has met, given again; as in `EcoSVC`."""
-        check_is_fitted(self)
+        self._check_fitted()
         (points,) = self._check_batch(X)
         return self._certify_all(0, points, np.ones(len(points)), np.ones(len(points)))
 
     def _learn(self, X: ArrayLike, least: int = 1) -> None:
-        nu = self.nu
-        if nu is not None and (isinstance(nu, bool) or not isinstance(nu, (int, float, np.number)) or not 0 < nu <= 1):
-            raise ProblemError(f"nu={nu!r} must be a number in (0, 1], or None")
+        self._check_parameters()
         (points,) = self._check_batch(X, least=least)
         self._begin(points, 1)
         ones = np.ones(len(points))
@@ -123,38 +116,17 @@ class EcoSVDD(OutlierMixin, Ecology):
         self.n_seen_ += len(points)
         self._read()
 
-    def _limits(self, community: Community) -> tuple[NDArray | None, NDArray]:
-        bound = np.inf if self.nu is None else 1.0 / (self.nu * community.seen)
-        return community.sign, np.full(len(community.X), bound)
-
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        gram = self._kernel_of(X)
-        upper = np.inf if self.nu is None else 1.0 / (self.nu * seen)
-        return DualProblem(
-            gram,
-            p=gram.diag(),
-            lower=np.zeros(len(X)),
-            upper=np.full(len(X), upper),
-            e=sign,
-            d=1.0,
-            scale=2.0,
-            model="svdd",
-        )
+        return problems.svdd(self._kernel_of(X), self.nu, points=seen)
 
     def _read(self) -> None:
-        (community,) = self._communities
-        J = community.survivors
-        alpha, X = community.alpha[J], community.X[J]
-        gram = self._kernel_of(X)
-        self._keep_support(X, gram, np.arange(len(J)))
-        self.support_ = community.ids[J]
-        self.dual_coef_, self.n_support_ = alpha[None], np.array([len(J)])
-        self._certificates = None
-        self._training_kernel = self._constant_diag = None
-        diag = gram.diag()
-        # αᵀKα from h = 2Kα − diag K
-        self._center_square = 0.5 * float(alpha @ (community.h[J] + diag))
-        squared_radius = self._center_square - self._multiplier(community)
-        slack = 64 * np.finfo(float).eps * (float(np.abs(diag).max()) + abs(self._center_square))
-        self.radius_ = float(np.sqrt(max(0.0, squared_radius)))
-        self.offset_ = -(squared_radius + slack)
+        (c,) = self._communities
+        problem, J = self._pose(c.X, c.sign, c.cap, c.seen), c.survivors
+        self._keep_support(c.X, problem.gram, J)
+        self.support_ = c.ids[J]
+        self.dual_coef_, self.n_support_ = c.alpha[None, J], np.array([len(J)])
+        quadratic = float(c.alpha[J] @ (c.h + problem.p)[J])  # h = Qα − p
+        nu = middle(*interval(c.h, c.sign, c.alpha, problem.upper))
+        self._center_square = quadratic / problem.scale
+        radius = problem.reading.radius(problem, quadratic, nu) or 0.0
+        self.radius_, self.offset_ = sphere(radius**2, problem.gram.diag(), self._center_square)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted
 
+from ..core.options import OneOf
 from ..exceptions import ProblemError
 from ..online.leave_one_out import LeaveOneOut, left_out
-from ..online.remembering import Model, Stream
-from ..problems import _check_positive
-from ._ids import check_count
+from ..problems import Growing, GrowingHinge
+from ..problems.classification import FINITE_COST
+from ._attributes import fitted
+from ._classifier import Joint, PairClassifier, joined
+from ._ids import nearest
 from ._incremental import IncrementalMachine
-from ._labels import encode
+from ._labels import codes_of, encode, same, several
 
 __all__ = ["IncrementalSVC"]
 
 
-class IncrementalSVC(ClassifierMixin, IncrementalMachine):
+class IncrementalSVC(PairClassifier, IncrementalMachine):
     """Support vector classifier that learns and forgets exactly, a point at a time.
 
     After every `partial_fit` and every `forget` the model is the optimum of the C-SVM over the points it remembers,
@@ -54,12 +53,14 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
         Names of the points that are remembered.
     next_id_ : int
         The name that the next point gets by default.
-    support_ids_ : array of shape (n_SV,)
-        Names of the support vectors, by class and then in the order of arrival.
-    support_vectors_, n_support_, dual_coef_, intercept_
-        As in `SVC`, with two classes.
-    certificate_, certificates_
-        Made when asked for, over all points that are remembered.
+    support_ : array of shape (n_SV,)
+        Names of the support vectors, by class and then ascending; `support_ids_` is another name for it.
+    support_vectors_, n_support_, dual_coef_, intercept_, coef_
+        As in `SVC`.
+    solutions_, certificates_ : list of Solution, list of Certificate
+        Over all points that are remembered, one a pair of classes that has any; made when asked for.
+    solution_, certificate_ : Solution, Certificate
+        Two classes only.
     drift_, n_pivots_
         How far the inverse ever was off where it was used, and how many breakpoints were passed.
     n_features_in_, feature_names_in_
@@ -85,6 +86,8 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
     0.0
     """
 
+    _rules = {"C": FINITE_COST}
+
     def __init__(
         self,
         C: float = 1.0,
@@ -106,10 +109,10 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
         self.decision_function_shape = decision_function_shape
         self.predict_dtype = predict_dtype
 
-    def _model(self) -> Model:
-        return Model("hinge", _check_positive(self.C, "C", finite=True))
+    def _model(self) -> Growing:
+        return GrowingHinge(self.C)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> IncrementalSVC:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, and learn these points; their ids are 0, 1, 2, …
 
         Parameters
@@ -123,18 +126,18 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
         ProblemError
             Data or parameters are out of range; the model is what it was.
         """
-        with self._all_or_nothing():
+        with self._transaction():
+            self._forget_everything()
             points, labels = self._check_batch(X, y, least=2)
             classes, codes = encode(labels)
-            if len(classes) < 2:
-                raise ProblemError(f"y holds a single class, {classes[0]!r}; at least two classes are needed")
+            several(classes, "y")
             self.classes_, self._declared = classes, False
             self._learn(points, codes, None, True)
         return self
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, ids: ArrayLike | None = None
-    ) -> IncrementalSVC:
+    ) -> Self:
         """Learn more points, one after the other.
 
         Parameters
@@ -152,75 +155,64 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
             Data, labels or ids are out of range; the model is what it was.
         """
         first = not self.__sklearn_is_fitted__()
-        with self._all_or_nothing():
-            points, labels = self._check_batch(X, y, reset=first)
+        with self._transaction():
+            points, labels = self._check_batch(X, y)
+            given = None if classes is None else np.unique(np.asarray(classes))
             if first:
-                self.classes_ = encode(labels)[0] if classes is None else np.unique(np.asarray(classes))
-                self._declared = classes is not None
+                self.classes_, self._declared = encode(labels)[0] if given is None else given, given is not None
                 if len(self.classes_) < 2:
                     raise ProblemError(
                         f"the first y holds a single class, {self.classes_[0]!r}: give all there will be as classes"
                     )
-            elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-                raise ProblemError(f"classes differs from those of the first call, {self.classes_.tolist()}")
-            self._learn(points, self._codes(labels), ids, first)
+            elif given is not None:
+                same(given, self.classes_)
+            self._learn(points, codes_of(labels, self.classes_), ids, first)
         return self
-
-    def _codes(self, labels: NDArray) -> NDArray:
-        codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        if (strange := labels[self.classes_[codes] != labels]).size:
-            raise ProblemError(f"y holds {strange[0]!r}, which is none of the classes {self.classes_.tolist()}")
-        return codes
-
-    @property
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(len(self.classes_)), 2))
 
     def _deal(self, targets: NDArray) -> list[tuple[NDArray, NDArray]]:
         if len(self.classes_) == 2:
             return [(np.arange(len(targets)), np.where(targets == 1, 1.0, -1.0))]
         dealt = []
-        for i, j in self._pairs:
-            rows = np.flatnonzero((targets == i) | (targets == j))
-            dealt.append((rows, np.where(targets[rows] == i, 1.0, -1.0)))
+        for positive, negative in map(self._sides, range(len(self._pairs))):
+            rows = np.flatnonzero((targets == positive) | (targets == negative))
+            dealt.append((rows, np.where(targets[rows] == positive, 1.0, -1.0)))
         return dealt
 
+    def _owners(self, k: int) -> NDArray:
+        """The classes of the points of pair k."""
+        return np.where(self._streams[k].targets > 0, *self._sides(k))
+
     def _collect(self) -> tuple[NDArray, NDArray, NDArray]:
-        parts = []
-        for stream, (i, j) in zip(self._streams, self._pairs, strict=True):
-            positive, negative = (j, i) if len(self._streams) == 1 else (i, j)
-            parts.append((stream.ids, stream.gram.X, np.where(stream.targets > 0, positive, negative)))
+        parts = [(stream.ids, stream.gram.X, self._owners(k)) for k, stream in enumerate(self._streams)]
         ids, X, codes = (np.concatenate([part[k] for part in parts]) for k in range(3))
         ids, where = np.unique(ids, return_index=True)
         return ids, X[where], codes[where]
 
     # --- reading -------------------------------------------------------------------------------
 
-    def _pair_values(self, X: ArrayLike) -> NDArray:
-        points = self._check_new_data(X)
-        return np.column_stack([self._values(points, s, s.coefficients) + s.bias for s in self._streams])
+    def _joint(self) -> tuple[Joint, NDArray]:
+        """The support vectors of all pairs, and their points."""
+        parts, points = [], []
+        for k, stream in enumerate(self._streams):
+            weights = stream.coefficients
+            (J,) = np.nonzero(weights)
+            parts.append((stream.ids[J], self._owners(k)[J], weights[J]))
+            points.append(stream.gram.X[J])
+        joint = joined(len(self.classes_), parts)
+        return joint, np.concatenate(points)[joint.first]
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        """Decision values, as `SVC.decision_function`: shape (n_new,), or (n_new, n_classes or n_pairs)."""
-        if self.decision_function_shape not in ("ovr", "ovo"):
-            raise ProblemError(f"decision_function_shape={self.decision_function_shape!r} is not one of 'ovr', 'ovo'")
-        values = self._pair_values(X)
-        if len(self.classes_) == 2:
-            return values[:, 0]
-        if self.decision_function_shape == "ovo":
-            return values
-        return _ovr_decision_function(values < 0, -values, len(self.classes_))
+    def _support(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        joint, X = self._joint()
+        return joint.support, X, joint.dual_coef, joint.n_support
 
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Labels, shape (n_new,): by the sign for two classes, by votes of the pairs for more."""
-        values = self._pair_values(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(values[:, 0] >= 0).astype(int)]
-        votes = np.zeros((len(values), len(self.classes_)), dtype=int)
-        for k, (i, j) in enumerate(self._pairs):
-            votes[:, i] += values[:, k] > 0
-            votes[:, j] += values[:, k] <= 0
-        return self.classes_[np.argmax(votes, axis=1)]
+    @property
+    def _pair_coef(self) -> NDArray:  # type: ignore[override]
+        return self._joint()[0].pair_coef
+
+    @fitted
+    def intercept_(self) -> NDArray:
+        """b of each pair of classes."""
+        return np.array([stream.bias for stream in self._streams])
 
     def suggest(self, X_pool: ArrayLike, k: int = 1) -> NDArray:
         """Which k of some points to have labelled next: those nearest to the decision boundary (CP section 5).
@@ -235,8 +227,7 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
         integer array of shape (k,)
             Rows of ``X_pool``, the nearest first, by |f(x)|; with several classes by the least of the pairs.
         """
-        values = np.abs(self._pair_values(X_pool)).min(axis=1)
-        return np.argsort(values, kind="stable")[: check_count(k, len(values))]
+        return nearest(np.abs(self._pair_values(X_pool)).min(axis=1), k)
 
     def leave_one_out(self, method: str = "exact") -> LeaveOneOut:
         """What the model without it says of every point that is remembered (CP section 3).
@@ -252,25 +243,8 @@ class IncrementalSVC(ClassifierMixin, IncrementalMachine):
         ProblemError
             There are more than two classes, or the method is unknown.
         """
-        if method not in ("exact", "first_segment"):
-            raise ProblemError(f"method={method!r} is not one of 'exact', 'first_segment'")
+        OneOf(words=("exact", "first_segment")).check("method", method)
         return left_out(self._only_stream("leave_one_out"), method)
-
-    def _support(self) -> tuple[Stream, NDArray]:
-        stream, support = super()._support()
-        return stream, support[np.argsort(stream.targets[support], kind="stable")]
-
-    @property
-    def n_support_(self) -> NDArray:  # type: ignore[override]
-        """Support vectors of each class, shape (2,)."""
-        stream, support = self._support()
-        return np.array([(stream.targets[support] < 0).sum(), (stream.targets[support] > 0).sum()])
-
-    @property
-    def intercept_(self) -> NDArray:
-        """b of each pair of classes."""
-        check_is_fitted(self)
-        return np.array([stream.bias for stream in self._streams])
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
-from ..core.kernel_checks import check_number
-from ..exceptions import ProblemError
-from ..online.remembering import Model
-from ..problems import _check_positive
+from ..problems import Growing, GrowingTube
+from ..problems.classification import FINITE_COST
+from ..problems.regression import TUBE
+from ._attributes import fitted, refused
 from ._incremental import IncrementalMachine
 
 __all__ = ["IncrementalSVR"]
@@ -30,9 +31,11 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
 
     Attributes
     ----------
-    support_ids_, support_vectors_, dual_coef_, intercept_
-        dual_coef_ holds α − α*.
-    ids_, next_id_, certificate_, drift_, n_pivots_, n_features_in_, feature_names_in_
+    support_, support_vectors_, n_support_, dual_coef_, intercept_
+        As in `IncrementalSVC`; dual_coef_ holds α − α*, in one row.
+    solution_, solutions_, certificate_, certificates_
+        As in `IncrementalSVC`, of the dual in (α, α*).
+    ids_, next_id_, support_ids_, drift_, n_pivots_, n_features_in_, feature_names_in_
         As in `IncrementalSVC`.
 
     Examples
@@ -42,6 +45,11 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
     >>> round(float(line.forget([2]).predict([[2.0]])[0]), 6)
     5.0
     """
+
+    _rules = {"C": FINITE_COST, "epsilon": TUBE}
+
+    offset_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = refused("intercept_")
 
     def __init__(
         self,
@@ -64,33 +72,31 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         self.reserve = reserve
         self.predict_dtype = predict_dtype
 
-    def _model(self) -> Model:
-        if check_number(self.epsilon, "epsilon") < 0:
-            raise ProblemError(f"epsilon={self.epsilon!r} must be ≥ 0")
-        return Model("svr", _check_positive(self.C, "C", finite=True), epsilon=float(self.epsilon))
+    def _model(self) -> Growing:
+        return GrowingTube(self.C, self.epsilon)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> IncrementalSVR:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, and learn these points; errors as `partial_fit`."""
-        with self._all_or_nothing():
-            points, values = self._check_batch(X, y, numeric=True)
-            self._learn(points, values, None, True)
+        with self._transaction():
+            self._forget_everything()
+            self._absorb(X, y, None)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None = None) -> IncrementalSVR:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None = None) -> Self:
         """Learn more points; parameters and errors as in `IncrementalSVC.partial_fit`, y being numbers."""
-        first = not self.__sklearn_is_fitted__()
-        with self._all_or_nothing():
-            points, values = self._check_batch(X, y, reset=first, numeric=True)
-            self._learn(points, values, ids, first)
+        with self._transaction():
+            self._absorb(X, y, ids)
         return self
+
+    def _absorb(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None) -> None:
+        points, values = self._check_batch(X, y, numeric=True)
+        self._learn(points, values.astype(float), ids, not self.__sklearn_is_fitted__())
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Values, shape (n_new,)."""
-        points = self._check_new_data(X)
-        stream = self._streams[0]
-        return self._values(points, stream, stream.coefficients) + stream.bias
+        return self._expanded(X)[:, 0] + self.intercept_
 
-    @property
+    @fitted
     def intercept_(self) -> NDArray:
         """b, shape (1,)."""
-        return np.array([self._only_stream("intercept_").bias])
+        return np.array([self._streams[0].bias])

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
 from ..core.kernels import Gram
+from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..exceptions import ProblemError
+from ..problems.classification import COST
 from ..solvers import Solver
-from ._base import FitError, KernelMachine, kept
-from ._labels import class_weights, encode, winners
+from ._base import FitError
+from ._batch import BatchMachine, kept
+from ._classifier import PairClassifier, joined, pairs_of
+from ._labels import class_weights, encode, several
+from ._validation import checked_data, checked_weight
 
 __all__ = ["SVC"]
 
@@ -37,7 +38,7 @@ _STORED = {
 }
 
 
-class SVC(ClassifierMixin, KernelMachine):
+class SVC(PairClassifier, BatchMachine):
     """Support vector classifier whose dual is solved by a solver of one's choice, and certified.
 
     Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them.
@@ -95,7 +96,7 @@ class SVC(ClassifierMixin, KernelMachine):
     classes_ : array of shape (n_classes,)
     class_weight_ : array of shape (n_classes,)
     support_ : array of shape (n_SV,)
-        Indices of the support vectors, by class and then by index.
+        Rows of X that are support vectors, by class and then ascending.
     support_vectors_ : array of shape (n_SV, n_features)
         Callable kernels included; empty if the kernel is precomputed.
     n_support_ : array of shape (n_classes,)
@@ -107,6 +108,7 @@ class SVC(ClassifierMixin, KernelMachine):
         Linear kernel only.
     solutions_ : list of Solution
         One a pair of classes (0, 1), (0, 2), …, over the pair's points of positive weight, in their order.
+    certificates_ : list of Certificate
     solution_, certificate_ : Solution, Certificate
         Two classes only.
     n_iter_ : array of shape (n_pairs,)
@@ -127,6 +129,8 @@ class SVC(ClassifierMixin, KernelMachine):
     >>> SVC(kernel="linear", C=10).fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).predict([[0.4], [2.2]])
     array(['a', 'b'], dtype='<U1')
     """
+
+    _rules = {"C": COST, "loss": OneOf(words=("hinge", "squared_hinge"))}
 
     def __init__(
         self,
@@ -203,72 +207,25 @@ class SVC(ClassifierMixin, KernelMachine):
         ConvergenceWarning
             A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
         """
-        self._check_shape()
-        points: NDArray
-        labels: NDArray
-        points, labels = self._check_fit_data(X, y)
-        classes, codes = encode(labels)
-        if len(classes) < 2:
-            raise ProblemError(f"y holds a single class, {classes[0]!r}; at least two classes are needed")
-        self.class_weight_ = class_weights(self.class_weight, classes, labels)
-        weight = self._check_weight(sample_weight, points) * self.class_weight_[codes]
-        weighty = np.bincount(codes, weight > 0, minlength=len(classes))
-        if not weighty.all():
-            raise ProblemError(
-                f"sample_weight, class_weight: no point of class {classes[int(np.argmin(weighty))]!r} has a positive "
-                "weight; every class needs one"
-            )
-        gram = self._gram(points)
-        pairs = list(combinations(range(len(classes)), 2))
-        rows = [np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0)) for i, j in pairs]
-        solutions = self._solve_all(self._pair_problems(gram, codes, weight, pairs, rows), len(pairs))
-        self.classes_, self.solutions_, self._rows = classes, solutions, rows
-        self._read(points, gram, codes, pairs, rows)
-        self.n_iter_ = np.array([solution.cost.steps for solution in solutions])
-        self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in solutions))
+        with self._transaction():
+            self._check_parameters()
+            points, labels = checked_data(self, X, y, first=True, least=2)
+            classes, codes = encode(labels)
+            several(classes, "y")
+            self.class_weight_ = class_weights(self.class_weight, classes, labels)
+            weight = checked_weight(sample_weight, points) * self.class_weight_[codes]
+            weighty = np.bincount(codes, weight > 0, minlength=len(classes))
+            if not weighty.all():
+                raise ProblemError(
+                    f"sample_weight, class_weight: no point of class {classes[int(np.argmin(weighty))]!r} has a "
+                    "positive weight; every class needs one"
+                )
+            gram, pairs = self._gram(points), pairs_of(len(classes))
+            rows = [np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0)) for i, j in pairs]
+            solutions = self._solve_all(self._pair_problems(gram, codes, weight, pairs, rows), len(pairs))
+            self.classes_, self.solutions_, self._rows = classes, solutions, rows
+            self._read(gram, codes, rows)
         return self
-
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        """Decision values.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
-
-        Returns
-        -------
-        array
-            Two classes: shape (n_new,), positive for ``classes_[1]``. More, "ovo": shape (n_new, n_pairs),
-            positive for the first class of the pair; "ovr": shape (n_new, n_classes), votes plus a
-            monotone transform of the summed decision values into (−1/3, 1/3), as in scikit-learn.
-        """
-        self._check_shape()
-        values = self._pair_values(X)
-        if len(self.classes_) == 2:
-            return values[:, 0]
-        if self.decision_function_shape == "ovo":
-            return values
-        return _ovr_decision_function(values < 0, -values, len(self.classes_))
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Labels, shape (n_new,): by the sign for two classes, by votes of the pairs for more."""
-        self._check_shape()
-        check_is_fitted(self)
-        return self.classes_[winners(self._pair_values(X), len(self.classes_), self.break_ties)]
-
-    @property
-    def coef_(self) -> NDArray:
-        """Weights of the features, shape (n_pairs, n_features); linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        check_is_fitted(self)
-        return self._pair_coef.T @ self.support_vectors_
-
-    def _check_shape(self) -> None:
-        if self.decision_function_shape not in ("ovr", "ovo"):
-            raise ProblemError(f"decision_function_shape={self.decision_function_shape!r} is not one of 'ovr', 'ovo'")
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ProblemError("break_ties must be False if decision_function_shape is 'ovo'")
 
     def _pair_problems(
         self, gram: Gram, codes: NDArray, weight: NDArray, pairs: list[tuple[int, int]], rows: list[NDArray]
@@ -298,27 +255,19 @@ class SVC(ClassifierMixin, KernelMachine):
             )
         super()._check_solution(solution)
 
-    def _read(self, X: NDArray, gram: Gram, codes: NDArray, pairs: list[tuple[int, int]], rows: list[NDArray]) -> None:
-        """Support vectors of all pairs together, and each pair's coefficients on them."""
-        coefficients = [kept(solution.coefficients) for solution in self.solutions_]
-        used = np.zeros(len(codes), dtype=bool)
-        for points, values in zip(rows, coefficients, strict=True):
-            used[points[values != 0]] = True
-        support = np.flatnonzero(used)
-        support = support[np.argsort(codes[support], kind="stable")]
-        place = np.zeros(len(codes), dtype=np.intp)
-        place[support] = np.arange(len(support))
-        classes = len(self.classes_)
-        self._pair_coef = np.zeros((len(support), len(pairs)))
-        self.dual_coef_ = np.zeros((classes - 1, len(support)))
-        for k, (i, j) in enumerate(pairs):
-            weighty = coefficients[k] != 0
-            points, values = rows[k][weighty], coefficients[k][weighty]
-            self._pair_coef[place[points], k] = values
-            self.dual_coef_[np.where(codes[points] == i, j - 1, i), place[points]] = values
-        self.n_support_ = np.bincount(codes[support], minlength=classes)
+    def _read(self, gram: Gram, codes: NDArray, rows: list[NDArray]) -> None:
+        """Set what the solutions, each over those rows of a Gram of points of these classes, are to the user."""
+        parts = []
+        for points, solution in zip(rows, self.solutions_, strict=True):
+            coefficients = kept(solution.coefficients)
+            (J,) = np.nonzero(coefficients)
+            parts.append((points[J], codes[points[J]], coefficients[J]))
+        joint = joined(len(self.classes_), parts)
+        self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
+        self._keep_support(gram.X, gram, joint.support)
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
-        self._keep_support(X, gram, support)
+        self.n_iter_ = np.array([solution.cost.steps for solution in self.solutions_])
+        self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         return self._pack_fit(_STORED, ["fit_status_"])
@@ -328,11 +277,3 @@ class SVC(ClassifierMixin, KernelMachine):
         self._unpack_fit(
             arrays, facts, _STORED, ["fit_status_"], classes=rows + 1, rows=rows, pairs=rows * (rows + 1) // 2
         )
-
-    def _pair_values(self, X: ArrayLike) -> NDArray:
-        """Decision values of the pairs, shape (n_new, n_pairs)."""
-        X = self._check_new_data(X)
-        values = self._expand(X, self._pair_coef) + self.intercept_
-        if not np.isfinite(values).all():
-            raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
-        return values

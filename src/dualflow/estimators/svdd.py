@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
-from ..core.screening import product_from_below
+from ..core.kernels import Gram
 from ..core.solution import Status
-from ..exceptions import ProblemError
 from ..solvers import Solver
-from ._base import FitError, KernelMachine, kept
+from ._ball import Ball, sphere
+from ._base import FitError
+from ._batch import BatchMachine, kept
 from ._packing import stored
+from ._validation import checked_data, checked_weight
 
 __all__ = ["SVDD"]
 
@@ -26,7 +26,7 @@ _STORED = {"support_": ("i", "support"), "n_support_": ("i", "one"), "dual_coef_
 _NUMBERS = ("radius_", "offset_", "n_iter_", "fit_status_", "_center_square", "_constant_diag")
 
 
-class SVDD(OutlierMixin, KernelMachine):
+class SVDD(Ball, BatchMachine):
     """Smallest ball around the data in feature space; what lies outside is an outlier (Howell eq. 21-24).
 
     Minimises R² + (1/(νn)) Σ ξᵢ subject to ‖φ(xᵢ) − a‖² ≤ R² + ξᵢ, by its dual.
@@ -50,13 +50,14 @@ class SVDD(OutlierMixin, KernelMachine):
     offset_ : float
         −R², so that ``decision_function = score_samples − offset_``. The sphere itself counts as inside.
     support_ : array of shape (n_SV,)
+        Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
         Callable kernels included; empty if the kernel is precomputed.
     n_support_ : array of shape (1,)
     dual_coef_ : array of shape (1, n_SV)
         αᵢ ≥ 0 with Σαᵢ = 1, the centre a = Σ αᵢφ(xᵢ). `sklearn.svm.OneClassSVM` has νn times this.
     solution_, certificate_ : Solution, Certificate
-        Over the points of positive weight, in their order.
+        Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
     n_iter_ : int
         Steps.
     fit_status_ : int
@@ -140,77 +141,46 @@ class SVDD(OutlierMixin, KernelMachine):
         ConvergenceWarning
             The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
         """
-        points: NDArray = self._check_fit_data(X)
-        weight = self._check_weight(sample_weight, points)
-        gram = self._gram(points)
-        rows = np.arange(len(points)) if sample_weight is None else np.flatnonzero(weight > 0)
-        given = None if sample_weight is None else weight[rows]
-        problem = problems.svdd(self._part(gram, rows), self.nu, sample_weight=given)
-        (solution,) = self._solve_all([problem], 1)
-        alpha = np.zeros(len(points))
-        alpha[rows] = kept(solution.coefficients)
-        (support,) = alpha.nonzero()
-        self._keep_support(points, gram, support)
-        self.solutions_, self._rows = [solution], [rows]
-        self.dual_coef_ = alpha[None, support]
-        self.n_support_ = np.array([len(support)])
-        if np.array_equal(alpha[rows], solution.alpha):  # the certificate's product is still there
-            product = product_from_below(problem, solution.alpha)
-            self._center_square = float(solution.alpha @ product) / problem.scale
+        with self._transaction():
+            self._check_parameters()
+            (points,) = checked_data(self, X, first=True, least=2)
+            weight = checked_weight(sample_weight, points)
+            gram = self._gram(points)
+            rows = np.flatnonzero(weight > 0)
+            given = None if sample_weight is None else weight[rows]
+            problem = problems.svdd(self._part(gram, rows), self.nu, sample_weight=given)
+            self.solutions_, self._rows = self._solve_all([problem], 1), [rows]
+            self._training_kernel = self._constant_diag = None
+            if gram.kernel == "precomputed":
+                diag = gram.diag()
+                constant = np.ptp(diag) <= 1e-12 * float(np.abs(diag).max())
+                self._constant_diag = float(diag[0]) if constant else None
+                self._training_kernel = None if constant else points
+            self._read(gram, rows)
+        return self
+
+    def _read(self, gram: Gram, rows: NDArray) -> None:
+        """Set what the solution, over those rows of a Gram, is to the user."""
+        (solution,) = self.solutions_
+        coefficients = kept(solution.coefficients)
+        inside = np.flatnonzero(coefficients)
+        self._keep_support(gram.X, gram, rows[inside])
+        self.dual_coef_ = coefficients[None, inside]
+        self.n_support_ = np.array([len(inside)])
+        if np.array_equal(coefficients, solution.certificate.alpha):
+            self._center_square = solution.certificate.quadratic / solution.problem.scale
         else:
-            self._center_square = float(alpha[support] @ gram.matvec(alpha, support))
+            self._center_square = float(coefficients @ solution.problem.gram.matvec(coefficients))
         diag = gram.diag()
-        self._training_kernel = self._constant_diag = None
-        if gram.kernel == "precomputed":
-            constant = np.ptp(diag) <= 1e-12 * float(np.abs(diag).max())
-            self._constant_diag = float(diag[0]) if constant else None
-            self._training_kernel = None if constant else points
-        if self.nu is None:
-            squared_radius = float(self._squared_distances(points[rows], diag[rows]).max())
+        if np.isinf(solution.problem.upper).all():
+            squared_radius = float(self._squared_distances(gram.X[rows], diag[rows]).max())
         else:
             squared_radius = float(solution.certificate.radius or 0.0) ** 2
         if not np.isfinite(squared_radius):
             raise FitError("the solve ended in a radius that is not finite; scale the features", solution)
-        # Points on the sphere are inside: without this, round-off would decide for each of them.
-        slack = 64 * np.finfo(float).eps * (float(np.abs(diag).max()) + abs(self._center_square))
-        self.radius_ = float(np.sqrt(max(0.0, squared_radius)))
-        self.offset_ = -(squared_radius + slack)
+        self.radius_, self.offset_ = sphere(squared_radius, diag, self._center_square)
         self.n_iter_ = solution.cost.steps
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
-        return self
-
-    def score_samples(self, X: ArrayLike) -> NDArray:
-        """−‖φ(x) − a‖², shape (n_new,): the larger, the more like the training data. Errors as `decision_function`."""
-        X = self._check_new_data(X)
-        return -self._squared_distances(X, self._self_kernel(X))
-
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        """R² − ‖φ(x) − a‖², shape (n_new,): positive inside the ball, negative outside.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
-
-        Raises
-        ------
-        ProblemError
-            The kernel is precomputed with a diagonal that is not constant, and X is not the training matrix:
-            k(x, x) of new points is then unknown. (Where the training diagonal is constant, as for every
-            normalised kernel, new points are taken to have the same k(x, x).)
-        """
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """+1 inside the ball or on it, −1 outside; shape (n_new,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    @property
-    def center_(self) -> NDArray:
-        """Centre of the ball in input space, shape (n_features,); linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"center_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        check_is_fitted(self)
-        return self.dual_coef_[0] @ self.support_vectors_
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = self._pack_fit(_STORED, _NUMBERS)
@@ -220,25 +190,3 @@ class SVDD(OutlierMixin, KernelMachine):
         self._unpack_fit(arrays, facts, _STORED, _NUMBERS, pairs=1, one=1)
         n = self.n_features_in_
         self._training_kernel = stored(arrays, "training_kernel", "f", (n, n)) if "training_kernel" in arrays else None
-
-    def _self_kernel(self, X: NDArray) -> NDArray:
-        """k(x, x) for validated X."""
-        if self._support_gram is not None:
-            with np.errstate(over="ignore"):
-                return self._support_gram.self_kernel(X)
-        if self._constant_diag is not None:
-            return np.full(len(X), self._constant_diag)
-        if self._training_kernel is not None and np.array_equal(X, self._training_kernel):
-            return np.diag(X).copy()
-        raise ProblemError(
-            "kernel='precomputed': k(x, x) of new points is not in the matrix, and the training diagonal is not "
-            "constant, so their distance to the centre is unknown; give a callable kernel, or normalise K"
-        )
-
-    def _squared_distances(self, X: NDArray, diag: NDArray) -> NDArray:
-        """‖φ(x) − a‖² for validated X with k(x, x) = diag."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            distances = diag - 2.0 * self._expand(X, self.dual_coef_.T)[:, 0] + self._center_square
-        if not np.isfinite(distances).all():
-            raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
-        return distances

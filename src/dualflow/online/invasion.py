@@ -33,9 +33,11 @@ MANY = 0.25
 _EPS = float(np.finfo(float).eps)
 
 
-def restrict(problem: Workspace, J: NDArray, K: NDArray | None = None) -> Workspace:
-    """The problem of some variables alone, all others being 0; ``K`` is their kernel matrix where it is known."""
-    return problem.part(J, problem.gram.subset(J if problem.idx is None else problem.idx[J], K))
+def restrict(problem: DualProblem, J: NDArray, K: NDArray | None = None) -> Workspace:
+    """The problem of some variables alone, all others being 0, with what is known of their kernel matrix: ``K``, or
+    what the problem's own Gram keeps."""
+    work = problem if isinstance(problem, Workspace) else Workspace(problem)
+    return work.part(J, work.gram.subset(J if problem.idx is None else problem.idx[J], K))
 
 
 def interval(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -> tuple[float, float]:
@@ -88,7 +90,8 @@ class Habitat:
     """
 
     def __init__(self, problem: DualProblem, alpha: NDArray, rows: NDArray | None = None, disturbed: bool = False):
-        self.problem = Workspace(problem)
+        self.problem = problem
+        self.work = Workspace(problem)
         self.alpha = np.minimum(alpha, problem.upper)
         self.disturbed = disturbed or not np.array_equal(self.alpha, alpha)
         self.residents = np.flatnonzero(alpha > 0)
@@ -101,10 +104,8 @@ class Habitat:
 
     def kernel(self, J: NDArray) -> NDArray:
         """Kernel rows of variables J over all, shape (len(J), n)."""
-        problem = self.problem
-        if problem.idx is None:
-            return problem.gram.rows(J)
-        return problem.gram.rows(problem.idx[J])[:, problem.idx]
+        gram, idx = self.work.gram, self.problem.idx
+        return gram.rows(J) if idx is None else gram.rows(idx[J])[:, idx]
 
     def gradient(self) -> NDArray:
         """h = Qα − p from the residents' rows, shape (n,)."""
@@ -189,7 +190,7 @@ class Habitat:
 
     def open(self, equilibrate: Equilibrate) -> None:
         """Everybody's equilibrium at once; whoever has weight then has got in."""
-        self.alpha = equilibrate(self.problem, self.alpha)
+        self.alpha = np.array(equilibrate(self.problem, self.alpha))
         R = self.residents
         stay = self.alpha[R] > 0
         self.present[R[~stay]] = False
@@ -207,7 +208,7 @@ class Habitat:
             self.alpha[R] = problem.upper[R]  # the only point there is
             self.h = self.gradient()
             return
-        part = restrict(problem, R, self.rows.take(R, axis=1) if problem.idx is None else None)
+        part = restrict(self.work, R, self.rows.take(R, axis=1) if problem.idx is None else None)
         self.alpha[R] = equilibrate(part, self.alpha[R])
         self.h = self.gradient()
 

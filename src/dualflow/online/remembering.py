@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,44 +9,13 @@ from numpy.typing import NDArray
 
 from ..core.growing import GrowingGram
 from ..core.problem import DualProblem
+from ..problems import Growing
 from .incremental import Engine
 
-__all__ = ["Model", "Stream"]
+__all__ = ["Stream"]
 
 #: Points made known to the engine at a time; more of them share kernel blocks, fewer are carried along unlearned.
 AT_ONCE = 64
-
-
-@dataclass(frozen=True)
-class Model:
-    """How points make a problem.
-
-    Attributes
-    ----------
-    name : {"hinge", "svdd", "svr"}
-    C : float
-        Upper bound of every variable; ∞ for the hard ball.
-    nu : float or None
-        SVDD: eᵀα' = νn with α' = νn α ≤ 1 (d grows with the points instead of all bounds shrinking); None keeps 1.
-    epsilon : float
-        SVR's tube.
-    """
-
-    name: str
-    C: float
-    nu: float | None = None
-    epsilon: float = 0.0
-
-    @property
-    def per(self) -> int:
-        """Variables a point."""
-        return 2 if self.name == "svr" else 1
-
-    def sum_at(self, points: int) -> float:
-        """d for a number of points."""
-        if self.name != "svdd" or points == 0:
-            return 0.0
-        return 1.0 if self.nu is None else self.nu * points
 
 
 class _SignedKernel:
@@ -78,16 +46,16 @@ class Stream:
 
     Parameters
     ----------
-    model : Model
+    model : Growing
     gram : GrowingGram
-        Without points, or those of ``targets``, which are then learned.
+        Without points.
     """
 
-    def __init__(self, model: Model, gram: GrowingGram) -> None:
+    def __init__(self, model: Growing, gram: GrowingGram) -> None:
         self.model, self.gram = model, gram
         self.ids = np.zeros(0, dtype=np.int64)
         self.targets = np.zeros(0)
-        self.matrix = _SignedKernel(gram, model.per, 2.0 if model.name == "svdd" else 1.0)
+        self.matrix = _SignedKernel(gram, model.per, model.scale)
         self.engine = Engine(self.matrix, bordered=True)
 
     @property
@@ -115,19 +83,16 @@ class Stream:
         model, old = self.model, self.gram.n
         self.gram.append(X)
         diag = self.gram.diag()[old:]
-        if model.name == "hinge":
-            sigma, e, p = targets, targets, np.ones(len(X))
-        elif model.name == "svdd":
-            sigma = e = np.ones(len(X))
-            p = self.engine.d * diag
-        else:
-            sigma = e = np.tile([1.0, -1.0], len(X))
-            p = np.column_stack([targets - model.epsilon, -targets - model.epsilon]).ravel()
+        p, sigma, upper = self._variables(targets, diag)
         self.matrix.sigma = np.concatenate([self.matrix.sigma, sigma])
-        upper = np.full(len(p), 1.0 if model.name == "svdd" and model.nu is not None else model.C)
-        self.engine.append(p, upper, e, self.matrix.scale * np.repeat(diag, model.per))
+        self.engine.append(p, upper, sigma, model.scale * np.repeat(diag, model.per))
         self.ids = np.concatenate([self.ids, ids])
         self.targets = np.concatenate([self.targets, targets])
+
+    def _variables(self, targets: NDArray, diag: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """p, signs and bounds of the variables of some points."""
+        p, sigma, upper = self.model.variables(targets, diag)
+        return self.engine.d * p if self.model.counted else p, sigma, np.full(len(p), upper)
 
     def unlearn(self, points: NDArray) -> None:
         """Take points, given by their positions, out of the model; they stay known until `keep`."""
@@ -150,7 +115,7 @@ class Stream:
         self.ids, self.targets = self.ids[points], self.targets[points]
 
     def _move_d(self, points: int) -> None:
-        d = self.model.sum_at(points)
+        d = self.model.total(points)
         if d != self.engine.d:
             self.engine.move_d(d, self.gram.diag())
 
@@ -161,7 +126,7 @@ class Stream:
     # --- undoing -------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Where the stream stands, to be put back by `restore` after points were only added."""
+        """Where the stream stands, to be put back by `restore` unless points were dropped since."""
         return {"n": self.n, "engine": self.engine.snapshot()}
 
     def restore(self, kept: dict[str, Any]) -> None:
@@ -175,37 +140,30 @@ class Stream:
     # --- reading -------------------------------------------------------------------------------
 
     @property
+    def unit(self) -> float:
+        """What variables, and their p and g, are in units of."""
+        return self.engine.d if self.model.counted and self.engine.d else 1.0
+
+    @property
     def coefficients(self) -> NDArray:
-        """Weight of every point in the expansion, shape (n,); for SVDD they sum to 1."""
-        per, alpha = self.model.per, self.engine.alpha
-        if per == 2:
-            return alpha[::2] - alpha[1::2]
-        if self.model.name == "svdd":
-            return alpha / self.engine.d if self.engine.d else alpha
-        return self.matrix.sigma * alpha
+        """Weight of every point in the expansion, shape (n,)."""
+        return (self.matrix.sigma * self.engine.alpha).reshape(-1, self.model.per).sum(axis=1) / self.unit
 
     @property
     def bias(self) -> float:
-        """b, the middle of its interval where no margin point fixes it; for SVDD in units of the scaled problem."""
+        """b, in `unit`; the middle of its interval where no margin point fixes it."""
         low, high = self.engine.bias_interval()
         if np.isfinite(low) and np.isfinite(high):
             return 0.5 * (low + high)
         return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
 
     def problem(self) -> DualProblem:
-        """The batch problem over all remembered points, to certify with."""
-        model, sigma, n = self.model, self.matrix.sigma, len(self.matrix.sigma)
-        zero = np.zeros(n)
-        if model.name == "svdd":
-            upper = np.full(n, np.inf if model.nu is None else 1.0 / (model.nu * self.n))
-            return DualProblem(self.gram, self.gram.diag(), zero, upper, sigma, 1.0, sigma, scale=2.0, model="svdd")
-        idx = np.repeat(np.arange(self.n), 2) if model.per == 2 else None
-        engine = self.engine
-        return DualProblem(self.gram, engine.p, zero, engine.u, sigma, 0.0, sigma, idx=idx, model=model.name)
+        """The batch problem over all remembered points."""
+        return self.model.problem(self.gram.value(), self.targets)
 
     def alpha(self) -> NDArray:
-        """The variables of `problem`, shape (n,), or (2n,) for SVR."""
-        return self.coefficients if self.model.name == "svdd" else self.engine.alpha.copy()
+        """The variables of `problem`."""
+        return (self.engine.alpha / self.unit).reshape(-1, self.model.per).T.ravel()
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -215,11 +173,13 @@ class Stream:
         arrays |= {"X": self.gram.X.copy(), "ids": self.ids.copy(), "targets": self.targets.copy()}
         arrays["sigma"] = self.matrix.sigma.copy()
         if self.gram.kernel == "rbf":
-            arrays["center"] = np.array(self.gram._center)
+            arrays["center"] = np.array(self.gram.center)
         return arrays, facts | {"gamma": self.gram.gamma}
 
     @classmethod
-    def unpack(cls, model: Model, kernel: dict[str, Any], arrays: dict[str, NDArray], facts: dict[str, Any]) -> Stream:
+    def unpack(
+        cls, model: Growing, kernel: dict[str, Any], arrays: dict[str, NDArray], facts: dict[str, Any]
+    ) -> Stream:
         """The stream that was packed; ``kernel`` holds the parameters of the kernel but its width.
 
         Raises

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernels import Gram
-from ..core.options import Number
+from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Interval, Posed, Reading
 from ..exceptions import ProblemError
 from .checks import check_signs, check_weight
+from .growing import Growing, Variables
 
-__all__ = ["COST", "HINGE", "SQUARED_HINGE", "svc"]
+__all__ = ["COST", "FINITE_COST", "HINGE", "SQUARED_HINGE", "GrowingHinge", "hinge", "svc"]
 
 #: What C may be; ∞ is the hard margin.
-COST = Number(above=0, infinite=True)
+COST, FINITE_COST = Number(above=0, infinite=True), Number(above=0)
 
 HINGE = Reading("hinge", signed=True)
 
@@ -78,23 +81,13 @@ def svc(
     weight = check_weight(sample_weight, gram.n)
     if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):
         raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
-    penalised = fit_intercept == "penalised"
     signs = y * (weight > 0)
     for label in (1.0, -1.0):
         if fit_intercept and not (signs == label).any():
             raise ProblemError(f"y: no point of class {label:+g} with a positive weight; two classes are needed")
     if loss == "hinge":
         upper = np.where(weight > 0, C, 0.0) * np.where(weight > 0, weight, 1.0)
-        return DualProblem(
-            gram,
-            p=np.ones(gram.n),
-            lower=np.zeros(gram.n),
-            upper=upper,
-            e=y if fit_intercept and not penalised else None,
-            sigma=y,
-            offset=1.0 if penalised else 0.0,
-            reading=HINGE,
-        )
+        return hinge(gram, y, upper, fit_intercept=fit_intercept)
     if loss != "squared_hinge":
         raise ProblemError(f"loss={loss!r} is not one of 'hinge', 'squared_hinge'")
     live = weight > 0
@@ -111,3 +104,31 @@ def svc(
         ridge=ridge,
         reading=SQUARED_HINGE,
     )
+
+
+def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str = True) -> DualProblem:
+    """The dual of `svc` for the hinge, of points with a bound each; a stream's first ones may be of one class."""
+    penalised = fit_intercept == "penalised"
+    return DualProblem(
+        gram,
+        p=np.ones(gram.n),
+        lower=np.zeros(gram.n),
+        upper=np.asarray(upper, dtype=float),
+        e=y if fit_intercept and not penalised else None,
+        sigma=y,
+        offset=1.0 if penalised else 0.0,
+        reading=HINGE,
+    )
+
+
+@dataclass(frozen=True)
+class GrowingHinge(Growing):
+    """`hinge` with one C for points that come and go; targets are ±1."""
+
+    C: float = option(1.0, FINITE_COST)
+
+    def variables(self, targets: NDArray, diag: NDArray) -> Variables:
+        return Variables(np.ones(len(targets)), targets, float(self.C))
+
+    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
+        return hinge(gram, targets, self.C)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernels import Gram
-from ..core.options import Number
+from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Interval, Posed, Reading
 from ..exceptions import ProblemError
 from .checks import check_weight
+from .growing import Growing, Variables
 
-__all__ = ["BALL", "ONE_CLASS", "SHARE", "ball_bounds", "one_class", "svdd"]
+__all__ = ["BALL", "ONE_CLASS", "SHARE", "SHARE_OR_NONE", "GrowingBall", "one_class", "svdd"]
 
-#: What ν may be.
+#: What ν may be, and where None is the hard ball.
 SHARE = Number(above=0, at_most=1)
+SHARE_OR_NONE = replace(SHARE, none=True)
 
 ONE_CLASS = Reading("one_class")
 
@@ -47,7 +50,14 @@ class _Ball(Reading):
 BALL = _Ball("svdd")
 
 
-def svdd(gram: Gram, nu: float | None = None, *, sample_weight: ArrayLike | None = None) -> DualProblem:
+def svdd(
+    gram: Gram,
+    nu: float | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    points: int | None = None,
+    ridge: ArrayLike = 0.0,
+) -> DualProblem:
     """Support vector data description: the smallest ball around the data in feature space (Howell 23).
 
     Parameters
@@ -57,16 +67,21 @@ def svdd(gram: Gram, nu: float | None = None, *, sample_weight: ArrayLike | None
         At most a fraction ν of the points lies outside: αᵢ ≤ 1/(νn). None is the hard ball around all points.
     sample_weight : array of shape (n,), optional
         Multiplies each point's bound; normalised to mean 1. Without ν a weight of 0 removes a point.
+    points : int, optional
+        What ν is a fraction of, if the points of the Gram are not all there were.
+    ridge : float or array of shape (n,)
+        Squared length of each point in a dimension of its own, in which no other point has any.
     """
-    upper = ball_bounds(gram.n, nu, sample_weight)
+    r = np.asarray(ridge, dtype=float)
     return DualProblem(
         gram,
-        p=gram.diag(),
+        p=gram.diag() + r,
         lower=np.zeros(gram.n),
-        upper=upper,
+        upper=_bounds(gram.n, nu, sample_weight, points),
         e=np.ones(gram.n),
         d=1.0,
         scale=2.0,
+        ridge=2.0 * r,
         reading=BALL,
     )
 
@@ -82,16 +97,37 @@ def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = 
         gram,
         p=np.zeros(gram.n),
         lower=np.zeros(gram.n),
-        upper=ball_bounds(gram.n, nu, sample_weight),
+        upper=_bounds(gram.n, nu, sample_weight),
         e=np.ones(gram.n),
         d=1.0,
         reading=ONE_CLASS,
     )
 
 
-def ball_bounds(n: int, nu: float | None, weight: ArrayLike | None) -> NDArray:
+def _bounds(n: int, nu: float | None, weight: ArrayLike | None, points: int | None = None) -> NDArray:
     """Upper bounds 1/(νn), or ∞ where ν is None, of n points of these weights."""
     w = np.ones(n) if weight is None else check_weight(weight, n)
     if nu is None:
         return np.where(w > 0, np.inf, 0.0)
-    return w / (SHARE.check("nu", nu) * w.sum())
+    return w / (SHARE.check("nu", nu) * (w.sum() if points is None else points))
+
+
+@dataclass(frozen=True)
+class GrowingBall(Growing):
+    """`svdd` of points that come and go, in α' = νnα: bounds stay at 1, and their sum grows. Targets are all 1."""
+
+    nu: float | None = option(None, SHARE_OR_NONE)
+
+    scale: ClassVar[float] = 2.0
+    counted: ClassVar[bool] = True
+
+    def total(self, n: int) -> float:
+        if n == 0:
+            return 0.0
+        return 1.0 if self.nu is None else float(self.nu) * n
+
+    def variables(self, targets: NDArray, diag: NDArray) -> Variables:
+        return Variables(diag, targets, np.inf if self.nu is None else 1.0)
+
+    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
+        return svdd(gram, self.nu)

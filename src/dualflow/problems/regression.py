@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernels import Gram
-from ..core.options import Number
+from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Reading
 from ..exceptions import ProblemError
 from .checks import check_signs, check_weight
+from .classification import FINITE_COST
+from .growing import Growing, Variables
 
-__all__ = ["FINITE_COST", "LEAST_SQUARES", "REGRESSION", "TUBE", "least_squares", "svr"]
+__all__ = ["LEAST_SQUARES", "REGRESSION", "TUBE", "GrowingTube", "least_squares", "svr"]
 
-#: What C and ε may be.
-FINITE_COST, TUBE = Number(above=0), Number(at_least=0)
+#: What ε may be.
+TUBE = Number(at_least=0)
 
 LEAST_SQUARES, REGRESSION = Reading("least_squares", signed=True), Reading("svr")
 
@@ -61,3 +66,20 @@ def svr(
         idx=np.tile(np.arange(gram.n), 2),
         reading=REGRESSION,
     )
+
+
+@dataclass(frozen=True)
+class GrowingTube(Growing):
+    """`svr` of points that come and go; targets are the numbers to be regressed on."""
+
+    C: float = option(1.0, FINITE_COST)
+    epsilon: float = option(0.1, TUBE)
+
+    per: ClassVar[int] = 2
+
+    def variables(self, targets: NDArray, diag: NDArray) -> Variables:
+        p = np.column_stack([targets - self.epsilon, -targets - self.epsilon]).ravel()
+        return Variables(p, np.tile([1.0, -1.0], len(targets)), float(self.C))
+
+    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
+        return svr(gram, targets, self.C, epsilon=self.epsilon)

@@ -6,9 +6,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem
+from .problem import DualProblem
 
-__all__ = ["response_and_distance"]
+__all__ = ["balances", "response_and_distance"]
+
+
+def balances(problem: DualProblem) -> bool:
+    """Whether the classes' weights must be equal, yᵀα = 0: what responds then is an affine hull, not a span."""
+    return problem.e is not None and problem.d == 0
 
 
 def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:
@@ -17,7 +22,7 @@ def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> t
     Labels cancel: with θⱼ = −y_c yⱼβⱼ all is said in the kernel without signs. The affine hull is a span about the mean
     of S; eigenvalues are kept from falling below round-off, so that duplicates are at distance 0 from each other.
     """
-    affine = problem.e is not None and problem.model == "hinge"
+    affine = balances(problem)
     diag, s = problem.diag()[which], len(S)
     if not s:
         alone = np.full(len(which), np.inf) if affine else diag

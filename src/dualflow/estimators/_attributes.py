@@ -1,0 +1,45 @@
+"""What models have once they are fitted, and what some kinds of them cannot have: refused in the same words by all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["fitted", "refused", "set_by_fit"]
+
+
+class _Fitted:
+    """An attribute that is made when it is asked for, unless `fit` has set it; before, `NotFittedError`."""
+
+    def __init__(self, make: Callable[[Any], Any] | None = None, instead: str = "") -> None:
+        self.make, self.instead = make, instead
+        self.__doc__ = make.__doc__ if make else None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._check_fitted()
+        if self.make is None:
+            raise AttributeError(f"{type(model).__name__} has no {self.name}{self.instead}")
+        return self.make(model)
+
+
+# To type checkers these are what the attribute is.
+
+
+def fitted(make: Callable[[Any], Any]) -> Any:
+    """A property of fitted models."""
+    return _Fitted(make)
+
+
+def set_by_fit() -> Any:
+    """An attribute that a subclass sets or makes."""
+    return _Fitted()
+
+
+def refused(instead: str) -> Any:
+    """What this kind of model cannot have; ``instead`` says what it has."""
+    return _Fitted(instead=f": see {instead}")

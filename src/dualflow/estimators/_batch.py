@@ -1,0 +1,145 @@
+"""What `SVC` and `SVDD` share: running the solves of a fit, and saying what came of them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import warnings
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._solve import solve
+from ..core.certificate import Certificate
+from ..core.kernels import Gram
+from ..core.problem import DualProblem
+from ..core.solution import Solution, Status
+from ..registry import make_solver
+from ._base import KernelMachine
+
+__all__ = ["BatchMachine", "kept"]
+
+
+class BatchMachine(KernelMachine):
+    """Base of the estimators that solve anew at each `fit`, by a solver of one's choice."""
+
+    solver: Any
+    solver_options: Any
+    refine: bool
+    tol: float
+    max_steps: int | None
+    time_limit: float | None
+    random_state: Any
+    warm_start: bool
+    callback: Any
+
+    def _gram(self, X: NDArray) -> Gram:
+        return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+
+    def _part(self, gram: Gram, rows: NDArray) -> Gram:
+        """The Gram of some of the points, with the kernel width of all of them."""
+        return gram if len(rows) == gram.n else gram.subset(rows)
+
+    def _solve_all(self, tasks: Iterable[DualProblem], count: int) -> list[Solution]:
+        """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
+        engine = make_solver(self.solver, self.solver_options)
+        seeds = _seeds(self.random_state, count)
+        time_limit, max_steps, refine = self.time_limit, self.max_steps, self.refine
+        earlier = self.solutions_ if self.warm_start and self.__sklearn_is_fitted__() else []
+        started = time.monotonic()
+        solutions: list[Solution] = []
+        for k, problem in enumerate(tasks):
+            share = time_limit
+            if isinstance(time_limit, (int, float)) and time_limit > 0:
+                left = time_limit - (time.monotonic() - started)
+                share = max(left, 1e-9) / (count - k)
+            before = earlier[k] if len(earlier) == count else None
+            solution = solve(
+                problem,
+                engine,
+                refine=refine,
+                tol=self.tol,
+                max_steps=max_steps,
+                time_limit=share,
+                random_state=seeds[k],
+                callback=self.callback,
+                warm=before.alpha if before is not None and before.problem.n == problem.n else None,
+            )
+            self._check_solution(solution)
+            if solution.ended is Status.INTERRUPTED:
+                max_steps, refine = 1, False
+            solutions.append(solution)
+        self._warn_unless_optimal(solutions, self.max_steps)
+        return solutions
+
+    def _check_solution(self, solution: Solution) -> None:
+        """Refuse what must not become a model."""
+        if solution.status is Status.BROKEN:
+            name = solution.provenance["solver"]
+            raise FitError(f"solver={name!r}: {solution.status.text} No model is made of it.", solution)
+        if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
+            raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
+
+    def _warn_unless_optimal(self, solutions: list[Solution], max_steps: int | None) -> None:
+        of = f" of {len(solutions)} solves" if len(solutions) > 1 else ""
+        withheld = [s for s in solutions if s.certificate.gap is None]
+        short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        # Only of those that stopped there is the raw certificate made already.
+        stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
+        mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
+        if withheld:
+            first = withheld[0]
+            _warn(
+                f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
+                f"as it is, its certificate is withheld{f' ({len(withheld)}{of})' if of else ''}. "
+                f"{first.status.text} A positive semidefinite kernel has a certified optimum."
+            )
+        if short:
+            worst = max(short, key=_gap)
+            _warn(
+                f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
+                f"relative gap {_gap(worst):.3g}. Raise max_steps or time_limit, scale the features, or lower C."
+            )
+        if mended and max_steps is not None:
+            worst = max(mended, key=lambda s: _relative(s.raw_certificate))
+            _warn(
+                f"The solver stopped at max_steps={max_steps} with relative gap "
+                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
+                f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself come to rest."
+            )
+
+
+def kept(coefficients: NDArray) -> NDArray:
+    """The coefficients with round-off set to 0: what is below 1e-12 of the largest is left by projections."""
+    size = float(np.abs(coefficients).max(initial=0.0))
+    return np.where(np.abs(coefficients) > 1e-12 * size, coefficients, 0.0)
+
+
+def _relative(certificate: Certificate) -> float:
+    return np.inf if certificate.relative_gap is None else certificate.relative_gap
+
+
+def _gap(solution: Solution) -> float:
+    return _relative(solution.certificate)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+
+def _seeds(random_state: Any, count: int) -> list[int]:
+    """One seed a solve, kept in its provenance: the given integer first; None draws from the system."""
+    if random_state is None:
+        first = secrets.randbits(32)
+    elif isinstance(random_state, Integral):
+        first = int(random_state)
+    else:
+        first = int(check_random_state(random_state).randint(2**31 - 1))
+    if count == 1:
+        return [first]
+    return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]

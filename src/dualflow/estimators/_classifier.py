@@ -1,0 +1,152 @@
+"""What the three classifiers share: pairs of classes, their support vectors together, one vote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from ..core.options import OneOf
+from ..exceptions import ProblemError
+from ._attributes import fitted, refused, set_by_fit
+from ._base import KernelMachine
+from ._labels import winners
+
+__all__ = ["Joint", "PairClassifier", "Part", "joined", "pairs_of"]
+
+#: Numbers, classes and coefficients of the support vectors of one pair of classes.
+Part = tuple[NDArray, NDArray, NDArray]
+
+
+def pairs_of(classes: int) -> list[tuple[int, int]]:
+    """The pairs of classes, in the order of solutions and votes."""
+    return list(combinations(range(classes), 2))
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Support vectors of all pairs, by class and then by number.
+
+    Attributes
+    ----------
+    support : array of shape (n_SV,)
+        Their numbers.
+    first : array of shape (n_SV,)
+        Where each comes first, with the parts one after another.
+    pair_coef : array of shape (n_SV, n_pairs)
+        Each pair's coefficients.
+    dual_coef : array of shape (n_classes − 1, n_SV)
+        The same in LIBSVM's layout.
+    n_support : array of shape (n_classes,)
+    """
+
+    support: NDArray
+    first: NDArray
+    pair_coef: NDArray
+    dual_coef: NDArray
+    n_support: NDArray
+
+
+def joined(classes: int, parts: Sequence[Part]) -> Joint:
+    """The support vectors of all pairs together."""
+    numbers, codes = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    if len(parts) == 1:  # sorting them takes as long as learning a point
+        support, first = numbers, np.arange(len(numbers))
+        place = first
+    else:
+        support, first, place = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.lexsort((support, codes[first]))
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    place = rank[place]
+    pair_coef = np.zeros((len(support), len(parts)))
+    dual_coef = np.zeros((classes - 1, len(support)))
+    start = 0
+    for k, ((i, j), (_, owner, values)) in enumerate(zip(pairs_of(classes), parts, strict=True)):
+        at = place[start : start + len(values)]
+        start += len(values)
+        pair_coef[at, k] = values
+        dual_coef[np.where(owner == i, j - 1, i), at] = values
+    n_support = np.bincount(codes[first], minlength=classes)
+    return Joint(support[order], first[order], pair_coef, dual_coef, n_support)
+
+
+class PairClassifier(ClassifierMixin, KernelMachine):
+    """Base of classifiers, one against one.
+
+    With two classes y = +1 is ``classes_[1]``; with more the pair (i, j) has y = +1 for class i, as LIBSVM has it.
+    """
+
+    _rules = {"decision_function_shape": OneOf(words=("ovr", "ovo"))}
+
+    decision_function_shape: Any
+    break_ties: Any = False
+
+    classes_: NDArray = set_by_fit()
+    intercept_: NDArray = set_by_fit()
+    #: Coefficients of the support vectors, shape (n_SV, n_pairs).
+    _pair_coef: NDArray
+    offset_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = refused("intercept_")
+
+    def _check_parameters(self, *names: str) -> None:
+        super()._check_parameters(*names)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ProblemError("break_ties=True goes with decision_function_shape='ovr' only")
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return pairs_of(len(self.classes_))
+
+    def _sides(self, k: int) -> tuple[int, int]:
+        """The classes of y = +1 and y = −1 of pair k."""
+        i, j = self._pairs[k]
+        return (j, i) if len(self.classes_) == 2 else (i, j)
+
+    @property
+    def _weights(self) -> NDArray:
+        return self._pair_coef
+
+    def _pair_values(self, X: ArrayLike) -> NDArray:
+        """Decision values of the pairs, shape (n_new, n_pairs)."""
+        self._check_parameters("decision_function_shape")
+        return self._expanded(X) + self.intercept_
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """Decision values.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+
+        Returns
+        -------
+        array
+            Two classes: shape (n_new,), positive for ``classes_[1]``. More, "ovo": shape (n_new, n_pairs),
+            positive for the first class of the pair; "ovr": shape (n_new, n_classes), votes plus a
+            monotone transform of the summed decision values into (−1/3, 1/3), as in scikit-learn.
+        """
+        values = self._pair_values(X)
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        if self.decision_function_shape == "ovo":
+            return values
+        return _ovr_decision_function(values < 0, -values, len(self.classes_))
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Labels, shape (n_new,): by the sign for two classes, by votes of the pairs for more."""
+        values = self._pair_values(X)
+        return self.classes_[winners(values, len(self.classes_), self.break_ties)]
+
+    @fitted
+    def coef_(self) -> NDArray:
+        """Weights of the features, shape (n_pairs, n_features); linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        return self._pair_coef.T @ self.support_vectors_

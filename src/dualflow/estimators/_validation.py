@@ -1,0 +1,91 @@
+"""The one door for data: what scikit-learn's validation lets through or explains badly, and clean arrays past it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from ..exceptions import ProblemError
+
+__all__ = ["checked_data", "checked_weight"]
+
+
+def checked_data(
+    model: Any, X: ArrayLike, *y: ArrayLike, first: bool, least: int = 1, numeric: bool = False
+) -> tuple[NDArray, ...]:
+    """X of shape (n, n_features), float64 and finite, and y of shape (n,) if it is given; maybe the caller's own.
+
+    Parameters
+    ----------
+    model : estimator
+    X, y : array-like
+    first : bool
+        Whether these fix n_features_in_ and feature_names_in_, or have to agree with them.
+    least : int
+        Points there must be.
+    numeric : bool
+        Whether y holds numbers, not labels.
+    """
+    # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
+    if _is_plain(X, 2) and len(X) >= least:
+        labels = [array for array in y if _is_plain(array, 1) and len(array) == len(X)]
+        known = first or (X.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
+        if known and len(labels) == len(y):
+            if first:
+                model.n_features_in_ = X.shape[1]
+                model.__dict__.pop("feature_names_in_", None)
+            return X, *labels
+    _reject_unfit(X)
+    for array in y:
+        _reject_mixed_labels(array)
+    wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
+    found = validate_data(model, X, *y, **wanted, **({"y_numeric": True} if numeric else {}))
+    return found if y else (found,)
+
+
+def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
+    """Finite weights ≥ 0, one a point, not all of them 0."""
+    if sample_weight is None:
+        return np.ones(len(X))
+    if not np.any(np.asarray(sample_weight)):
+        raise ProblemError("sample_weight is zero for every point; nothing is left to fit")
+    weight: NDArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weight < 0).any():
+        raise ProblemError(f"sample_weight must be ≥ 0, found {weight.min():.6g}")
+    return weight
+
+
+def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
+    """Whether this is a float64 matrix, or a vector of numbers, as it is wanted, all finite."""
+    if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
+        return False
+    return (ndim == 1 and array.dtype.kind in "iu") or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
+
+
+def _reject_unfit(X: Any) -> None:
+    """Masks, text, dates, ragged rows."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise ProblemError("X is a masked array; fill or drop the masked entries first")
+    if hasattr(X, "tocsr"):
+        return
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise ProblemError(f"X is not a table of numbers (are its rows equally long?): {error}") from None
+    text = array.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
+    if text or array.dtype.kind in "USMm":
+        what = "text" if text else f"dtype {array.dtype}"
+        raise ProblemError(f"X holds {what}; numbers are needed: convert it, e.g. with X.astype(float)")
+
+
+def _reject_mixed_labels(y: Any) -> None:
+    """NumPy would turn [1, "a"] into ["1", "a"] without a word."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise ProblemError("y is a masked array; fill or drop the masked entries first")
+    if isinstance(y, (list, tuple)) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
+        text = {isinstance(label, str) for label in np.asarray(y, dtype=object).flat}
+        if len(text) == 2:
+            raise ProblemError("y mixes text with other labels (or missing ones); give labels of one type")
