@@ -19,6 +19,7 @@ from ..core.certificate import Certificate
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..exceptions import FitError
 from ..registry import make_solver
 from ._base import KernelMachine
 
