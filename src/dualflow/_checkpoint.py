@@ -1,16 +1,18 @@
 """A solver's state on disk: npz with a JSON header, written atomically, read without pickle.
 
 A state is a dataclass; its fields are what they are declared to be: arrays, numbers, text, tuples and dicts of these,
-other such dataclasses, or None where the declaration says so.
+other such dataclasses, or None where the declaration says so. What is read is of these types, and no more is known of
+it: the driver certifies it anew, and holds the file to account for what it leads to.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import operator
+import math
 import types
 import typing
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -26,6 +28,9 @@ from .exceptions import ProblemError
 __all__ = ["Checkpoint", "Saved", "load", "save"]
 
 FORMAT = 2
+
+#: Kinds of dtype an array of a state may have.
+_KINDS = "biuf"
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,18 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint file holds."""
+    """What a checkpoint file holds.
+
+    Attributes
+    ----------
+    path : Path
+    state : of the solver's ``state_type``
+    steps : int
+    wall_time_s : float
+        Solver seconds of all runs so far.
+    rows : dict of arrays
+        Of the trajectory: what is not computed from it and the problem.
+    """
 
     path: Path
     state: Any
@@ -59,14 +75,8 @@ class Saved:
 def save(saved: Saved, key: dict[str, Any]) -> None:
     """Write atomically: a full disk or a kill leaves the old file as it was."""
     arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
-    plain = _plain(saved.state, "state", arrays)
-    header = {
-        "format": FORMAT,
-        "key": key,
-        "steps": saved.steps,
-        "wall_time_s": saved.wall_time_s,
-        "state": plain,
-    }
+    header = {"format": FORMAT, "key": key, "steps": saved.steps, "wall_time_s": saved.wall_time_s}
+    header["state"] = _plain(saved.state, "state", arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with replacing(saved.path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -83,16 +93,25 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
     try:
         header, arrays = _read(path)
         if header["format"] != FORMAT:
-            raise ProblemError(f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}")
+            other = "an earlier version" if header["format"] == 1 else "another version"
+            raise ProblemError(
+                f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}: it is of {other} of "
+                "dualflow, with which to finish its run; or delete the file and begin anew"
+            )
         for name, value in key.items():
             if header["key"].get(name) != value:
                 raise ProblemError(
                     f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
                     f"this run's is {value!r}; give another path or delete the file"
                 )
-        rows = {name.removeprefix("row:"): array for name, array in arrays.items() if name.startswith("row:")}
         state = _made(state_type, header["state"], "state", arrays)
-        return Saved(path, state, operator.index(header["steps"]), float(header["wall_time_s"]), rows)
+        rows = {name.removeprefix("row:"): arrays.pop(name) for name in list(arrays) if name.startswith("row:")}
+        if arrays:
+            raise ValueError(f"it holds arrays {sorted(arrays)} that belong to nothing")
+        steps, wall_time_s = _a(int, header["steps"], "steps"), _a(float, header["wall_time_s"], "wall_time_s")
+        if steps < 0 or not 0.0 <= wall_time_s < math.inf:
+            raise ValueError(f"it says that {steps} steps took {wall_time_s} s")
+        return Saved(path, state, steps, wall_time_s, rows)
     except ProblemError:
         raise
     except Exception as error:  # numpy, zipfile and json between them raise nearly anything on damaged bytes
@@ -104,6 +123,8 @@ def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name), f"{where}:{f.name}", arrays) for f in fields(value)}
     if isinstance(value, np.ndarray):
+        if value.dtype.kind not in _KINDS:
+            raise ProblemError(f"checkpoint: the array {where} has dtype {value.dtype}, which no file is to hold")
         arrays[where] = value
         return None
     if isinstance(value, Mapping):
@@ -114,10 +135,13 @@ def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
 
 
 def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
-    """The value of a declared type that `_plain` took apart; ValueError where it is of another."""
+    """The value of a declared type that `_plain` took apart, its arrays taken out of ``arrays``; ValueError where it is
+    of another type."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
-        return plain
+        kind = np.ndarray if where in arrays else type(plain)
+        if kind is list:
+            return [_made(Any, item, f"{where}:{k}", arrays) for k, item in enumerate(plain)]
     if origin in (typing.Union, types.UnionType):
         if plain is None and where not in arrays and type(None) in arguments:
             return None
@@ -130,12 +154,16 @@ def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
             raise ValueError(f"its {where} is not of {names}")
         return kind(**{name: _made(hints[name], plain[name], f"{where}:{name}", arrays) for name in names})  # type: ignore[operator]
     if kind is np.ndarray or origin is np.ndarray:
-        array = arrays.get(where)
-        if array is None or array.dtype.kind not in "biuf":
+        array = arrays.pop(where, None)
+        if array is None or array.dtype.kind not in _KINDS:
             raise ValueError(f"its {where} is no array of numbers")
         return array
     if origin is tuple:
-        return tuple(_made(arguments[0], item, f"{where}:{k}", arrays) for k, item in enumerate(_a(list, plain, where)))
+        items = _a(list, plain, where)
+        kinds = [arguments[0]] * len(items) if arguments[-1] is Ellipsis else arguments
+        return tuple(
+            _made(own, item, f"{where}:{k}", arrays) for k, (own, item) in enumerate(zip(kinds, items, strict=True))
+        )
     if (origin or kind) is dict:
         item_kind = arguments[1] if arguments else Any
         items = _a(dict, plain, where).items()
@@ -152,6 +180,11 @@ def _a(kind: type, value: Any, where: str) -> Any:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > path.stat().st_size:
+            raise ValueError("it unpacks to more than its size")
     with np.load(path, allow_pickle=False) as file:
         return json.loads(file["header"].tobytes()), {name: file[name] for name in file.files if name != "header"}
 
@@ -159,8 +192,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
 def fingerprint(problem: DualProblem) -> str:
     """Digest of the numbers that define a problem; a checkpoint resumes only on the same one."""
     digest, gram = hashlib.sha256(), problem.gram
-    name = gram.kernel if isinstance(gram.kernel, str) else "callable"
-    digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r}".encode())
+    kernel = gram.kernel
+    name = kernel if isinstance(kernel, str) else f"callable {getattr(kernel, '__qualname__', type(kernel).__name__)}"
+    digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r} {gram.X.shape}".encode())
     digest.update(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
     for array in (
         gram.X,

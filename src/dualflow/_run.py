@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import math
 import platform
 import time
-from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from . import _checkpoint
 from ._checkpoint import Checkpoint
+from ._record import Record, number
 from .core.certificate import Certificate, Certifier, inseparability_witness
 from .core.problem import DualProblem
 from .core.seeds import generator_of
-from .core.solution import Cost, Solution, Status, Trajectory
+from .core.solution import Cost, Solution, Status
 from .core.support import Refinement, support_set
 from .core.support import refine as refine_support
+from .core.values import immutable
 from .core.workspace import Workspace
 from .exceptions import DeviceError, ProblemError
 from .solvers import Solver
@@ -58,9 +60,6 @@ class Progress:
     wall_time_s: float
 
 
-_ROW_NAMES = ("t", "alpha", "multiplier", "survivors", "objective", "gap")
-
-
 @dataclass
 class Run:
     """One run of one solver: its state, its clock, its record.
@@ -70,6 +69,7 @@ class Run:
     """
 
     problem: DualProblem
+    twin: DualProblem
     engine: Solver[Any, Any]
     certifier: Certifier
     tol: float
@@ -89,8 +89,9 @@ class Run:
     earlier_s: float = 0.0  # wall time of the runs this one resumes
     certify_time_s: float = 0.0
     overhead_s: float = 0.0  # callbacks and checkpoints: not the solver's time
-    rows: dict[str, list] = field(default_factory=lambda: {name: [] for name in _ROW_NAMES})
+    rows: Record = field(default_factory=Record)
     checkpoint: Checkpoint | None = None
+    resumed: bool = False
     saved_at: float = 0.0
     key: dict[str, Any] = field(default_factory=dict)
 
@@ -106,8 +107,8 @@ class Run:
             "warm": warm is not None,
             "trajectory": self.record,
         }
-        self.workspace = Workspace(self.problem, evidence=self.certifier.psd)
-        self.context = self.engine.open(copy(self.problem), self.workspace)
+        self.workspace = Workspace(self.twin, evidence=replace(self.certifier.psd))
+        self.context = self.engine.open(self.twin, self.workspace)
         if checkpoint and Path(checkpoint.path).exists():
             self.resume(_checkpoint.load(Path(checkpoint.path), self.key, self.engine.state_type))
         else:
@@ -122,23 +123,32 @@ class Run:
         self.saved_at = time.monotonic()
 
     def resume(self, saved: _checkpoint.Saved) -> None:
-        """Take up a saved run; what its file says of objectives and gaps is computed again."""
+        """Take up a saved run: all that is believed of its file is that the solver may go on from there."""
         self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
-        self.rows = {name: list(saved.rows.get(name, ())) for name in _ROW_NAMES}
-        if self.record:
-            seen = [self.certifier.certify(alpha) for alpha in self.rows["alpha"]]
-            self.rows["objective"] = [certificate.objective for certificate in seen]
-            self.rows["gap"] = [_number(certificate.relative_gap) for certificate in seen]
-        alpha = np.asarray(self.engine.alpha(self.state))
-        if (
-            alpha.shape != (self.problem.n,)
-            or not np.isfinite(alpha).all()
-            or len(set(map(len, self.rows.values()))) > 1
-        ):
-            raise ProblemError(f"checkpoint {saved.path} holds a state that is none of this problem; delete the file")
-        # Between two certificates the uninterrupted run would not have ended here.
-        due = self.steps % self.certify_every == 0 or self.engine.asks_for_certificate(self.state)
-        self.certify(decisive=due)
+        self.resumed = True
+        with self.accountable():
+            # Between two certificates the uninterrupted run would not have ended here.
+            due = self.steps % self.certify_every == 0 or self.engine.asks_for_certificate(self.state)
+            self.certify(decisive=due)
+            if self.record:
+                self.rows = Record.restored(saved.rows, self.steps, self.certifier.certify)
+                if not np.array_equal(self.rows.alpha[-1], self.engine.alpha(self.state)):
+                    raise ValueError("its last row is not the state")
+
+    @contextlib.contextmanager
+    def accountable(self) -> Iterator[None]:
+        """Where a run was resumed, whatever goes wrong within is the file's fault."""
+        try:
+            yield
+        except DeviceError:
+            raise
+        except Exception as error:
+            if not self.resumed or self.checkpoint is None:
+                raise
+            path = self.checkpoint.path
+            raise ProblemError(
+                f"checkpoint {path} holds a state that is none of this problem: {error}; delete the file"
+            ) from error
 
     @property
     def certify_every(self) -> int:
@@ -154,8 +164,10 @@ class Run:
                 if self.deadline is not None and time.monotonic() >= self.deadline:
                     self.status = Status.TIME_LIMIT
                     break
-                state = self.engine.step(self.context, self.state)
-                if not np.isfinite(self.engine.alpha(state)).all():
+                with self.accountable():
+                    state = self.engine.step(self.context, self.state)
+                    broken = not np.isfinite(self.engine.alpha(state)).all()
+                if broken:
                     self.status = Status.BROKEN
                     break
                 self.state, self.steps = state, self.steps + 1
@@ -218,6 +230,13 @@ class Run:
         """Solver seconds so far, over all resumed runs."""
         return self.earlier_s + time.monotonic() - self.started - self.certify_time_s - self.overhead_s
 
+    def columns(self) -> float:
+        """Kernel entries evaluated for the solver, in columns; NaN if it wrote over its workspace."""
+        try:
+            return float(self.workspace.gram.entries_computed) / self.problem.gram.n
+        except (AttributeError, TypeError, ValueError):
+            return np.nan
+
     def flow_time(self) -> float:
         t = self.engine.time(self.state)
         return float(self.steps) if t is None else float(t)
@@ -225,16 +244,8 @@ class Run:
     def note(self) -> None:
         begun = time.monotonic()
         if self.record and self.certificate is not None:
-            alpha, certificate = self.engine.alpha(self.state), self.certificate
-            nu = self.engine.multiplier(self.state)
-            nu = certificate.multiplier if nu is None else nu
-            size = float(np.abs(alpha).max(initial=0.0))
-            self.rows["t"].append(self.flow_time())
-            self.rows["alpha"].append(np.array(alpha))
-            self.rows["multiplier"].append(_number(nu))
-            self.rows["survivors"].append(int((np.abs(alpha) > 1e-8 * size).sum()))
-            self.rows["objective"].append(certificate.objective)
-            self.rows["gap"].append(_number(certificate.relative_gap))
+            alpha, nu = self.engine.alpha(self.state), self.engine.multiplier(self.state)
+            self.rows.add(self.flow_time(), alpha, nu, self.certificate)
         self.save()
         self.overhead_s += time.monotonic() - begun
 
@@ -243,8 +254,8 @@ class Run:
             return
         if not final and (self.steps == 0 or time.monotonic() - self.saved_at < self.checkpoint.interval_s):
             return
-        rows = {name: np.array(values) for name, values in self.rows.items() if values}
-        saved = _checkpoint.Saved(Path(self.checkpoint.path), self.state, self.steps, self.clock(), rows)
+        path, rows = Path(self.checkpoint.path), self.rows.saved()
+        saved = _checkpoint.Saved(path, self.state, self.steps, self.clock(), rows)
         _checkpoint.save(saved, self.key)
         self.saved_at = time.monotonic()
 
@@ -266,7 +277,7 @@ class Run:
 
     def conclude(self, refine: bool) -> Solution:
         wall_time_s, engine = self.clock(), self.engine
-        raw_alpha = np.array(engine.alpha(self.state), dtype=float)
+        raw_alpha = immutable(engine.alpha(self.state))
         # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
         later = refine and self.certify_every > 1 and self.status is Status.FINISHED
         raw = None if later else self.certifier.certify(raw_alpha)
@@ -274,17 +285,16 @@ class Run:
             self.status = Status.OPTIMAL
         elif self.status in _SOLVERS_OWN and engine.drowned(self.context, self.state):
             self.status = Status.DROWNED
-        about, provenance = engine.cost(self.context, self.state), _provenance(engine, self.key)
-        columns = self.workspace.gram.entries_computed / self.problem.gram.n
-        about = {"wall_time_s": wall_time_s, "steps": self.steps, "kernel_columns": columns} | about
-        provenance |= engine.provenance(self.context, self.state)
+        with self.accountable():
+            about, extras = engine.cost(self.context, self.state), engine.extras(self.context, self.state)
+            provenance = _provenance(engine, self.key) | engine.provenance(self.context, self.state)
+        about = {"wall_time_s": wall_time_s, "steps": self.steps, "kernel_columns": self.columns()} | about
         if self.device_error is not None:
             provenance["device_error"] = self.device_error
-        extras = engine.extras(self.context, self.state)
         gradient = engine.gradient(self.context, self.state) if refine else None
         if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
             gradient = None
-        del self.workspace, self.context  # the refinement may need the memory
+        del self.workspace, self.context, self.twin  # the refinement may need the memory
         begun = time.monotonic()
         certificate, ended, witness = self.finish(raw_alpha, raw, refine, gradient)
         refine_time_s = time.monotonic() - begun if refine else 0.0
@@ -299,7 +309,7 @@ class Run:
             tol=self.tol,
             cost=Cost(certify_time_s=self.certify_time_s, refine_time_s=refine_time_s, **about),
             witness=witness,
-            trajectory=self.trajectory(),
+            trajectory=self.rows.trajectory() if self.record else None,
             provenance=provenance,
             extras=extras,
             certified=certificate,
@@ -327,23 +337,13 @@ class Run:
                 certificate = self.certifier.certify(refinement.alpha)
                 if raw is None and not certificate.within(self.tol):
                     raw = self.certifier.certify(raw_alpha)
-                if raw is None or not _number(certificate.relative_gap) > _number(raw.relative_gap):
+                if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
                     return certificate, status, None
         raw = self.certifier.certify(start) if raw is None else raw
         return raw, Status.NOT_SEPARABLE if witness is not None else status, witness
 
     def refined(self, start: NDArray, gradient: NDArray | None = None) -> Refinement:
         return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient)
-
-    def trajectory(self) -> Trajectory | None:
-        if not self.record:
-            return None
-        return Trajectory(**{name: np.array(values) for name, values in self.rows.items()})
-
-
-def _number(value: float | None) -> float:
-    """NaN for what does not exist."""
-    return np.nan if value is None else float(value)
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from .core.certificate import Certifier
 from .core.options import Number
 from .core.problem import DualProblem
 from .core.solution import Solution
+from .core.workspace import twin
 from .exceptions import ProblemError
 from .registry import make_solver
 from .solvers import Solver
@@ -85,11 +87,12 @@ def solve(
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
     engine = engine.aim(tol, hand_over=refine == "early")
-    certifier = Certifier(problem)
-    engine.check(problem, certifier.psd)
+    problem = problem.value()
+    certifier, solvers_own = Certifier(problem), twin(problem)
+    engine.check(solvers_own, replace(certifier.psd))
     started = time.monotonic()
     deadline = None if time_limit is None else started + time_limit
-    run = Run(problem, engine, certifier, tol, trajectory, callback, deadline, started)
+    run = Run(problem, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started)
     run.start(_warm_start(problem, warm), random_state, checkpoint)
     run.loop(engine.default_max_steps if max_steps is None else max_steps)
     return run.conclude(bool(refine))

@@ -38,6 +38,7 @@ class Walk(Solver):
     every: int = 1
 
     name = "walk"
+    state_type = WalkState
     kinds = EVERY_CONVEX
     default_max_steps = 60
 
@@ -225,7 +226,7 @@ def test_the_checkpoint_of_another_run_is_refused(saved, name, change):
 
 def test_another_format_is_refused(saved):
     _rewrite(saved, lambda header: header | {"format": 99})
-    with pytest.raises(ProblemError, match="has format 99, this version reads 1"):
+    with pytest.raises(ProblemError, match="has format 99, this version reads 2"):
         run(saved)
 
 

@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from ._bound import capped_sum, maximisers
+from .kept import KeptGram
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
 from .reading import Interval
+from .values import immutable
 from .workspace import Workspace
 
 __all__ = ["Certificate", "Certifier", "certify", "inseparability_witness"]
@@ -140,7 +142,7 @@ class Certifier:
     """
 
     def __init__(self, problem: DualProblem) -> None:
-        self.problem, self.workspace = problem, Workspace(problem)
+        self.problem, self.workspace = problem, Workspace(problem, KeptGram(problem.gram))
         self._last: Certificate | None = None
         self._given = self._alpha = self._product = np.empty(0)
 
@@ -180,7 +182,7 @@ class Certifier:
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
         return Certificate(
-            alpha=point,
+            alpha=immutable(point),
             objective=objective,
             lower_bound=lower_bound if psd.is_psd else None,
             gap=gap,

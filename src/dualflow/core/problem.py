@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import NoReturn
 
@@ -152,15 +151,17 @@ class DualProblem:
                 message = f"{name} contains NaN"
         raise ProblemError(message)
 
-    def __copy__(self) -> DualProblem:
-        twin = object.__new__(DualProblem)
-        twin.__dict__.update(self.__dict__ | {"gram": copy(self.gram)})
-        return twin
-
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(
             {name: immutable(v, v.dtype) if isinstance(v, np.ndarray) else v for name, v in state.items()}
         )
+
+    def value(self) -> DualProblem:
+        """This problem, if it is a value: if not (at work, or over a Gram that keeps or grows), one that is."""
+        if type(self) is DualProblem and isinstance(self.gram, Gram):
+            return self
+        given = {f.name: getattr(self, f.name) for f in fields(DualProblem) if f.init}
+        return DualProblem(**given | {"gram": self.gram if isinstance(self.gram, Gram) else self.gram.value()})
 
     @property
     def n(self) -> int:

@@ -11,6 +11,8 @@ from ..exceptions import ProblemError
 
 __all__ = ["generator", "generator_of", "generator_state"]
 
+_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+
 
 def generator_of(random_state: Any) -> np.random.Generator:
     """numpy's `default_rng`; `ProblemError` names the argument where that cannot be made."""
@@ -29,6 +31,10 @@ def generator_state(rng: np.random.Generator) -> dict[str, Any]:
 
 def generator(state: Mapping[str, Any]) -> np.random.Generator:
     """A fresh generator that continues from `generator_state`."""
-    bit_generator = getattr(np.random, state["bit_generator"])()
+    # It may come from a file, and numpy takes any position, and would read memory there.
+    name, positions = state["bit_generator"], (state["state"].get("pos", 0), state.get("buffer_pos", 0))
+    if name not in _BIT_GENERATORS or not (0 <= positions[0] <= 624 and 0 <= positions[1] <= 4):
+        raise ValueError(f"the state of the random generator {name!r} is none")
+    bit_generator = getattr(np.random, name)()
     bit_generator.state = dict(state)
     return np.random.Generator(bit_generator)

@@ -177,7 +177,10 @@ class Solution:
     @cached_property
     def certificate(self) -> Certificate:
         """What `alpha` is worth."""
-        return certify(self.problem, self.alpha) if self.certified is None else self.certified
+        if self.certified is not None:
+            return self.certified
+        # Of what was found, so that its distance from the feasible set is in it; its projection is `alpha`.
+        return certify(self.problem, self.alpha if self.refined else self.raw_alpha)
 
     @cached_property
     def raw_certificate(self) -> Certificate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,12 +27,6 @@ class Value:
         raise AttributeError(f"a {type(self).__name__} is a value: {name} cannot be set; make another")
 
     __delattr__ = __setattr__  # type: ignore[assignment]
-
-    def __copy__(self) -> Self:
-        """An equal one over the same immutable arrays: what is done to its attributes is not done to this one's."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        return twin
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # NumPy's arrays come back from pickles and copies as writeable ones.

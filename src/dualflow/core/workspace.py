@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import fields
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -15,8 +17,9 @@ from . import psd
 from ._radial import aligned
 from .kept import KeptGram
 from .problem import DualProblem
+from .radial import RadialPoints
 
-__all__ = ["Workspace"]
+__all__ = ["Workspace", "twin"]
 
 #: Variables up to which single columns are taken from the whole Q (128 MB).
 DENSE_UP_TO = 4000
@@ -25,8 +28,8 @@ DENSE_UP_TO = 4000
 class Workspace(DualProblem):
     """A problem with memory: kernel rows, the whole Q, the last few products, evidence on the spectrum.
 
-    It has every number of the problem it was made of, in arrays that nobody can write to, and none of its objects, so
-    that whatever a solver does to it, the problem stays. What it says comes from its own memory; no certificate does.
+    A solver's is made of a `twin` of the problem. What it says comes from its own memory; no certificate of another
+    does.
 
     Parameters
     ----------
@@ -43,7 +46,7 @@ class Workspace(DualProblem):
     def __init__(
         self, problem: DualProblem, gram: KeptGram | None = None, evidence: psd.SpectrumEvidence | None = None
     ) -> None:
-        self.__dict__.update(problem.__dict__)
+        self.__dict__.update({f.name: getattr(problem, f.name) for f in fields(DualProblem)})
         if gram is None:
             gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram)
         self.__dict__["gram"] = gram
@@ -147,3 +150,27 @@ class Workspace(DualProblem):
         work = Workspace(part, evidence=evidence if evidence is not None and evidence.is_psd else None)
         work.__dict__["_scratch"] = self._scratch
         return work
+
+
+def twin(problem: DualProblem) -> DualProblem:
+    """An equal problem for a solver, of objects of its own: whatever it does to them, the problem stays.
+
+    Shared are numbers, memory that is read-only for good, and the code of a kernel that is a callable.
+    """
+    gram = problem.gram
+    own = object.__new__(type(gram))
+    own.__dict__.update({name: _own(value) for name, value in vars(gram).items()})
+    other = object.__new__(DualProblem)
+    given = {f.name: _own(getattr(problem, f.name)) for f in fields(DualProblem) if f.name != "gram"}
+    other.__dict__.update(given | {"gram": own, "reading": deepcopy(problem.reading)})
+    return other
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.view()  # shape and dtype of an array can be set, whoever owns its memory
+    if isinstance(value, RadialPoints):
+        return RadialPoints(value.points.view(), value.half.view())
+    if callable(value):
+        return lambda *points: value(*points)  # the object behind it may have attributes
+    return value

@@ -1,0 +1,65 @@
+"""The trajectory of a run as it comes about: its states, and what is certified of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .core.certificate import Certificate
+from .core.solution import Trajectory
+
+__all__ = ["Record", "number"]
+
+
+class Record:
+    """Rows of a `Trajectory`: of each state its flow time, its α, and the solver's own multiplier if it has one."""
+
+    def __init__(self) -> None:
+        self.t: list[float] = []
+        self.alpha: list[NDArray] = []
+        self.multiplier: list[float] = []
+        self.certified: list[tuple[float, float, float]] = []
+
+    def add(self, t: float, alpha: ArrayLike, multiplier: float | None, certificate: Certificate) -> None:
+        """The next state, and its certificate."""
+        self.t.append(t)
+        self.alpha.append(np.array(alpha))
+        self.multiplier.append(number(multiplier))
+        own = (number(certificate.multiplier), certificate.objective, number(certificate.relative_gap))
+        self.certified.append(own)
+
+    def saved(self) -> dict[str, NDArray]:
+        """What a file keeps of it: nothing that a certificate says."""
+        rows = {"t": self.t, "alpha": self.alpha, "multiplier": self.multiplier}
+        return {name: np.array(values) for name, values in rows.items() if values}
+
+    @classmethod
+    def restored(cls, rows: Mapping[str, NDArray], steps: int, certify: Callable[[ArrayLike], Certificate]) -> Record:
+        """The record of so many steps that was saved, certified anew; ValueError where it is none."""
+        record, (t, alpha, multiplier) = cls(), (rows[name] for name in ("t", "alpha", "multiplier"))
+        if not t.shape == multiplier.shape == alpha.shape[:1] == (steps + 1,) or not np.isfinite(t).all():
+            raise ValueError(f"its rows are not those of {steps} steps")
+        for k in range(len(t)):
+            record.add(float(t[k]), alpha[k], float(multiplier[k]), certify(alpha[k]))
+        return record
+
+    def trajectory(self) -> Trajectory:
+        """What a solution holds of it."""
+        own, alpha = np.array(self.multiplier), np.array(self.alpha)
+        multiplier, objective, gap = np.array(self.certified).reshape(-1, 3).T
+        size = np.abs(alpha).max(axis=1, initial=0.0, keepdims=True)
+        return Trajectory(
+            t=np.array(self.t),
+            alpha=alpha,
+            multiplier=np.where(np.isnan(own), multiplier, own),
+            survivors=(np.abs(alpha) > 1e-8 * size).sum(axis=1),
+            objective=np.ascontiguousarray(objective),
+            gap=np.ascontiguousarray(gap),
+        )
+
+
+def number(value: float | None) -> float:
+    """NaN for what does not exist."""
+    return np.nan if value is None else float(value)
