@@ -30,6 +30,8 @@ class Kind(Enum):
     ORTHANT = "orthant"  # 0 ≤ α: hard margin without bias; may be unbounded below
     AFFINE = "affine"  # α free, eᵀα = d or not: least squares
 
+    __hash__ = object.__hash__  # not by the name, which a solver could overwrite for all problems
+
     @property
     def may_be_unbounded(self) -> bool:
         """Whether the dual can fall without end, which says that the data are not separable."""
