@@ -296,7 +296,7 @@ class Run:
             gradient = None
         del self.workspace, self.context, self.twin  # the refinement may need the memory
         begun = time.monotonic()
-        certificate, ended, witness = self.finish(raw_alpha, raw, refine, gradient)
+        raw, certificate, ended, witness = self.finish(raw_alpha, raw, refine, gradient)
         refine_time_s = time.monotonic() - begun if refine else 0.0
         return Solution(
             problem=self.problem,
@@ -318,8 +318,9 @@ class Run:
 
     def finish(
         self, raw_alpha: NDArray, raw: Certificate | None, refine: bool, gradient: NDArray | None
-    ) -> tuple[Certificate, Status, NDArray | None]:
-        """The answer's certificate, how the run ended, and a witness if the data are not separable."""
+    ) -> tuple[Certificate | None, Certificate, Status, NDArray | None]:
+        """Certificates of the raw answer, if it was made, and of the answer (the same one, if nothing was refined), how
+        the run ended, and a witness if the data are not separable."""
         problem, status, witness = self.problem, self.status, self.witness
         start = raw_alpha if raw is None else raw.alpha
         if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
@@ -331,16 +332,17 @@ class Run:
             try:
                 refinement = self.refined(start, gradient)
             except KeyboardInterrupt:
-                return self.certifier.certify(start), Status.INTERRUPTED, None
+                raw = self.certifier.certify(start) if raw is None else raw
+                return raw, raw, Status.INTERRUPTED, None
             witness = refinement.witness
             if refine and witness is None:
                 certificate = self.certifier.certify(refinement.alpha)
                 if raw is None and not certificate.within(self.tol):
                     raw = self.certifier.certify(raw_alpha)
                 if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
-                    return certificate, status, None
+                    return raw, certificate, status, None
         raw = self.certifier.certify(start) if raw is None else raw
-        return raw, Status.NOT_SEPARABLE if witness is not None else status, witness
+        return raw, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
 
     def refined(self, start: NDArray, gradient: NDArray | None = None) -> Refinement:
         return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient)

@@ -31,7 +31,6 @@ from dualflow import (
     SVDD,
     EcoSVC,
     EcoSVDD,
-    Gram,
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
@@ -39,7 +38,9 @@ from dualflow import (
     Solver,
     _container,
 )
-from dualflow.core.solution import Cost
+from dualflow.core.certificate import Certificate
+from dualflow.core.kernel_matrix import KernelMatrix
+from dualflow.core.solution import Cost, Solution
 from dualflow.estimators._persistence import CLASSES, FORMAT
 from dualflow.estimators._values import decode, encode
 from dualflow.online.remembering import Stream
@@ -130,7 +131,9 @@ def reload(model, folder):
 # --- equality to the bit ---------------------------------------------------------------------------
 
 #: What a Gram keeps for speed or counts, and makes again.
-_KEPT_FOR_SPEED = {"_radial", "_kept", "entries_computed"}
+_KEPT_FOR_SPEED = {"_radial", "_rows", "_full", "entries_computed"}
+#: Certificates that are made already; whether made or not, they are looked at.
+_MADE, _SAID = {"certified", "raw_certified"}, ("certificate", "raw_certificate", "status", "raw_status")
 
 
 def differences(first, second, where="model", clocks=True):
@@ -150,6 +153,13 @@ def differences(first, second, where="model", clocks=True):
     elif isinstance(first, np.random.RandomState):
         states = (state.get_state(legacy=False) for state in (first, second))
         yield from differences(*states, where, clocks)
+    elif isinstance(first, Certificate):  # made again of what was loaded: a hard margin's is scaled again
+        size = 1e-9 * (1 + abs(first.objective))
+        for f in fields(first):
+            if f.name not in ("alpha", "psd"):
+                ours, theirs = ([np.nan] if v is None else v for v in (getattr(first, f.name), getattr(second, f.name)))
+                if not np.allclose(ours, theirs, rtol=1e-9, atol=size, equal_nan=True):
+                    yield f"{where}.{f.name}: {ours!r} and {theirs!r}"
     elif isinstance(first, Cost) and not clocks:
         if first.steps != second.steps:
             yield f"{where}: {first.steps} steps and {second.steps}"
@@ -171,8 +181,11 @@ def _parts(thing):
     if isinstance(thing, Stream):  # kernel columns and near variables are kept for speed only
         arrays, facts = thing.pack()
         return arrays | facts
-    if isinstance(thing, Gram):
-        return {name: value for name, value in thing.__getstate__().items() if name not in _KEPT_FOR_SPEED}
+    if isinstance(thing, KernelMatrix):
+        return {name: value for name, value in vars(thing).items() if name not in _KEPT_FOR_SPEED}
+    if isinstance(thing, Solution):
+        parts = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in _MADE}
+        return parts | {name: getattr(thing, name) for name in _SAID}
     if is_dataclass(thing):
         return {f.name: getattr(thing, f.name) for f in fields(thing)}
     return vars(thing) if hasattr(thing, "__dict__") and not callable(thing) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from ..core.solution import Solution
 from ..exceptions import ProblemError
 from ._attributes import fitted, set_by_fit
 from ._ids import uninterrupted
-from ._packing import Table, pack_attributes, pack_solutions, unpack_attributes, unpack_solutions
 from ._persistence import Persistent
 from ._validation import checked_data
 
@@ -174,34 +173,3 @@ class KernelMachine(Persistent):
             return self._support_gram.expand(
                 X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type
             )
-
-    # --- files ---------------------------------------------------------------------------------
-
-    def _pack_fit(self, table: Table, numbers: Sequence[str]) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """`_pack` of a batch fit: its solutions, the array attributes of a table (`_packing`), and single numbers."""
-        arrays, facts = pack_solutions(self.solutions_, self._rows)
-        return arrays | pack_attributes(self, table), facts | {name: getattr(self, name) for name in numbers}
-
-    def _unpack_fit(
-        self,
-        arrays: dict[str, NDArray],
-        facts: dict[str, Any],
-        table: Table,
-        numbers: Sequence[str],
-        **sizes: int,
-    ) -> None:
-        """`_unpack` of a batch fit of so many ``pairs``; ``sizes`` are dimensions of the table that are known."""
-        self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts)
-        unpack_attributes(self, table, arrays, **sizes)
-        support, given = self.support_, gram.kernel == "precomputed"
-        if len(self.solutions_) != sizes["pairs"] or self.n_support_.sum() != len(support):
-            raise ValueError(f"{len(self.solutions_)} solves, {self.n_support_} support vectors do not go together")
-        fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_
-        if not fits or not np.isin(support, points).all() or len(np.unique(support)) < len(support):
-            raise ValueError(f"its {self.n_features_in_} features or its support vectors are not those of its points")
-        self._keep_support(gram.X, gram, np.searchsorted(points, support))
-        self.support_ = support
-        for name in numbers:
-            if facts[name] is not None and not np.isfinite(facts[name]):
-                raise ValueError(f"its {name} is {facts[name]!r}")
-            setattr(self, name, facts[name])

@@ -22,6 +22,7 @@ from ..core.solution import Solution, Status
 from ..exceptions import FitError
 from ..registry import make_solver
 from ._base import KernelMachine
+from ._packing import Pose, unpack_solutions
 
 __all__ = ["BatchMachine", "kept"]
 
@@ -113,6 +114,21 @@ class BatchMachine(KernelMachine):
                 f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
                 f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself come to rest."
             )
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _unpack_solutions(
+        self, arrays: dict[str, NDArray], facts: dict[str, Any], pose: Pose, count: int
+    ) -> tuple[Gram, NDArray]:
+        """Set so many `solutions_` from a file; returns the Gram of all their points, and which those are."""
+        self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose)
+        given = gram.kernel == "precomputed"
+        fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_
+        if len(self.solutions_) != count or not fits:
+            raise ValueError(f"{len(self.solutions_)} solves, {self.n_features_in_} features do not go together")
+        for solution in self.solutions_:
+            self._check_solution(solution)
+        return gram, points
 
 
 def kept(coefficients: NDArray) -> NDArray:

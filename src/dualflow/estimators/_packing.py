@@ -1,70 +1,50 @@
 """What estimators hold, as arrays and plain facts: solutions over one set of points, and attributes by a table.
 
-Everything read back is checked: dtype, shape, range. Errors are ValueError, TypeError or KeyError here; `load` makes
-them a ProblemError that names the file.
+Everything read back is checked: dtype, shape, range. What can be computed is not stored; what says how good a model is
+(certificates, statuses, support sets) is computed from its problems and their α. Errors are ValueError, TypeError or
+KeyError here; `load` makes them a ProblemError that names the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.certificate import Certificate
+from ..core.certificate import Certifier
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
-from ..core.psd import SpectrumEvidence
 from ..core.solution import Cost, Solution, Status
+from ..core.support import support_set
+from ..core.values import immutable
 from ..exceptions import ProblemError
+from ._verify import agree, scale_loss, stored
 
 __all__ = [
+    "Pose",
     "Table",
     "joint_gram",
     "pack_attributes",
+    "pack_gram",
     "pack_solutions",
-    "stored",
-    "unpack_attributes",
+    "unpack_gram",
     "unpack_solutions",
+    "unpacked",
 ]
 
 _T = TypeVar("_T")
 #: Array attributes: name -> (dtype kinds, a name for each dimension …).
 Table = Mapping[str, tuple[str, ...]]
+#: The problem of an estimator from its Gram, what the file tells of it, and its columns.
+Pose = Callable[[Gram, Mapping[str, Any], Mapping[str, NDArray]], DualProblem]
 
-#: Arrays with an entry for each variable, of all solves one after another, and their kinds.
-_PROBLEM_COLUMNS = {"p": "f", "lower": "f", "upper": "f", "e": "f", "sigma": "f", "ridge": "f", "idx": "i"}
-_COLUMNS = _PROBLEM_COLUMNS | {
-    "alpha": "f",
-    "raw_alpha": "f",
-    "certificate.alpha": "f",
-    "raw_certificate.alpha": "f",
-    "witness": "f",
-    "support": "b",
-    "product": "f",
-}
-_MAY_BE_INFINITE = ("lower", "upper")
-
-
-def stored(arrays: Mapping[str, NDArray], name: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray:
-    """The array of a name, of one of the dtype ``kinds`` and of that shape (None: any), its numbers not NaN.
-
-    "f" alone is float64, "i" alone int64.
-    """
-    if name not in arrays:
-        raise ValueError(f"it lacks the array {name!r}")
-    array = arrays[name]
-    fits = len(shape) == array.ndim and all(
-        want in (None, found) for want, found in zip(shape, array.shape, strict=False)
-    )
-    if array.dtype.kind not in kinds or not fits or (kinds in ("f", "i") and array.dtype.itemsize != 8):
-        wanted = f"kind {kinds!r} and shape {shape}"
-        raise ValueError(f"its array {name!r} has dtype {array.dtype} and shape {array.shape}, not {wanted}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"its array {name!r} contains NaN")
-    return array
+#: Arrays with an entry for each variable, of all solves one after another: what the models leave open, and the answers.
+_COLUMNS = ("sigma", "upper", "ridge", "alpha", "raw_alpha")
+#: γ‖x − c‖² from which rounding of x − c shows in kernel values, and how many times that of the points' own mean.
+_FAR, _FARTHER = 1e18, 100.0
 
 
 # --- attributes by a table -------------------------------------------------------------------------
@@ -75,16 +55,19 @@ def pack_attributes(model: Any, table: Table) -> dict[str, NDArray]:
     return {name.lstrip("_"): getattr(model, name) for name in table}
 
 
-def unpack_attributes(model: Any, table: Table, arrays: Mapping[str, NDArray], **sizes: int) -> None:
-    """Set them. Dimensions of one name have one size, those in ``sizes`` the given one; integers are indices ≥ 0."""
+def unpacked(table: Table, arrays: Mapping[str, NDArray], **sizes: int) -> dict[str, NDArray]:
+    """Them again, by name. Dimensions of one name have one size, those in ``sizes`` the given one; floats are finite,
+    integers are indices or counts."""
+    found = {}
     for name, (kinds, *dimensions) in table.items():
         array = stored(arrays, name.lstrip("_"), kinds, tuple(sizes.get(dimension) for dimension in dimensions))
         sizes |= dict(zip(dimensions, array.shape, strict=True))
-        if array.dtype.kind == "f" and not np.isfinite(array).all() and kinds == "f":
+        if kinds == "f" and not np.isfinite(array).all():
             raise ValueError(f"its array {name!r} is not finite")
         if kinds == "i" and (array < 0).any():
             raise ValueError(f"its array {name!r} has entries below 0")
-        setattr(model, name, array.astype(np.intp) if name.startswith("support") else array)
+        found[name] = array.astype(np.intp) if name.startswith("support") else array
+    return found
 
 
 # --- solutions -------------------------------------------------------------------------------------
@@ -108,123 +91,97 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
     Raises
     ------
     ProblemError
-        The kernel is a callable.
+        The kernel is a callable, or a solution is none that a model is made of.
     """
-    arrays, gram_facts = _pack_gram(joint_gram([solution.problem.gram for solution in solutions], rows)[0])
-    columns: dict[str, list[NDArray]] = {name: [] for name in _COLUMNS}
+    arrays, gram_facts = pack_gram(joint_gram([solution.problem.gram for solution in solutions], rows)[0])
     facts = []
     for k, solution in enumerate(solutions):
         problem = solution.problem
-        present = _columns_of(solution)
-        for name, column in present.items():
-            columns[name].append(column)
-        if solution.trajectory is not None:
-            raise ProblemError("a solution with a trajectory is not stored; keep its arrays in a file of their own")
+        if solution.trajectory is not None or solution.witness is not None:
+            raise ProblemError("a solution with a trajectory or a witness is not stored; keep its arrays in a file")
         arrays |= {f"solve.{k}.extras.{name}": array for name, array in solution.extras.items()}
-        refined = "raw_certificate.alpha" in present
         facts.append(
             {
-                "columns": sorted(present),
-                "problem": {name: getattr(problem, name) for name in ("d", "scale", "offset", "model")},
-                "certificate": _plain(solution.certificate),
-                "raw_certificate": _plain(solution.raw_certificate) if refined else None,
+                "model": problem.model,
+                "equality": problem.e is not None,
+                "offset": problem.offset,
                 "refined": solution.refined,
-                "status": solution.status.name,
-                "raw_status": solution.raw_status.name,
-                "cost": _plain(solution.cost),
+                "ended": solution.ended.name,
+                "raw_ended": solution.raw_ended.name,
+                "tol": solution.tol,
+                "cost": {f.name: getattr(solution.cost, f.name) for f in fields(Cost)},
                 "provenance": solution.provenance,
                 "extras": sorted(solution.extras),
             }
         )
-    arrays |= {f"solve.{name}": np.concatenate(parts) for name, parts in columns.items() if parts}
-    arrays["solve.sizes"] = np.array([solution.problem.n for solution in solutions], dtype=np.int64)
+    for name in _COLUMNS:
+        holders = [solution if name.endswith("alpha") else solution.problem for solution in solutions]
+        arrays[f"solve.{name}"] = np.concatenate([getattr(holder, name) for holder in holders])
     arrays["solve.points"] = np.array([len(part) for part in rows], dtype=np.int64)
     arrays["solve.rows"] = np.concatenate(rows).astype(np.int64)
     return arrays, {"gram": gram_facts, "solves": facts}
 
 
 def unpack_solutions(
-    arrays: Mapping[str, NDArray], facts: Mapping[str, Any]
+    arrays: Mapping[str, NDArray], facts: Mapping[str, Any], pose: Pose
 ) -> tuple[list[Solution], list[NDArray], Gram, NDArray]:
-    """Solutions, their rows, the Gram of all points they are over, and which training points those are (ascending)."""
+    """Solutions, their rows, the Gram of all points they are over, and which training points those are (ascending).
+
+    Each is certified here, from its problem and its α. ValueError for one whose α is not what the certificate is of.
+    """
     given = facts["solves"]
-    sizes = stored(arrays, "solve.sizes", "i", (len(given),))
-    rows = _parts(stored(arrays, "solve.rows", "i", (None,)), stored(arrays, "solve.points", "i", (len(given),)))
+    lengths = stored(arrays, "solve.points", "i", (len(given),))
+    rows = _parts(stored(arrays, "solve.rows", "i", (None,)), lengths)
     if not given or any(len(part) == 0 or part[0] < 0 or (np.diff(part) <= 0).any() for part in rows):
         raise ValueError("its solves are not over ascending points")
     points = np.unique(np.concatenate(rows))
-    gram = _unpack_gram(arrays, facts["gram"], len(points))
-    cuts: dict[str, list[NDArray]] = {}
-    for name, kinds in _COLUMNS.items():
-        lengths = np.array([size if name in solve["columns"] else 0 for size, solve in zip(sizes, given, strict=True)])
-        if lengths.any():
-            column = stored(arrays, f"solve.{name}", kinds, (None,))
-            if kinds == "f" and name not in _MAY_BE_INFINITE and not np.isfinite(column).all():
-                raise ValueError(f"its array 'solve.{name}' is not finite")
-            cuts[name] = _parts(column, lengths)
+    gram = unpack_gram(arrays, facts["gram"], len(points))
+    columns = {}
+    for name in _COLUMNS:
+        column = stored(arrays, f"solve.{name}", "f", (None,))
+        if name != "upper" and not np.isfinite(column).all():
+            raise ValueError(f"its array 'solve.{name}' is not finite")
+        columns[name] = _parts(column, lengths)
     solutions = []
-    for k, solve in enumerate(given):
+    for k, told in enumerate(given):
         own = gram if len(rows[k]) == gram.n else gram.subset(np.searchsorted(points, rows[k]))
-        columns = {name: cuts[name][k] for name in solve["columns"]}
-        solutions.append(_solution(own, columns, solve, k, arrays))
+        column = {name: parts[k] for name, parts in columns.items()}
+        extras = {name: arrays[f"solve.{k}.extras.{name}"] for name in told["extras"]}
+        solutions.append(_solution(pose(own, told, column), column, told, extras))
     return solutions, [part.astype(np.intp) for part in rows], gram, points
 
 
-def _columns_of(solution: Solution) -> dict[str, NDArray]:
-    problem = solution.problem
-    columns: dict[str, NDArray | None] = {name: getattr(problem, name) for name in _PROBLEM_COLUMNS}
-    columns |= {"alpha": solution.alpha, "raw_alpha": solution.raw_alpha, "witness": solution.witness}
-    columns["certificate.alpha"] = solution.certificate.alpha
-    if solution.raw_certificate is not solution.certificate:
-        columns["raw_certificate.alpha"] = solution.raw_certificate.alpha
-    columns["support"] = np.isin(np.arange(problem.n), solution.support)
-    if problem.model == "squared_hinge":
-        # The scale μᵀQμ of its coefficients: made again it could differ in the last bits.
-        columns["product"] = product_from_below(problem, solution.alpha)
-    return {name: column for name, column in columns.items() if column is not None}
-
-
 def _solution(
-    gram: Gram, columns: dict[str, NDArray], solve: Mapping[str, Any], k: int, arrays: Mapping[str, NDArray]
+    problem: DualProblem, column: Mapping[str, NDArray], told: Mapping[str, Any], extras: dict[str, NDArray]
 ) -> Solution:
-    parts: dict[str, Any] = {name: columns[name] for name in _PROBLEM_COLUMNS if name in columns}
-    problem = DualProblem(gram, **parts, **solve["problem"])
-    if "product" in columns:
-        problem.screened.appendleft((columns["alpha"], columns["product"]))
-    certificate = _certificate(columns["certificate.alpha"], solve["certificate"])
-    raw = solve["raw_certificate"]
-    extras = {name: arrays[f"solve.{k}.extras.{name}"] for name in solve["extras"]}
-    if not isinstance(solve["refined"], bool) or not isinstance(solve["provenance"], dict):
+    alpha, raw_alpha, tol = immutable(column["alpha"]), immutable(column["raw_alpha"]), told["tol"]
+    if type(told["refined"]) is not bool or not isinstance(told["provenance"], dict):
         raise TypeError("its facts 'refined' and 'provenance' have other types")
+    if not (_is(tol, "float") and 0 < tol < np.inf):
+        raise ValueError(f"its fact 'tol' is {tol!r}")
+    certifier = Certifier(problem)
+    certificate = certifier.certify(alpha if told["refined"] else raw_alpha)
+    # A hard margin's α is scaled by Σα/αᵀQα.
+    lost = 1e-9 + (scale_loss(problem, certificate) if problem.kind.may_be_unbounded else 0.0)
+    agree("alpha", alpha, certificate.alpha, lost * float(np.abs(alpha).max()))
     return Solution(
         problem=problem,
-        alpha=columns["alpha"],
-        raw_alpha=columns["raw_alpha"],
-        certificate=certificate,
-        raw_certificate=certificate if raw is None else _certificate(columns["raw_certificate.alpha"], raw),
-        refined=solve["refined"],
-        support=np.flatnonzero(columns["support"]),
-        status=Status[solve["status"]],
-        raw_status=Status[solve["raw_status"]],
-        cost=_made(Cost, solve["cost"]),
-        witness=columns.get("witness"),
-        provenance=solve["provenance"],
+        alpha=alpha,
+        raw_alpha=raw_alpha,
+        refined=told["refined"],
+        support=support_set(problem, certificate.alpha, certifier),
+        ended=Status[told["ended"]],
+        raw_ended=Status[told["raw_ended"]],
+        tol=tol,
+        cost=_made(Cost, told["cost"]),
+        provenance=told["provenance"],
         extras=extras,
+        certified=certificate,
     )
 
 
-def _plain(record: Certificate | Cost | SpectrumEvidence) -> dict[str, Any]:
-    """The fields of a record but its arrays."""
-    values = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "alpha"}
-    return {name: _plain(value) if isinstance(value, SpectrumEvidence) else value for name, value in values.items()}
-
-
-def _certificate(alpha: NDArray, facts: Mapping[str, Any]) -> Certificate:
-    return _made(Certificate, {**facts, "alpha": alpha, "psd": _made(SpectrumEvidence, facts["psd"])})
-
-
 def _made(record: type[_T], values: Mapping[str, Any]) -> _T:
-    """A record whose fields are of the types it declares, no number of them NaN."""
+    """A record whose fields are of the types it declares: numbers ≥ 0."""
     types = {f.name: str(f.type) for f in fields(record)}  # type: ignore[arg-type]
     if set(values) != set(types):
         raise ValueError(f"its {record.__name__} has the fields {sorted(values)}")
@@ -237,17 +194,8 @@ def _made(record: type[_T], values: Mapping[str, Any]) -> _T:
 def _is(value: Any, declared: str) -> bool:
     if declared.endswith(" | None"):
         return value is None or _is(value, declared.removesuffix(" | None"))
-    if declared == "tuple[float, float]":
-        return isinstance(value, tuple) and len(value) == 2 and all(_is(item, "float") for item in value)
-    kinds: dict[str, Any] = {
-        "float": (float, int, np.floating, np.integer),
-        "int": (int, np.integer),
-        "str": str,
-        "NDArray": np.ndarray,
-        "SpectrumEvidence": SpectrumEvidence,
-    }
-    number = declared in ("float", "int")
-    return isinstance(value, kinds[declared]) and not (number and (isinstance(value, bool) or value != value))
+    kinds = (float, int, np.floating, np.integer) if declared == "float" else (int, np.integer)
+    return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0
 
 
 def _parts(column: NDArray, lengths: NDArray) -> list[NDArray]:
@@ -255,6 +203,9 @@ def _parts(column: NDArray, lengths: NDArray) -> list[NDArray]:
     if (lengths < 0).any() or lengths.sum() != len(column):
         raise ValueError(f"an array of {len(column)} entries was to have {lengths.sum()}")
     return np.split(column, np.cumsum(lengths)[:-1])
+
+
+# --- Gram matrices ---------------------------------------------------------------------------------
 
 
 def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, NDArray]:
@@ -270,35 +221,35 @@ def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, ND
     for gram, part in zip(grams, rows, strict=True):
         place = np.searchsorted(points, part)
         X[np.ix_(place, place) if given else place] = gram.X
-    return (Gram.precomputed(X) if given else Gram.of(first, X)), points
+    joint = Gram.of(first, X)
+    joint._set(reach=first.reach)
+    return joint, points
 
 
-def _pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
-    """What makes a Gram's bits, and none of what it keeps for speed."""
+def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
+    """What makes a Gram's bits: points and kernel, and how far points of the same kernel reached that are not here."""
     if callable(gram.kernel):
         raise ProblemError(
             "kernel: a callable cannot be stored without pickle; fit with kernel='precomputed' on the matrix of its "
             "values, or with a kernel that has a name"
         )
-    arrays = {"gram.X": gram.X, "gram.squares": gram._squares, "gram.diag": gram._diag}
-    if gram._center is not None:
-        arrays["gram.center"] = gram._center
-    names = ("kernel", "gamma", "degree", "coef0")
-    return arrays, {name: getattr(gram, name) for name in names} | {"reach": gram._reach}
+    arrays = {"gram.X": gram.X} if gram.center is None else {"gram.X": gram.X, "gram.center": gram.center}
+    return arrays, {name: getattr(gram, name) for name in ("kernel", "gamma", "degree", "coef0", "reach")}
 
 
-def _unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int) -> Gram:
-    X = stored(arrays, "gram.X", "f", (n, None))
-    gram = Gram(X, facts["kernel"], gamma=facts["gamma"], degree=facts["degree"], coef0=facts["coef0"])
-    # Of part of the points, the constructor would find another centre; lengths may differ in the last bits.
-    gram._squares = stored(arrays, "gram.squares", "f", (n,))
-    gram._diag = stored(arrays, "gram.diag", "f", (n,))
-    if gram._center is not None:
-        gram._center = stored(arrays, "gram.center", "f", (X.shape[1],))
-    if not isinstance(facts["reach"], (int, float)) or not facts["reach"] >= 0:
-        raise ValueError(f"its fact 'reach' is {facts['reach']!r}")
-    gram._reach, gram._radial = facts["reach"], {}
-    for values in (gram._diag, () if gram._center is None else gram._center):
-        if not np.isfinite(values).all():
-            raise ValueError("the numbers of its kernel are not finite")
+def unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int) -> Gram:
+    """The Gram of n points that was packed; ValueError where its kernel values would not be those of its points."""
+    X, kernel, reach = stored(arrays, "gram.X", "f", (n, None)), facts["kernel"], facts["reach"]
+    if kernel == "precomputed" and not np.array_equal(X, X.T):
+        raise ValueError("its kernel matrix is not symmetric")
+    own = Gram(X, kernel, gamma=facts["gamma"], degree=facts["degree"], coef0=facts["coef0"])
+    if own.center is None:
+        return own
+    near = own.reach
+    own._set(center=immutable(stored(arrays, "gram.center", "f", (X.shape[1],))))
+    gram = Gram.of(own, X)
+    # Points are rounded when a centre far away is subtracted, and a reach too small would choose the wrong formula.
+    if gram.reach > max(_FAR, _FARTHER * near) or not (_is(reach, "float") and gram.reach <= reach):
+        raise ValueError("its centre is too far from its points, or its fact 'reach' too small")
+    gram._set(reach=reach)
     return gram

@@ -20,8 +20,8 @@ from ._values import decode, encode
 
 __all__ = ["CLASSES", "FORMAT", "Persistent", "load"]
 
-#: Version of the format; a file of a later one is refused with the version of dualflow that wrote it.
-FORMAT = 1
+#: Version of the format; a file of another one is refused with the version of dualflow that wrote it.
+FORMAT = 2
 
 #: The classes a file can hold: nothing else is ever made from one.
 CLASSES = {
@@ -43,9 +43,10 @@ class Persistent(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `dualflow.load` reads; no pickle is in it.
 
-        The file replaces ``path`` as a whole or not at all. It holds everything the model offers: parameters,
-        `solutions_` with certificates, and with them the *training data* (precomputed kernels: the matrix). Equal
-        models give equal bytes; two fits differ in the seconds they took and, without a seed, in the one drawn.
+        The file replaces ``path`` as a whole or not at all. It holds everything the model is made of: parameters,
+        the α of its `solutions_`, and with them the *training data* (precomputed kernels: the matrix); what says how
+        good it is (certificates, statuses) is computed when it is loaded. Equal models give equal bytes; two fits
+        differ in the seconds they took and, without a seed, in the one drawn.
 
         Parameters
         ----------
@@ -90,8 +91,9 @@ class Persistent(BaseEstimator):
             Names of letters, digits, ``_`` and ``.``; dtypes bool, int, float (up to 8 bytes a number), text, bytes,
             dates; object where the entries are plain values (labels). Everything the next bits depend on: a model
             loaded between two calls of ``partial_fit`` goes on to the same bits, so inverses and caches that carry
-            round-off are packed, not made again. Bits kept by nobody (times of clocks, counters of work) are better
-            left out: they make files of equal models differ.
+            round-off are packed, not made again. What says how good the model is is not packed, but computed. Bits
+            kept by nobody (times of clocks, counters of work) are better left out: they make files of equal models
+            differ.
         facts : dict
             Plain values: None, bool, int, float, text, lists, tuples, dicts, numpy numbers.
 
@@ -104,9 +106,11 @@ class Persistent(BaseEstimator):
         """The inverse, on a fresh estimator that has its parameters, ``n_features_in_`` and ``feature_names_in_``.
 
         The arrays are the model's to keep. They come from a file anybody may have written: dtypes, shapes against each
-        other, ranges of indices and finiteness are checked here (`_packing.stored`), before compiled code sees them;
-        any exception becomes a ProblemError that names the file. Afterwards `_pack` must give exactly what was read,
-        which `load` verifies, so no array and no fact can go unread.
+        other, ranges of indices and finiteness are checked here (`_verify.stored`), before compiled code sees them, and
+        so is that they do not contradict each other (`_verify.agree`): what the model predicts must be what a
+        certificate made of its points and its α speaks of. Any exception becomes a ProblemError that names the file.
+        Afterwards `_pack` must give exactly what was read, which `load` verifies, so no array and no fact can go
+        unread.
         """
         raise NotImplementedError
 
@@ -115,7 +119,10 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32) -> Any:
     """Read a model that its ``save`` wrote; nothing in the file is executed, whoever wrote it.
 
     Every checksum is verified before anything is looked at, and everything is checked before it becomes part of a
-    model. That finds damage and nonsense, not forgery: who can write the file can write another model into it.
+    model. No certificate and no status is believed: they are computed from points and α, which takes as long as to
+    predict all training points, and what contradicts them is refused. Who can write the file can write another model
+    into it, but none that looks better than it is. What is told of the past (`Solution.cost`, ``Solution.provenance``,
+    how a run ended short of its tolerance, counts of points met) is hearsay.
 
     Parameters
     ----------
@@ -126,14 +133,14 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32) -> Any:
     Returns
     -------
     estimator
-        Of the class that was saved, in the state it was saved in: predictions, `solutions_` with their certificates,
-        and what the next ``fit`` (``warm_start``) or ``partial_fit`` makes of it are equal to the bit.
+        Of the class that was saved, in the state it was saved in: predictions, and what the next ``fit``
+        (``warm_start``) or ``partial_fit`` makes of it, are equal to the bit.
 
     Raises
     ------
     ProblemError
-        The file is foreign (a pickle, an npz), damaged, truncated, larger than ``max_bytes``, or of a later format
-        than this version reads; the message says what was found, and which version to install.
+        The file is foreign (a pickle, an npz), damaged, truncated, larger than ``max_bytes``, of another format than
+        this version reads, or contradicts itself; the message says what was found, and which version to install.
     OSError
         It cannot be read.
     """
@@ -155,8 +162,14 @@ def _check_format(path: Path, header: dict[str, Any]) -> None:
     if found > FORMAT:
         raise ProblemError(
             f"{path} has format {found}, written by dualflow {version}; this is dualflow "
-            f"{importlib.metadata.version('dualflow')}, which reads formats up to {FORMAT}: "
+            f"{importlib.metadata.version('dualflow')}, which reads format {FORMAT}: "
             f"pip install 'dualflow>={version}'"
+        )
+    if found < FORMAT:
+        raise ProblemError(
+            f"{path} has format {found}, written by dualflow {version}, whose certificates would have to be believed; "
+            f"this version reads format {FORMAT}, and computes them: fit and save the model again, or load it with "
+            f"dualflow {version}"
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
 from ..core.kernels import Gram
+from ..core.problem import DualProblem
 from ..core.solution import Status
+from ..exceptions import FitError
 from ..solvers import Solver
 from ._ball import Ball, sphere
-from ._base import FitError
 from ._batch import BatchMachine, kept
-from ._packing import stored
+from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, checked_weight
+from ._verify import agree, round_off, stored
 
 __all__ = ["SVDD"]
 
 #: What a file holds beside the solution: dtype kinds and dimensions.
 _STORED = {"support_": ("i", "support"), "n_support_": ("i", "one"), "dual_coef_": ("f", "one", "support")}
-_NUMBERS = ("radius_", "offset_", "n_iter_", "fit_status_", "_center_square", "_constant_diag")
+_NUMBERS = ("radius_", "offset_", "_center_square", "_constant_diag")
+
+
+def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """The problem again, of which a file leaves open the bounds."""
+    return replace(problems.svdd(gram), upper=column["upper"])
 
 
 class SVDD(Ball, BatchMachine):
@@ -183,10 +191,38 @@ class SVDD(Ball, BatchMachine):
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = self._pack_fit(_STORED, _NUMBERS)
-        return arrays if self._training_kernel is None else arrays | {"training_kernel": self._training_kernel}, facts
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        arrays |= pack_attributes(self, _STORED)
+        if self._training_kernel is not None:
+            arrays["training_kernel"] = self._training_kernel
+        return arrays, facts | {name: getattr(self, name) for name in _NUMBERS}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        self._unpack_fit(arrays, facts, _STORED, _NUMBERS, pairs=1, one=1)
-        n = self.n_features_in_
-        self._training_kernel = stored(arrays, "training_kernel", "f", (n, n)) if "training_kernel" in arrays else None
+        gram, points = self._unpack_solutions(arrays, facts, _posed, 1)
+        self._unpack_diagonal(arrays, facts["_constant_diag"], gram, points)
+        self._read(gram, np.arange(gram.n))
+        self.support_ = points[self.support_]
+        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        for name, array in said.items():
+            agree(name, array, getattr(self, name), 1e-9 * float(self.dual_coef_.max()))
+        # αᵀKα and R² are no better known than a gradient of αᵀKα.
+        near = 4.0 * round_off(solution.problem, solution.alpha)
+        for name in ("_center_square", "offset_"):
+            agree(name, facts[name], getattr(self, name), near)
+        agree("radius_", facts["radius_"] ** 2, max(0.0, -facts["offset_"]), near)
+        if gram.kernel == "precomputed":
+            self._constant_diag = facts["_constant_diag"]
+        for name, value in (said | {name: facts[name] for name in _NUMBERS[:3]}).items():
+            setattr(self, name, value)
+
+    def _unpack_diagonal(self, arrays: dict[str, NDArray], constant: Any, gram: Gram, points: NDArray) -> None:
+        """What is known of k(x, x) where the kernel is a matrix."""
+        self._training_kernel = self._constant_diag = None
+        if gram.kernel != "precomputed":
+            return
+        if constant is None:
+            n = self.n_features_in_
+            self._training_kernel = stored(arrays, "training_kernel", "f", (n, n))
+            agree("training_kernel", self._training_kernel[np.ix_(points, points)], gram.X)
+        else:
+            agree("_constant_diag", np.full(gram.n, constant), gram.diag(), 1e-12 * float(np.abs(gram.diag()).max()))
