@@ -21,7 +21,7 @@ from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
 from ..exceptions import ProblemError
-from ._verify import agree, scale_loss, stored
+from ._verify import agree, check_center, scale_loss, stored
 
 __all__ = [
     "Pose",
@@ -43,8 +43,6 @@ Pose = Callable[[Gram, Mapping[str, Any], Mapping[str, NDArray]], DualProblem]
 
 #: Arrays with an entry for each variable, of all solves one after another: what the models leave open, and the answers.
 _COLUMNS = ("sigma", "upper", "ridge", "alpha", "raw_alpha")
-#: γ‖x − c‖² from which rounding of x − c shows in kernel values, and how many times that of the points' own mean.
-_FAR, _FARTHER = 1e18, 100.0
 
 
 # --- attributes by a table -------------------------------------------------------------------------
@@ -245,11 +243,11 @@ def unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int)
     own = Gram(X, kernel, gamma=facts["gamma"], degree=facts["degree"], coef0=facts["coef0"])
     if own.center is None:
         return own
-    near = own.reach
-    own._set(center=immutable(stored(arrays, "gram.center", "f", (X.shape[1],))))
+    center = stored(arrays, "gram.center", "f", (X.shape[1],))
+    check_center(X, center, own.gamma)
+    own._set(center=immutable(center))
     gram = Gram.of(own, X)
-    # Points are rounded when a centre far away is subtracted, and a reach too small would choose the wrong formula.
-    if gram.reach > max(_FAR, _FARTHER * near) or not (_is(reach, "float") and gram.reach <= reach):
-        raise ValueError("its centre is too far from its points, or its fact 'reach' too small")
+    if not (_is(reach, "float") and gram.reach <= reach):  # a smaller one would choose the wrong formula
+        raise ValueError(f"its fact 'reach' is {reach!r}, below that of its points")
     gram._set(reach=reach)
     return gram

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.certificate import Certificate
+from ..core.certificate import Certificate, certify
+from ..core.kernel_values import mean_of, squared_lengths
 from ..core.problem import DualProblem
+from ..online.bordered import bordered_inverse
+from ..online.remembering import Stream
 
-__all__ = ["agree", "known_classes", "round_off", "scale_loss", "stored"]
+__all__ = [
+    "agree",
+    "check_center",
+    "check_one_world",
+    "check_stream",
+    "known_classes",
+    "round_off",
+    "scale_loss",
+    "stored",
+]
 
 _EPS = float(np.finfo(float).eps)
+#: γ‖x − c‖² from which rounding of x − c shows in kernel values, and how many times that of the points' own mean.
+_FAR, _FARTHER = 1e18, 100.0
 
 
 def stored(arrays: Mapping[str, NDArray], name: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray:
@@ -36,6 +50,13 @@ def stored(arrays: Mapping[str, NDArray], name: str, kinds: str, shape: tuple[in
 
 def round_off(problem: DualProblem, alpha: NDArray) -> float:
     """What two honest computations of a gradient may differ by, on different machines, say."""
+    weights = np.abs(alpha)
+    size = float(np.abs(problem.p).max()) + float((problem.ridge * weights).max())
+    return problem.n**0.5 * (1e3 * _EPS * size + entry_round_off(problem) * float(weights.sum()))
+
+
+def entry_round_off(problem: DualProblem) -> float:
+    """What they may differ by in an entry of Q."""
     gram = problem.gram
     if gram.kernel == "precomputed":
         largest = float(np.abs(gram.X).max())
@@ -44,11 +65,8 @@ def round_off(problem: DualProblem, alpha: NDArray) -> float:
     else:
         length = float(gram.squares.max())
         largest = length if gram.kernel == "linear" else (gram.gamma * length + abs(gram.coef0)) ** gram.degree
-    weights = np.abs(alpha)
-    size = problem.scale * (largest + problem.offset) * float(weights.sum()) + float(np.abs(problem.p).max())
-    size += float((problem.ridge * weights).max())
     # The radial kernel is known to about ε·reach by its product form, which is not used beyond 1e9.
-    return 1e3 * _EPS * (1.0 + min(gram.reach, 1e9)) * problem.n**0.5 * size
+    return 1e3 * _EPS * (1.0 + min(gram.reach, 1e9)) * problem.scale * (largest + problem.offset)
 
 
 def scale_loss(problem: DualProblem, certificate: Certificate) -> float:
@@ -60,6 +78,7 @@ def scale_loss(problem: DualProblem, certificate: Certificate) -> float:
 def agree(name: str, said: NDArray | float, computed: NDArray | float, tolerance: NDArray | float = 0.0) -> None:
     """ValueError unless what a file says is what was computed, up to a tolerance that is absolute."""
     if np.shape(said) != np.shape(computed) or not (np.abs(np.subtract(said, computed)) <= tolerance).all():
+        if np.shape(said) == np.shape(computed): print("DBG", name, np.abs(np.subtract(said, computed)).max(), np.max(tolerance), np.abs(computed).max())
         raise ValueError(f"its {name} contradicts what its points and its α say")
 
 
@@ -68,3 +87,49 @@ def known_classes(classes: NDArray) -> NDArray:
     if len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
         raise ValueError("its classes are not two or more, in order")
     return classes
+
+
+def check_center(X: NDArray, center: NDArray, gamma: float) -> None:
+    """ValueError where a centre is so far away that points would be rounded when it is subtracted from them."""
+    reach, own = (gamma * float(squared_lengths(X, c).max(initial=0.0)) for c in (center, mean_of(X)))
+    if not reach <= max(_FAR, _FARTHER * own):
+        raise ValueError("its centre is too far from its points")
+
+
+def check_one_world(parts: Iterable[tuple[NDArray, NDArray, NDArray]]) -> None:
+    """ValueError unless points of one name, in whatever parts of a model, are one point and of one class."""
+    ids, X, classes = (np.concatenate(some) for some in zip(*parts, strict=True))
+    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+    agree("points of one name", X, X[first][which])
+    agree("classes of one point", classes, classes[first][which])
+
+
+def check_stream(stream: Stream) -> None:
+    """ValueError where what a stream knows of its points (gradient, multiplier, columns, inverse) is not so."""
+    engine, matrix, gram = stream.engine, stream.matrix, stream.gram
+    if stream.n == 0:
+        return
+    if gram.center is not None:
+        check_center(gram.X, gram.center, gram.gamma)
+    problem, alpha, unit = stream.problem(), stream.alpha(), stream.unit
+    certificate, near = certify(problem, alpha), 10.0 * round_off(problem, alpha)
+    agree("p", engine.p, stream._variables(stream.targets, gram.diag())[0], near * unit)
+    # Coefficients that went down to nothing leave the round-off of what they were.
+    bound = float(engine.u[np.isfinite(engine.u)].max(initial=0.0))
+    lost = 1e-9 * float(engine.alpha.sum()) + 1e3 * _EPS * bound
+    agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, lost)
+    agree("alpha", alpha, certificate.alpha, lost)
+    agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, near * unit)
+    low, high = certificate.multiplier_interval or (0.0, 0.0)
+    nu = -stream.bias / unit
+    agree("multiplier", nu, min(max(nu, low), high), near)
+    S = engine.margin
+    columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]
+    agree("columns", columns, matrix.block(S, np.arange(engine.n)), entry_round_off(problem))
+    # The engine looks after one that was updated; one that was not it takes for right.
+    if len(S) and engine.updates == 0:
+        A = np.zeros((len(S) + 1, len(S) + 1))
+        A[0, 1:] = A[1:, 0] = engine.e[S]
+        A[1:, 1:] = columns[:, S]
+        fresh, unity = bordered_inverse(A[1:, 1:], engine.e[S]), np.eye(len(A))
+        agree("inverse", engine.times_inverse(A), unity, 1e-9 + 100.0 * float(np.abs(fresh @ A - unity).max()))
