@@ -7,47 +7,34 @@ the replicator flow μ̇ = −μ∘(F − ⟨F⟩) of Helmke and Moore (Bauckhag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ...core.problem import DualProblem
 from ..circuits import ParametricCircuit
 from ..runs.laboratory import Account, Ledger
 from .ansatz import Ansatz, Tangents, normalised
-from .variational import AngleFlow, AngleState, Pace, Proposal
+from .variational import AngleFlow, AngleState, Pace
 
-__all__ = [
-    "SimplexFlow",
-    "SimplexState",
-    "faithful_rate",
-    "sampling_variance",
-    "semi_implicit_step",
-    "slope",
-]
+__all__ = ["SimplexFlow", "SimplexState", "faithful_rate", "sampling_variance", "semi_implicit_step"]
 
 #: Ridge: always, in units of each diagonal entry; with 1000 shots, in units of their mean (it falls as shots^−½).
 RIDGE_EXACT, RIDGE_SAMPLED = 1e-11, 1e-3
 #: Tangents that carry less than this share of the strongest one's speed are round-off.
 LEAST_SINGULAR = 1e-9
-#: Share of the fall it promised that a step must show; else the promise was made of noise in the tangents.
-PROMISE = 0.25
 
 
 @dataclass(frozen=True)
 class SimplexState(AngleState):
-    """An `AngleState` with the distributions α and tangents come from.
+    """With the distributions of the k circuits of a step, θ itself first, or of θ alone: shape (k, 2^q) or (2^q,)."""
 
-    ``distributions`` has shape (2^q,) or (k, 2^q), little-endian: of the k circuits of a step, θ itself first, or of
-    θ alone.
-    """
-
-    distributions: NDArray
+    distributions: NDArray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -56,7 +43,8 @@ class SimplexFlow(AngleFlow[SimplexState]):
 
     ansatz: Ansatz
 
-    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.9, part=4)
+    # A promise of which no quarter came was made of noise in the tangents.
+    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.9, part=4, promise=0.25)
 
     @property
     def circuit(self) -> ParametricCircuit:
@@ -68,57 +56,37 @@ class SimplexFlow(AngleFlow[SimplexState]):
 
     @cached_property
     def longest(self) -> float:
-        return self.pace.longest / slope(self.workspace)
+        # The time scale is 1 over the mean |Fᵢ − ⟨F⟩| at the uniform distribution.
+        problem = self.workspace
+        F = problem.gradient(np.full(problem.n, problem.d / problem.n))
+        return self.pace.longest / (float(np.abs(F - F.mean()).mean()) or 1.0)
 
     def start(self, rng: np.random.Generator, warm: NDArray | None) -> SimplexState:
         problem, ansatz = self.workspace, self.ansatz
         theta = ansatz.start(None if warm is None else np.maximum(warm, 0.0), rng)
+        theta = ansatz.move(theta, np.zeros_like(theta), self.exact)
         largest = max(float(problem.diag().max()), float(np.ptp(problem.p)))
-        state = SimplexState(
-            theta=ansatz.move(theta, np.zeros_like(theta), self.exact),
-            measured=np.empty(0),
-            shots_behind=0,
-            h=1.0 / (problem.d * largest) if largest > 0 else 1.0,
-            flow_time=0.0,
-            steps=0,
-            resting=problem.n == 1,
-            measured_finally=self.plan.final is None,
-            kept=True,
-            account=Account.opened(rng),
-            distributions=np.empty(0),
-        )
+        h = 1.0 / (problem.d * largest) if largest > 0 else 1.0
+        account, nothing = Account.opened(rng), np.empty(0)
+        state = SimplexState(theta, h, account, self.plan.final is None, nothing, resting=problem.n == 1)
         return self.measure(state, self.plan.first)
 
-    def measure(self, state: SimplexState, shots: int | None) -> SimplexState:
-        after = self._measured(state, self.ansatz.bindings(state.theta, self.exact), shots)
-        normalised(after.measured)  # nothing but padding measured is an error, and at once
-        return after
-
-    def read_out(self, state: SimplexState, shots: int | None) -> SimplexState:
-        return self._measured(state, state.theta, shots)
-
-    def _measured(self, state: SimplexState, bindings: ArrayLike, shots: int | None) -> SimplexState:
+    def measure(self, state: SimplexState, shots: int | None, final: bool = False) -> SimplexState:
+        bindings = state.theta if final else self.ansatz.bindings(state.theta, self.exact)
         found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
-        alpha = self.workspace.d * self.ansatz.measured(found)
+        mu = self.ansatz.measured(found)
+        if not final:
+            normalised(mu)  # nothing but padding measured is an error, and at once
+        alpha = self.workspace.d * mu
         return replace(state, distributions=found, measured=alpha, shots_behind=shots or 0, account=account)
 
-    def propose(self, state: SimplexState) -> Proposal:
-        shots = None if self.exact else state.shots_behind
-        step, fall = semi_implicit_step(self.workspace, self.ansatz, state.distributions, state.h, shots)
-        return Proposal(step, 0.0, fall)
-
-    def moved(self, state: SimplexState, proposal: Proposal, share: float, clip: float) -> SimplexState:
-        step = np.clip(share * proposal.step, -clip, clip)
-        return replace(state, theta=self.ansatz.move(state.theta, step, self.exact), steps=state.steps + 1)
-
-    def accepts(self, state: SimplexState, trial: SimplexState) -> bool:
-        return self.objective(trial) < self.objective(state)
-
-    def keeps(self, state: SimplexState, moved: SimplexState, fall: float) -> bool:
-        return self.objective(state) - self.objective(moved) > PROMISE * fall
+    def trial(self, state: SimplexState, share: float) -> tuple[SimplexState, float]:
+        problem, ansatz, shots = self.workspace, self.ansatz, state.shots_behind or None
+        step, fall = semi_implicit_step(problem, ansatz, state.distributions, state.h, shots)
+        theta = ansatz.move(state.theta, self.clipped(share * step), self.exact)
+        return replace(state, theta=theta, steps=state.steps + 1), fall
 
     def objective(self, state: SimplexState) -> float:
-        """f of the measured state."""
         return self.workspace.objective(self.workspace.d * self.ansatz.known(state.distributions))
 
     def variance(self, state: SimplexState) -> float:
@@ -172,12 +140,6 @@ def faithful_rate(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) 
     dense = dP if isinstance(dP, np.ndarray) else dP.toarray()
     rate, *_ = scipy.linalg.lstsq(dense / root[:, None], -root * E, cond=LEAST_SINGULAR, lapack_driver="gelsd")
     return ansatz.spread(rate)
-
-
-def slope(problem: DualProblem) -> float:
-    """Mean |Fᵢ − ⟨F⟩| at the uniform distribution: the inverse of the flow's time scale, > 0."""
-    F = problem.gradient(np.full(problem.n, problem.d / problem.n))
-    return float(np.abs(F - F.mean()).mean()) or 1.0
 
 
 def sampling_variance(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> float:

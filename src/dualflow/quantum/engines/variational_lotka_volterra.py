@@ -24,18 +24,9 @@ from ...flows.gradient import GradientField, balance
 from ..circuits import ParametricCircuit
 from ..runs.laboratory import Account, Ledger
 from .box import LEAST_ANGLE, BoxEncoding
-from .variational import AngleFlow, AngleState, Pace, Proposal
+from .variational import AngleFlow, AngleState, Pace
 
-__all__ = [
-    "BoxFlow",
-    "BoxState",
-    "acceptable",
-    "drive",
-    "exact_multiplier",
-    "faithful_rate",
-    "primal_dual_step",
-    "sampling_variance",
-]
+__all__ = ["BoxFlow", "BoxState", "drive", "exact_multiplier", "primal_dual_step"]
 
 #: Ridge: always, in units of each diagonal entry; with 1000 shots an index, in units of their mean.
 RIDGE_EXACT, RIDGE_SAMPLED = 1e-13, 1e-2
@@ -47,15 +38,13 @@ SHORTEST = 1e-9
 
 @dataclass(frozen=True)
 class BoxState(AngleState):
-    """An `AngleState` with a multiplier.
+    """With the share of the outcomes that belong to one of the n indices, not to padding, and λ (ρ = Qα − p − λe).
 
-    An index that no shot fell on keeps the α that was measured before, u/2 first. ``useful`` is the share of the
-    outcomes that belong to one of the n indices; the others fell on padding. ``lam`` is λ, in the sign of
-    ρ = Qα − p − λe.
+    An index that no shot fell on keeps the α that was measured before, u/2 first.
     """
 
-    useful: float
-    lam: float
+    useful: float = 1.0
+    lam: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,65 +72,75 @@ class BoxFlow(AngleFlow[BoxState]):
         return self.pace.longest * self.first_step
 
     def start(self, rng: np.random.Generator, warm: NDArray | None) -> BoxState:
-        problem, box = self.workspace, self.box
-        state = BoxState(
-            theta=box.kept(box.angles(GradientField(problem).start(warm)), LEAST_ANGLE),
-            measured=0.5 * box.upper,
-            shots_behind=0,
-            h=self.first_step,
-            flow_time=0.0,
-            steps=0,
-            resting=False,
-            measured_finally=self.plan.final is None,
-            kept=True,
-            account=Account.opened(rng),
-            useful=1.0,
-            lam=0.0,
-        )
-        state = self.measure(state, self.plan.first)
-        return replace(state, lam=exact_multiplier(problem, box, state.measured))
+        box, account = self.box, Account.opened(rng)
+        theta = box.kept(box.angles(GradientField(self.workspace).start(warm)), LEAST_ANGLE)
+        state = BoxState(theta, self.first_step, account, self.plan.final is None, 0.5 * box.upper)
+        return self._with_exact_multiplier(self.measure(state, self.plan.first))
 
-    def measure(self, state: BoxState, shots: int | None) -> BoxState:
-        box = self.box
-        found, account = self.lab.measure(state.account, box.circuit, box.bindings(state.theta), shots)
-        measured, useful = box.read(found, state.measured)
+    def measure(self, state: BoxState, shots: int | None, final: bool = False) -> BoxState:
+        found, account = self.lab.measure(state.account, self.circuit, self.box.bindings(state.theta), shots)
+        measured, useful = self.box.read(found, state.measured)
         return replace(state, measured=measured, useful=useful, shots_behind=shots or 0, account=account)
 
-    def propose(self, state: BoxState) -> Proposal:
-        shots, tau = None if self.exact else state.shots_behind, self.tau or 0.0
-        found = primal_dual_step(self.workspace, self.box, state.theta, state.measured, state.lam, state.h, tau, shots)
-        return Proposal(*found)
-
-    def moved(self, state: BoxState, proposal: Proposal, share: float, clip: float) -> BoxState:
-        least = LEAST_ANGLE if self.exact else 0.0
-        theta = self.box.kept(state.theta + np.clip(share * proposal.step, -clip, clip), least)
+    def trial(self, state: BoxState, share: float) -> tuple[BoxState, float]:
+        box, shots, least = self.box, state.shots_behind or None, LEAST_ANGLE if self.exact else 0.0
+        at = state.theta, state.measured, state.lam
+        step, change, fall = primal_dual_step(self.workspace, box, *at, state.h, self.tau or 0.0, shots)
+        theta = box.kept(state.theta + self.clipped(share * step), least)
         if self.exact and self.tau is None:
-            theta = self.box.balanced(theta, least)
-        return replace(state, theta=theta, lam=state.lam + share * proposal.multiplier, steps=state.steps + 1)
+            theta = box.balanced(theta, least)
+        return replace(state, theta=theta, lam=state.lam + share * change, steps=state.steps + 1), fall
+
+    def objective(self, state: BoxState) -> float:
+        """f of what was measured, each α shifted along e in log-odds to where eᵀα = d."""
+        theta = self.box.kept(self.box.angles(state.measured), LEAST_ANGLE)
+        return self.workspace.objective(self.box.alpha(self.box.balanced(theta, LEAST_ANGLE)))
 
     def accepts(self, state: BoxState, trial: BoxState) -> bool:
-        here, there = ((s.theta, s.measured, s.lam) for s in (state, trial))
-        return acceptable(self.workspace, self.box, here, there, state.h, self.tau or 0.0)
+        """With a dynamic multiplier, which comes late, f may rise on the flow's own path: then a step is taken too
+        that halves the distance to the implicit Euler step which it linearises, as every short one does."""
+        if super().accepts(state, trial):
+            return True
+        tau = self.tau
+        return tau is not None and 4.0 * self._residual(state, trial, tau) <= self._residual(state, state, tau)
+
+    def _residual(self, here: BoxState, there: BoxState, tau: float) -> float:
+        """How far ``there`` is from the implicit Euler step of ``here``, squared, in the metric of the flow."""
+        box, theta, h = self.box, there.theta, here.h
+        rho, least = drive(self.workspace, there.measured, there.lam), LEAST_ANGLE * (1.0 + AT_THE_END)
+        held = ((theta <= least) & (rho < 0)) | ((np.pi - theta <= least) & (rho > 0)) | ~box.free
+        force = np.where(held, 0.0, (theta - here.theta) / h - 0.5 * np.sin(theta) * rho)
+        slack = tau / h * (there.lam - here.lam) + box.excess(there.measured)
+        return h * (float(box.upper @ force**2) + slack**2 / tau)
 
     def rests(self, state: BoxState, near: bool, taken: bool) -> bool:
         # A device that breaks eᵀα = d never lets a trial come near.
         return near or (not taken and state.h < SHORTEST * self.first_step)
 
     def variance(self, state: BoxState) -> float:
-        return sampling_variance(self.workspace, self.box, state.measured)
+        """½ Σ Qᵢᵢ αᵢ(uᵢ − αᵢ) · indices."""
+        alpha = state.measured
+        spread = np.maximum(alpha * (self.box.upper - alpha), 0.0)
+        return 0.5 * self.box.indices * float(self.workspace.diag() @ spread)
+
+    def rate(self, ledger: Ledger, state: BoxState, y: NDArray) -> NDArray:
+        """ẏ of the flow, for y = θ (λ exact) or y = (θ, λ)."""
+        problem, box, theta = self.workspace, self.box, y[: self.box.n]
+        found = ledger.measure(box.circuit, box.bindings(theta), None)
+        alpha = box.read(found, state.measured)[0]
+        lam = exact_multiplier(problem, box, alpha) if self.tau is None else float(y[-1])
+        moving = 0.5 * np.sin(theta) * drive(problem, alpha, lam)
+        return moving if self.tau is None else np.append(moving, -box.excess(alpha) / self.tau)
 
     def unknowns(self, state: BoxState) -> NDArray:
         return state.theta if self.tau is None else np.append(state.theta, state.lam)
 
-    def rate(self, ledger: Ledger, state: BoxState, y: NDArray) -> NDArray:
-        box = self.box
-        found = ledger.measure(box.circuit, box.bindings(y[: box.n]), None)
-        return faithful_rate(self.workspace, box, y, box.read(found, state.measured)[0], self.tau)
-
     def landed(self, state: BoxState, y: NDArray) -> BoxState:
         after = super().landed(state, y[: self.box.n])
-        lam = exact_multiplier(self.workspace, self.box, after.measured) if self.tau is None else float(y[-1])
-        return replace(after, lam=lam)
+        return self._with_exact_multiplier(after) if self.tau is None else replace(after, lam=float(y[-1]))
+
+    def _with_exact_multiplier(self, state: BoxState) -> BoxState:
+        return replace(state, lam=exact_multiplier(self.workspace, self.box, state.measured))
 
 
 def primal_dual_step(
@@ -218,50 +217,6 @@ def exact_multiplier(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> 
     """The λ with which eᵀα stays where it is; 0 without an equality."""
     share = np.divide(alpha, box.upper, out=np.zeros(box.n), where=box.free)
     return balance(problem, alpha * (1.0 - share), -problem.gradient(alpha))
-
-
-def faithful_rate(problem: DualProblem, box: BoxEncoding, y: NDArray, alpha: NDArray, tau: float | None) -> NDArray:
-    """ẏ of the flow, for y = θ (λ exact, ``tau`` None) or y = (θ, λ), and α measured at θ."""
-    if tau is None:
-        return 0.5 * np.sin(y) * drive(problem, alpha, exact_multiplier(problem, box, alpha))
-    rate = 0.5 * np.sin(y[:-1]) * drive(problem, alpha, float(y[-1]))
-    return np.append(rate, -box.excess(alpha) / tau)
-
-
-#: Angles, the α measured there (arrays of shape (n,)), and λ.
-Point = tuple[NDArray, NDArray, float]
-
-
-def acceptable(problem: DualProblem, box: BoxEncoding, here: Point, there: Point, h: float, tau: float) -> bool:
-    """Whether to take a step of length h, from exact distributions.
-
-    f must fall, each α shifted along e in log-odds to where eᵀα = d. With a dynamic multiplier (``tau`` > 0), which
-    comes late, it may rise on the flow's own path: then a step is taken too that halves the distance to the implicit
-    Euler step which it linearises, as every short one does.
-    """
-    if _balanced_objective(problem, box, there[1]) < _balanced_objective(problem, box, here[1]):
-        return True
-    return tau > 0 and 4.0 * _residual(problem, box, here, there, h, tau) <= _residual(problem, box, here, here, h, tau)
-
-
-def _balanced_objective(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> float:
-    theta = box.kept(box.angles(alpha), LEAST_ANGLE)
-    return problem.objective(box.alpha(box.balanced(theta, LEAST_ANGLE)))
-
-
-def _residual(problem: DualProblem, box: BoxEncoding, here: Point, there: Point, h: float, tau: float) -> float:
-    """How far ``there`` is from the implicit Euler step of ``here``, squared, in the metric of the flow."""
-    theta, alpha, multiplier = there
-    rho, least = drive(problem, alpha, multiplier), LEAST_ANGLE * (1.0 + AT_THE_END)
-    held = ((theta <= least) & (rho < 0)) | ((np.pi - theta <= least) & (rho > 0)) | ~box.free
-    force = np.where(held, 0.0, (theta - here[0]) / h - 0.5 * np.sin(theta) * rho)
-    slack = tau / h * (multiplier - here[2]) + box.excess(alpha)
-    return h * (float(box.upper @ force**2) + slack**2 / tau)
-
-
-def sampling_variance(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> float:
-    """V, where V/S is the mean excess of f that S shots of the state add: ½ Σ Qᵢᵢ αᵢ(uᵢ − αᵢ) · indices."""
-    return 0.5 * box.indices * float(problem.diag() @ np.maximum(alpha * (box.upper - alpha), 0.0))
 
 
 def _bordered_solve(M: NDArray, b: NDArray, a: NDArray | None, corner: float, right: float) -> tuple[NDArray, float]:
