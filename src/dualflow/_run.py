@@ -1,12 +1,9 @@
-"""One run of one solver: its state, its clock, its record, and how it ends."""
+"""One run of one solver: its state, its clock, its record; what comes of it is concluded in `_conclusion`."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.metadata
 import math
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from . import _checkpoint
 from ._checkpoint import Checkpoint
-from ._record import Record, number
+from ._record import Record
 from .core.certificate import Certificate, Certifier, inseparability_witness
 from .core.problem import DualProblem
 from .core.seeds import generator_of
-from .core.solution import Cost, Solution, Status
-from .core.support import Refinement, support_set
+from .core.solution import Status
+from .core.support import Refinement
 from .core.support import refine as refine_support
-from .core.values import immutable
 from .core.workspace import Workspace
 from .exceptions import DeviceError, ProblemError
 from .solvers import Solver
@@ -35,12 +30,6 @@ __all__ = ["Progress", "Run"]
 
 #: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
 _CHECK_SEPARABILITY_AT = 20
-
-#: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
-_SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
-
-#: Endings that noise may explain.
-_SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 #: What solvers get that draw no random numbers.
 _NOT_DRAWN_FROM = np.random.default_rng(0)
@@ -275,93 +264,5 @@ class Run:
         self.overhead_s += time.monotonic() - begun
         return stop
 
-    def conclude(self, refine: bool) -> Solution:
-        wall_time_s, engine = self.clock(), self.engine
-        raw_alpha = immutable(engine.alpha(self.state))
-        # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
-        later = refine and self.certify_every > 1 and self.status is Status.FINISHED
-        raw = None if later else self.certifier.certify(raw_alpha)
-        if raw is not None and self.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and self.within_tol(raw):
-            self.status = Status.OPTIMAL
-        elif self.status in _SOLVERS_OWN and engine.drowned(self.context, self.state):
-            self.status = Status.DROWNED
-        with self.accountable():
-            about, extras = engine.cost(self.context, self.state), engine.extras(self.context, self.state)
-            provenance = _provenance(engine, self.key) | engine.provenance(self.context, self.state)
-        about = {"wall_time_s": wall_time_s, "steps": self.steps, "kernel_columns": self.columns()} | about
-        if self.device_error is not None:
-            provenance["device_error"] = self.device_error
-        gradient = engine.gradient(self.context, self.state) if refine else None
-        if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
-            gradient = None
-        del self.workspace, self.context, self.twin  # the refinement may need the memory
-        begun = time.monotonic()
-        raw, certificate, ended, witness = self.finish(raw_alpha, raw, refine, gradient)
-        refine_time_s = time.monotonic() - begun if refine else 0.0
-        return Solution(
-            problem=self.problem,
-            alpha=certificate.alpha,
-            raw_alpha=raw_alpha,
-            refined=certificate is not raw,
-            support=support_set(self.problem, certificate.alpha, self.certifier),
-            ended=ended,
-            raw_ended=self.status,
-            tol=self.tol,
-            cost=Cost(certify_time_s=self.certify_time_s, refine_time_s=refine_time_s, **about),
-            witness=witness,
-            trajectory=self.rows.trajectory() if self.record else None,
-            provenance=provenance,
-            extras=extras,
-            certified=certificate,
-            raw_certified=raw,
-        )
-
-    def finish(
-        self, raw_alpha: NDArray, raw: Certificate | None, refine: bool, gradient: NDArray | None
-    ) -> tuple[Certificate | None, Certificate, Status, NDArray | None]:
-        """Certificates of the raw answer, if it was made, and of the answer (the same one, if nothing was refined), how
-        the run ended, and a witness if the data are not separable."""
-        problem, status, witness = self.problem, self.status, self.witness
-        start = raw_alpha if raw is None else raw.alpha
-        if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
-            witness = inseparability_witness(problem, start)
-        # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
-        wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)
-        convex = self.certifier.psd.kind != "indefinite"
-        if witness is None and wanted and convex and status not in _SPENT:
-            try:
-                refinement = self.refined(start, gradient)
-            except KeyboardInterrupt:
-                raw = self.certifier.certify(start) if raw is None else raw
-                return raw, raw, Status.INTERRUPTED, None
-            witness = refinement.witness
-            if refine and witness is None:
-                certificate = self.certifier.certify(refinement.alpha)
-                if raw is None and not certificate.within(self.tol):
-                    raw = self.certifier.certify(raw_alpha)
-                if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
-                    return raw, certificate, status, None
-        raw = self.certifier.certify(start) if raw is None else raw
-        return raw, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
-
     def refined(self, start: NDArray, gradient: NDArray | None = None) -> Refinement:
         return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient)
-
-
-@functools.cache
-def _version() -> str:
-    return importlib.metadata.version("dualflow")
-
-
-def _provenance(engine: Solver[Any, Any], key: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "solver": engine.name,
-        "options": dict(vars(engine)),
-        "seed": key["seed"],
-        "versions": {
-            "dualflow": _version(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
-    }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._checkpoint import Checkpoint
+from ._conclusion import conclude
 from ._run import Progress, Run
 from .core.certificate import Certifier
 from .core.options import Number
@@ -95,7 +96,7 @@ def solve(
     run = Run(problem, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started)
     run.start(_warm_start(problem, warm), random_state, checkpoint)
     run.loop(engine.default_max_steps if max_steps is None else max_steps)
-    return run.conclude(bool(refine))
+    return conclude(run, bool(refine))
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

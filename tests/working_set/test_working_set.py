@@ -349,7 +349,7 @@ def test_tight_tolerance_goes_on_in_float64(C):
 @pytest.mark.parametrize("steps", [1, 2, 3, 6, 8])
 def test_resumed_run_equals_the_uninterrupted_one(tmp_path, steps, monkeypatch):
     """Cut in a seeding level, in the middle of the last one in float32, and late: the same bits each time."""
-    monkeypatch.setattr("dualflow.solvers.working_set.BLOCKS_PER_STEP", 3)
+    monkeypatch.setattr("dualflow.working_set.descent.BLOCKS_PER_STEP", 3)
     monkeypatch.setattr(levels, "NARROW", 256)
     Z, t = make_classification(2500, 20, random_state=0)
 

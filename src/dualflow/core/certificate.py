@@ -14,11 +14,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
-from ._bound import capped_sum, maximisers
+from .bounds import affine_bound, dual_bound, gaps, hard_margin_bound, kkt_violation
 from .kept import KeptGram
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
@@ -178,7 +177,7 @@ class Certifier:
         objective = 0.5 * quadratic - float(problem.p @ point)
         gap = relative_gap = None
         if psd.is_psd:
-            gap, relative_gap = _gaps(objective, lower_bound)
+            gap, relative_gap = gaps(objective, lower_bound)
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
         return Certificate(
@@ -196,7 +195,7 @@ class Certifier:
             radius=problem.reading.radius(problem, quadratic, nu),
             quadratic=quadratic,
             psd=psd,
-            stationarity=None if psd.is_psd else _kkt_violation(problem, point, Qa - problem.p),
+            stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
         )
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
@@ -209,100 +208,17 @@ class Certifier:
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
         if problem.e is not None and interval is not None:
             rho -= 0.5 * (interval[0] + interval[1]) * problem.e
-        return _gaps(objective, lower_bound)[1], rho
+        return gaps(objective, lower_bound)[1], rho
 
     def _bound(self, point: NDArray, Qa: NDArray) -> tuple[NDArray, NDArray, float, Interval | None]:
         """The best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
         problem = self.problem
-        if problem.kind.may_be_unbounded and (bound := _hard_margin(problem, point, Qa)) is not None:
+        if problem.kind.may_be_unbounded and (bound := hard_margin_bound(problem, point, Qa)) is not None:
             scaling, lower_bound, interval = bound
             return scaling * point, scaling * Qa, lower_bound, interval
         if problem.kind is Kind.AFFINE:
-            return point, Qa, *_affine_bound(self.workspace, point, Qa)
-        return point, Qa, *_dual_bound(problem, point, Qa)
-
-
-def _gaps(objective: float, lower_bound: float) -> tuple[float, float]:
-    """Absolute and relative gap."""
-    difference = objective - lower_bound
-    # max(0, NaN) is 0: an overflow would be certified as optimal.
-    gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
-    size = max(abs(objective), abs(lower_bound))
-    return gap, gap / size if 0 < size < np.inf else (0.0 if gap == 0 else np.inf)
-
-
-def _kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
-    """min over ν of the largest violation: of ρ ≥ 0 where α can rise, of ρ ≤ 0 where it can fall, ρ = h − νe."""
-    can_rise, can_fall = alpha < problem.upper, alpha > problem.lower
-    if problem.e is None:
-        return max(float(np.max(-h[can_rise], initial=0.0)), float(np.max(h[can_fall], initial=0.0)))
-    # A violation is ν − he or he − ν, as e = ±1; the best ν lies half way between the two worst (LIBSVM's m and M).
-    positive = problem.e > 0
-    above, below = (can_rise & positive) | (can_fall & ~positive), (can_fall & positive) | (can_rise & ~positive)
-    price = h * problem.e
-    spread = float(np.max(price[below], initial=-np.inf)) - float(np.min(price[above], initial=np.inf))
-    return max(0.0, 0.5 * spread)
-
-
-def _dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:
-    """The best lower bound D and the interval of multipliers that give it."""
-    h, e, u = Qa - problem.p, problem.e, problem.effective_upper
-    fixed = -0.5 * float(alpha @ Qa)
-    if e is None:
-        return fixed + capped_sum(u, h, None, 0.0), None
-    # The bounds as given: the plateau that an implied αᵢ ≤ d adds to D is an artefact.
-    nu_low, nu_high = maximisers(h, e, problem.upper, problem.d)
-    nu = 0.5 * (nu_low + nu_high)
-    best = max(fixed + x * problem.d + capped_sum(u, h, e, x) for x in (nu_low, nu, nu_high))
-    return best, (nu_low, nu_high)
-
-
-def _affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:
-    """Least squares: l = −∞ makes D = −∞, but f(α) − f* = min_ν ½ ρᵀQ⁻¹ρ on the affine set."""
-    h = Qa - problem.p
-    objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
-    e = problem.e
-    try:
-        factor = scipy.linalg.cho_factor(problem.dense(), check_finite=False)
-    except scipy.linalg.LinAlgError:
-        nu = None if e is None else float(e @ h) / problem.n
-        return -np.inf, None if nu is None else (nu, nu)
-    if e is None:
-        return objective - 0.5 * float(h @ scipy.linalg.cho_solve(factor, h)), None
-    Qe = scipy.linalg.cho_solve(factor, e)
-    nu = float(Qe @ h) / float(Qe @ e)
-    rho = h - nu * e
-    return objective - 0.5 * float(rho @ scipy.linalg.cho_solve(factor, rho)), (nu, nu)
-
-
-def _hard_margin(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, float, Interval | None] | None:
-    """Scaling t, bound D and multipliers for u = ∞ and p = 1, or None if α separates nothing yet.
-
-    With s = 1/m the direction of α becomes primal feasible (every margin ≥ 1), so −½ s²αᵀQα bounds f from
-    below; the α it is compared with is tα, the best point on the ray.
-    """
-    live = problem.upper > 0
-    if not (problem.p[live] == 1).all():
-        return None
-    quadratic, total = float(alpha @ Qa), float(alpha.sum())
-    if not (quadratic > 0 and total > 0):
-        return None
-    t = total / quadratic
-    if problem.e is None:
-        margin = float(Qa[live].min())
-        interval = None
-    else:
-        f0, positive = Qa * problem.e, problem.e > 0
-        if not (live & positive).any() or not (live & ~positive).any():
-            return None
-        above, below = float(f0[live & positive].min()), float(f0[live & ~positive].max())
-        margin = 0.5 * (above - below)
-        # At scale t the multiplier ν = −b puts both margins in balance: b = −t(above + below)/2.
-        centre = 0.5 * t * (above + below)
-        interval = (centre, centre)
-    if margin <= 0:
-        return None
-    return t, -0.5 * (quadratic / margin) / margin, interval
+            return point, Qa, *affine_bound(self.workspace, point, Qa)
+        return point, Qa, *dual_bound(problem, point, Qa)
 
 
 def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | None:

@@ -78,7 +78,6 @@ def scale_loss(problem: DualProblem, certificate: Certificate) -> float:
 def agree(name: str, said: NDArray | float, computed: NDArray | float, tolerance: NDArray | float = 0.0) -> None:
     """ValueError unless what a file says is what was computed, up to a tolerance that is absolute."""
     if np.shape(said) != np.shape(computed) or not (np.abs(np.subtract(said, computed)) <= tolerance).all():
-        if np.shape(said) == np.shape(computed): print("DBG", name, np.abs(np.subtract(said, computed)).max(), np.max(tolerance), np.abs(computed).max())
         raise ValueError(f"its {name} contradicts what its points and its α say")
 
 

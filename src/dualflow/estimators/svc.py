@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,33 +20,13 @@ from ..solvers import Solver
 from ._batch import BatchMachine, kept
 from ._classifier import PairClassifier, joined, pairs_of
 from ._labels import class_weights, encode, several
-from ._packing import pack_attributes, pack_solutions, unpacked
+from ._saved_pairs import SavedPairs
 from ._validation import checked_data, checked_weight
-from ._verify import agree, known_classes, round_off, scale_loss, stored
 
 __all__ = ["SVC"]
 
-#: What a file holds beside the solutions: dtype kinds and dimensions.
-_STORED = {
-    "classes_": ("biufUSmMO", "classes"),
-    "class_weight_": ("f", "classes"),
-    "support_": ("i", "support"),
-    "n_support_": ("i", "classes"),
-    "dual_coef_": ("f", "rows", "support"),
-    "_pair_coef": ("f", "support", "pairs"),
-    "intercept_": ("f", "pairs"),
-}
 
-
-def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-    """A pair's problem again; a file leaves open its labels, loss and intercept, and C times the weights."""
-    hinge = told["model"] == "hinge"
-    intercept = "penalised" if hinge and told["offset"] else bool(told["equality" if hinge else "offset"])
-    problem = problems.svc(gram, column["sigma"], loss=told["model"], fit_intercept=intercept)
-    return replace(problem, upper=column["upper"]) if hinge else replace(problem, ridge=column["ridge"])
-
-
-class SVC(PairClassifier, BatchMachine):
+class SVC(SavedPairs, PairClassifier, BatchMachine):
     """Support vector classifier whose dual is solved by a solver of one's choice, and certified.
 
     Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them.
@@ -277,37 +256,3 @@ class SVC(PairClassifier, BatchMachine):
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
         self.n_iter_ = np.array([solution.cost.steps for solution in self.solutions_])
         self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))
-
-    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = pack_solutions(self.solutions_, self._rows)
-        return arrays | pack_attributes(self, _STORED), facts
-
-    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        classes = len(known_classes(stored(arrays, "classes_", "biufUSmMO", (None,))))
-        pairs = pairs_of(classes)
-        gram, points = self._unpack_solutions(arrays, facts, _posed, len(pairs))
-        sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs)}
-        said = unpacked(_STORED, arrays, **sizes)
-        self.classes_, self.class_weight_ = said["classes_"], said["class_weight_"]
-        codes, rows = np.full(len(points), -1), [np.searchsorted(points, part) for part in self._rows]
-        for (i, j), part, solution in zip(pairs, rows, self.solutions_, strict=True):
-            own = np.where(solution.problem.sigma > 0, *((j, i) if len(pairs) == 1 else (i, j)))
-            if ((codes[part] >= 0) & (codes[part] != own)).any():
-                raise ValueError("its solves put a point into several classes")
-            codes[part] = own
-        self._read(gram, codes, rows)
-        self.support_ = points[self.support_]
-        met = [(solution.problem, solution.certificate) for solution in self.solutions_]
-        lost = 1e-9 + np.array([scale_loss(*one) for one in met])
-        near = np.array([round_off(problem, certificate.alpha) for problem, certificate in met])
-        weights = lost * np.abs(self._pair_coef).max(axis=0, initial=0.0)
-        tolerance = {
-            "intercept_": near + lost * np.abs(self.intercept_),
-            "_pair_coef": weights,
-            "dual_coef_": weights.max(),
-            "support_": 0,
-            "n_support_": 0,
-        }
-        for name, allowed in tolerance.items():
-            agree(name, said[name], getattr(self, name), allowed)
-            setattr(self, name, said[name])

@@ -62,8 +62,7 @@ class FidelityKernel:
     shots : int ≥ 1, optional
         Per pair; None is the exact distribution.
     diagonal : {"one", "measured"}, default="one"
-        k(x, x) = 1 by definition, and nothing is run for it; or measured as any other pair, which on a noisy device
-        comes out below 1.
+        k(x, x) = 1 by definition, and nothing is run; or measured as any pair: on a noisy device, below 1.
     n_qubits : int, optional
         Of a callable feature map; as many as features by default.
     mitigation, journal

@@ -1,0 +1,120 @@
+"""What comes of a run: the raw answer, the refined one if that is asked for, their certificates, and what they cost."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+import time
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ._record import number
+from ._run import Run
+from .core.certificate import Certificate, inseparability_witness
+from .core.solution import Cost, Solution, Status
+from .core.support import support_set
+from .core.values import immutable
+from .solvers import Solver
+
+__all__ = ["conclude"]
+
+#: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
+_SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
+
+#: Endings that noise may explain.
+_SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
+
+
+def conclude(run: Run, refine: bool) -> Solution:
+    """The solution of a run that has ended, refined if asked."""
+    wall_time_s, engine = run.clock(), run.engine
+    raw_alpha = immutable(engine.alpha(run.state))
+    # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
+    later = refine and run.certify_every > 1 and run.status is Status.FINISHED
+    raw = None if later else run.certifier.certify(raw_alpha)
+    if raw is not None and run.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and run.within_tol(raw):
+        run.status = Status.OPTIMAL
+    elif run.status in _SOLVERS_OWN and engine.drowned(run.context, run.state):
+        run.status = Status.DROWNED
+    with run.accountable():
+        about, extras = engine.cost(run.context, run.state), engine.extras(run.context, run.state)
+        provenance = _provenance(engine, run.key) | engine.provenance(run.context, run.state)
+    about = {"wall_time_s": wall_time_s, "steps": run.steps, "kernel_columns": run.columns()} | about
+    if run.device_error is not None:
+        provenance["device_error"] = run.device_error
+    gradient = engine.gradient(run.context, run.state) if refine else None
+    if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
+        gradient = None
+    del run.workspace, run.context, run.twin  # the refinement may need the memory
+    begun = time.monotonic()
+    raw, certificate, ended, witness = _finish(run, raw_alpha, raw, refine, gradient)
+    refine_time_s = time.monotonic() - begun if refine else 0.0
+    return Solution(
+        problem=run.problem,
+        alpha=certificate.alpha,
+        raw_alpha=raw_alpha,
+        refined=certificate is not raw,
+        support=support_set(run.problem, certificate.alpha, run.certifier),
+        ended=ended,
+        raw_ended=run.status,
+        tol=run.tol,
+        cost=Cost(certify_time_s=run.certify_time_s, refine_time_s=refine_time_s, **about),
+        witness=witness,
+        trajectory=run.rows.trajectory() if run.record else None,
+        provenance=provenance,
+        extras=extras,
+        certified=certificate,
+        raw_certified=raw,
+    )
+
+
+def _finish(
+    run: Run, raw_alpha: NDArray, raw: Certificate | None, refine: bool, gradient: NDArray | None
+) -> tuple[Certificate | None, Certificate, Status, NDArray | None]:
+    """Certificates of the raw answer, if it was made, and of the answer (the same one, if nothing was refined), how
+    the run ended, and a witness if the data are not separable."""
+    problem, status, witness = run.problem, run.status, run.witness
+    start = raw_alpha if raw is None else raw.alpha
+    if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
+        witness = inseparability_witness(problem, start)
+    # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
+    wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)
+    convex = run.certifier.psd.kind != "indefinite"
+    if witness is None and wanted and convex and status not in _SPENT:
+        try:
+            refinement = run.refined(start, gradient)
+        except KeyboardInterrupt:
+            raw = run.certifier.certify(start) if raw is None else raw
+            return raw, raw, Status.INTERRUPTED, None
+        witness = refinement.witness
+        if refine and witness is None:
+            certificate = run.certifier.certify(refinement.alpha)
+            if raw is None and not certificate.within(run.tol):
+                raw = run.certifier.certify(raw_alpha)
+            if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
+                return raw, certificate, status, None
+    raw = run.certifier.certify(start) if raw is None else raw
+    return raw, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
+
+
+@functools.cache
+def _version() -> str:
+    return importlib.metadata.version("dualflow")
+
+
+def _provenance(engine: Solver[Any, Any], key: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "solver": engine.name,
+        "options": dict(vars(engine)),
+        "seed": key["seed"],
+        "versions": {
+            "dualflow": _version(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+        },
+    }

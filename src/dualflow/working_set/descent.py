@@ -1,0 +1,205 @@
+"""The descent of `working-set`: levels of ever more points, blocks on each, float32 before float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.problem import Kind
+from ..core.workspace import Workspace
+from .level import Level
+from .seeding import nested_order, restrict, seed
+
+__all__ = ["Descent", "WorkingSetState"]
+
+#: Below this KKT violation and relative gap float32 is unsafe: its gradient no longer tells who violates.
+SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
+#: Estimated relative gap and KKT violation at which the refinement is the faster of the two, and the gap at which it
+#: is after so many pair updates a variable: then the problem is ill-conditioned, and pairs crawl.
+HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
+#: The same on the simplex.
+SIMPLEX_GAP = 0.01
+#: Smallest level of the seeding.
+SEED_FROM = 1000
+#: Pair updates in a block before the rest is looked at again.
+PAIRS_PER_BLOCK = 10_000
+#: Steps without progress after which a level counts as at rest: round-off rules.
+STALLED = 12
+#: Those asleep are looked at when the violation has fallen to this part of what it was then.
+WAKE_AT = 0.1
+#: Blocks a step of the driver, so that limits are honoured without being in the way.
+BLOCKS_PER_STEP = 8
+
+
+@dataclass(frozen=True)
+class WorkingSetState:
+    """α of shape (n,), the order of the points, and how far the seeding is.
+
+    ``depth`` counts the levels still to come; ``single`` says whether float32 is still in use; ``blocks`` counts.
+    ``best`` is the least estimated gap (violation, where no gap is finite) of this level and precision, and
+    ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
+    blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
+    ``offered`` says that float32 came to rest here: a certificate decides whether that is enough.
+    """
+
+    alpha: NDArray
+    order: NDArray
+    depth: int
+    single: bool
+    violation: float
+    blocks: int
+    updates: int
+    best: float
+    stalled: int
+    anchor: NDArray
+    replay: int
+    done: bool = False
+    offered: bool = False
+
+
+@dataclass
+class Descent:
+    """What a run works with: the workspace, what is wanted, and the level in work.
+
+    Attributes
+    ----------
+    gap_tol, kkt_tol, hand_over
+        As in `WorkingSet`.
+    level, inside : Level, array of int
+        The level in work, and which variables it holds.
+    at : tuple or None
+        Depth, precision and blocks of the state it belongs to.
+    """
+
+    workspace: Workspace
+    gap_tol: float | None
+    kkt_tol: float | None
+    hand_over: bool
+    level: Level | None = None
+    inside: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    at: tuple[int, bool, int] | None = None
+
+    def start(self, warm: NDArray | None) -> WorkingSetState:
+        """The first state: of the smallest level, or of the whole problem if a start is given."""
+        problem, depth = self.workspace, 0
+        if warm is None:
+            while problem.gram.n // 4**depth > SEED_FROM:
+                depth += 1
+        alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
+        order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
+        return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0)
+
+    def step(self, state: WorkingSetState) -> WorkingSetState:
+        """The next state, some blocks on."""
+        problem = self.workspace
+        level = self.level_of(state)
+        if state.offered:
+            # float32 cannot vouch for itself: look once with the true gradient.
+            level.set_gradient(problem.gradient(state.alpha))
+            violation, gap = level.standing()
+            gap_tol, kkt_tol = self.wanted
+            finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
+            return _afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
+        done, updates, violation, gap, rest = self.advance(level, state.single, BLOCKS_PER_STEP)
+        measure = gap if np.isfinite(gap) else violation
+        fell = measure < 0.9 * state.best
+        after = replace(
+            state,
+            alpha=self.expanded(state, level),
+            violation=violation,
+            blocks=state.blocks + done,
+            updates=state.updates + updates,
+            replay=state.replay + done,
+            best=min(measure, state.best),
+            stalled=0 if fell else state.stalled + 1,
+        )
+        self.at = (after.depth, after.single, after.blocks)
+        if not rest and after.stalled < STALLED:
+            return after
+        if state.depth:
+            return _afresh(after, depth=state.depth - 1)
+        if state.single and not self.hand_over:
+            return replace(after, offered=True)
+        return _afresh(after, done=True)
+
+    def gradient(self, state: WorkingSetState) -> NDArray | None:
+        """Qα − p of a state, if it is the whole problem's in work."""
+        known = self.level is not None and not state.depth and self.at == (0, state.single, state.blocks)
+        return self.level.gradient if self.level is not None and known else None
+
+    def advance(self, level: Level, single: bool, blocks: int) -> tuple[int, int, float, float, bool]:
+        """Up to so many blocks: how many, pair updates, violation, estimated gap, and whether the level rests."""
+        gap_tol, kkt_tol = self.wanted
+        if single:
+            gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
+        n, updates = level.problem.n, 0
+        for done in range(blocks + 1):
+            violation, gap = level.standing()
+            rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+            if rest or violation <= WAKE_AT * level.violation:
+                if level.wake():
+                    violation, gap = level.standing()
+                    rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+                level.violation = violation
+            if rest or done == blocks:
+                break
+            inner = level.depth_of_a_block * violation
+            if gap <= gap_tol and np.isfinite(kkt_tol):
+                inner = max(inner, 0.3 * kkt_tol)
+            moved = level.improve(inner, min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)))
+            updates += moved
+            if moved == 0:
+                rest = True  # nothing can be moved at this precision
+                break
+        return done, updates, violation, gap, rest
+
+    def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+        """Whether a level is as good as wanted, or good enough to hand over."""
+        crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n
+        return _at_rest(violation, gap, kkt_tol, gap_tol) or (crawls and gap <= CRAWLING_GAP)
+
+    @property
+    def wanted(self) -> tuple[float, float]:
+        """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
+        if not self.workspace.psd.is_psd:
+            return np.inf, self.kkt_tol or SINGLE_KKT
+        if self.hand_over:
+            # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
+            return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
+        return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
+
+    def level_of(self, state: WorkingSetState) -> Level:
+        """The level in work: the one at hand if it belongs to this state, else made from its anchor, and replayed."""
+        if self.level is None or self.at != (state.depth, state.single, state.blocks):
+            part, inside = self.workspace, np.arange(self.workspace.n)
+            if state.depth:
+                part, inside = restrict(part, state.order[: part.gram.n // 4**state.depth])
+            alpha = seed(part, state.anchor[inside])
+            self.level = Level(part, alpha, np.float32 if state.single else np.float64)
+            self.inside = inside
+            if state.replay:
+                self.advance(self.level, state.single, state.replay)
+        self.at = None  # until the step is whole, it belongs to no state
+        return self.level
+
+    def expanded(self, state: WorkingSetState, level: Level) -> NDArray:
+        """α of the whole problem from a level's."""
+        if not state.depth:
+            return np.array(level.alpha)
+        alpha = np.zeros(self.workspace.n)
+        alpha[self.inside] = level.alpha
+        return alpha
+
+
+def _afresh(state: WorkingSetState, **changes: Any) -> WorkingSetState:
+    """The state at the beginning of another level or precision, or at the end."""
+    return replace(state, best=np.inf, stalled=0, anchor=state.alpha, replay=0, **changes)
+
+
+def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+    """Both tolerances, or a gap so much smaller than asked that the violation no longer matters."""
+    enough = np.isfinite(gap_tol) and gap <= 0.01 * gap_tol
+    return bool(gap <= gap_tol and (violation <= kkt_tol or enough))
