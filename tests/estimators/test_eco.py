@@ -462,6 +462,12 @@ def test_parameters_out_of_range(parameters, message):
             EcoSVDD(**parameters).fit(X)
 
 
+@pytest.mark.parametrize("fit_intercept", ["penalised", None, 2])
+def test_a_stream_has_an_intercept_or_none(fit_intercept):
+    with pytest.raises(ProblemError, match="fit_intercept="):
+        EcoSVC(fit_intercept=fit_intercept).fit(*moons(40))
+
+
 @pytest.mark.parametrize("nu", [0, 1.5, True, "a"])
 def test_nu_out_of_range(nu):
     with pytest.raises(ProblemError, match="nu="):

@@ -289,9 +289,10 @@ def test_the_squared_norm_is_the_sum_of_alpha_less_the_slacks(parameters):
         assert pair.alpha_sum > 1.1 * pair.squared_norm
 
 
-def test_the_squared_hinge_counts_its_bias_in():
+@pytest.mark.parametrize("parameters", [{"loss": "squared_hinge"}, {"fit_intercept": "penalised"}], ids=str)
+def test_a_bias_inside_the_kernel_is_counted_in(parameters):
     X, y = NARROW
-    model = SVC(kernel="linear", loss="squared_hinge", C=2.0).fit(X, y)
+    model = SVC(kernel="linear", C=2.0, **parameters).fit(X, y)
     (pair,) = generalization_report(model, leave_one_out=False).pairs
     w, b = model.coef_[0], model.intercept_[0]
     np.testing.assert_allclose(pair.squared_norm, w @ w + b * b, rtol=1e-9)

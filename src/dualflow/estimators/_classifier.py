@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,21 +28,9 @@ def pairs_of(classes: int) -> list[tuple[int, int]]:
     return list(combinations(range(classes), 2))
 
 
-@dataclass(frozen=True)
-class Joint:
-    """Support vectors of all pairs, by class and then by number.
-
-    Attributes
-    ----------
-    support : array of shape (n_SV,)
-        Their numbers.
-    first : array of shape (n_SV,)
-        Where each comes first, with the parts one after another.
-    pair_coef : array of shape (n_SV, n_pairs)
-        Each pair's coefficients.
-    dual_coef : array of shape (n_classes − 1, n_SV)
-        The same in LIBSVM's layout.
-    n_support : array of shape (n_classes,)
+class Joint(NamedTuple):
+    """Support vectors of all pairs, by class and then by number: their numbers, where each comes first with the parts
+    one after another, coefficients of the pairs (n_SV, n_pairs), these in LIBSVM's layout, and how many of each class.
     """
 
     support: NDArray

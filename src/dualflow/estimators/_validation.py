@@ -18,16 +18,8 @@ def checked_data(
 ) -> tuple[NDArray, ...]:
     """X of shape (n, n_features), float64 and finite, and y of shape (n,) if it is given; maybe the caller's own.
 
-    Parameters
-    ----------
-    model : estimator
-    X, y : array-like
-    first : bool
-        Whether these fix n_features_in_ and feature_names_in_, or have to agree with them.
-    least : int
-        Points there must be.
-    numeric : bool
-        Whether y holds numbers, not labels.
+    The ``first`` ones fix n_features_in_ and feature_names_in_, others have to agree with them; there must be at
+    ``least`` so many points; ``numeric`` is a y that holds no labels.
     """
     # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
     if _is_plain(X, 2) and len(X) >= least:

@@ -163,7 +163,7 @@ class SVDD(Ball, BatchMachine):
                 diag = gram.diag()
                 constant = np.ptp(diag) <= 1e-12 * float(np.abs(diag).max())
                 self._constant_diag = float(diag[0]) if constant else None
-                self._training_kernel = None if constant else points
+                self._training_kernel = None if constant else gram.X
             self._read(gram, rows)
         return self
 

@@ -14,10 +14,7 @@ __all__ = ["Growing", "Variables"]
 
 
 class Variables(NamedTuple):
-    """What points bring to the dual, all variables of a point one after another: shape (n · per,).
-
-    ``sigma`` is the equality's e as well.
-    """
+    """What points bring, all variables of a point one after another: shape (n · per,). The equality's e is sigma."""
 
     p: NDArray
     sigma: NDArray
