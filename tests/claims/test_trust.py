@@ -5,7 +5,6 @@ import functools
 import hashlib
 from collections import deque
 from dataclasses import dataclass
-from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import numpy as np
@@ -108,7 +107,7 @@ class Hostile(Solver):
 
     def mismatch(self, problem):
         _REACHED.append(problem)
-        return None
+        return
 
     def open(self, problem, workspace):
         # What a run keeps as it goes: all there is to be forged must be there.
@@ -283,7 +282,7 @@ def test_a_solver_that_overwrites_all_it_reaches_ends_with_the_true_gap(name, ma
     np.testing.assert_array_equal(solution.trajectory.alpha, states)
     if refine:
         assert solution.certificate.objective == pytest.approx(optimum, rel=1e-7)
-        gap, relative = true_gap(program, solution.alpha)
+        _, relative = true_gap(program, solution.alpha)
         assert solution.certificate.relative_gap == pytest.approx(relative, abs=1e-9)
         assert solution.status is Status.OPTIMAL
     else:

@@ -690,7 +690,7 @@ def test_a_later_format_says_what_to_install(small, tmp_path):
         header |= {"format": FORMAT + 1, "dualflow": "9.1"}
 
     content = rewritten(tmp_path / "m", small[1], newer)
-    refused(tmp_path / "m", content, r"format 2, written by dualflow 9\.1.*pip install 'dualflow>=9\.1'")
+    refused(tmp_path / "m", content, rf"format {FORMAT + 1}, written by dualflow 9\.1.*pip install 'dualflow>=9\.1'")
 
     def command(header, arrays):
         header |= {"format": FORMAT + 1, "dualflow": "9.1'; rm -rf ~ '"}

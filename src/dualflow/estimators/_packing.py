@@ -143,9 +143,9 @@ def unpack_solutions(
     solutions = []
     for k, told in enumerate(given):
         own = gram if len(rows[k]) == gram.n else gram.subset(np.searchsorted(points, rows[k]))
-        column = {name: parts[k] for name, parts in columns.items()}
+        own_columns = {name: parts[k] for name, parts in columns.items()}
         extras = {name: arrays[f"solve.{k}.extras.{name}"] for name in told["extras"]}
-        solutions.append(_solution(pose(own, told, column), column, told, extras))
+        solutions.append(_solution(pose(own, told, own_columns), own_columns, told, extras))
     return solutions, [part.astype(np.intp) for part in rows], gram, points
 
 
@@ -193,7 +193,7 @@ def _is(value: Any, declared: str) -> bool:
     if declared.endswith(" | None"):
         return value is None or _is(value, declared.removesuffix(" | None"))
     kinds = (float, int, np.floating, np.integer) if declared == "float" else (int, np.integer)
-    return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, kinds) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def _parts(column: NDArray, lengths: NDArray) -> list[NDArray]:
