@@ -20,8 +20,8 @@ from ..core.support import refine, snap
 from ..exceptions import FitError, ProblemError
 from ..online.stream import Community, learn
 from ._attributes import fitted
-from ._packing import stored
 from ._streaming import StreamMachine, remembered
+from ._verify import agree, round_off, stored
 
 __all__ = ["Ecology"]
 
@@ -204,7 +204,14 @@ class Ecology(StreamMachine):
                 raise ValueError(f"the ids of its community {k} are not ascending below {self.n_seen_}")
             if len(counts) != 3 or any(type(count) is not int or count < 0 for count in counts):
                 raise ValueError(f"the counts of its community {k} are {counts!r}")
-            self._communities.append(Community(X, sign, cap, alpha, h, ids, *counts))
+            community = Community(X, sign, cap, alpha, h, ids, *counts)
+            if not len(X) <= counts[0] <= self.n_seen_ or counts[1] - counts[2] != len(community.survivors):
+                raise ValueError(f"the counts of its community {k} are not those of its points")
+            if len(X):
+                problem = self._pose(X, sign, cap, counts[0])
+                agree(f"alpha of community {k}", problem.infeasibility(alpha), 0.0, 1e-9 * float(alpha.sum()))
+                agree(f"gradient of community {k}", h, problem.gradient(alpha), round_off(problem, alpha))
+            self._communities.append(community)
         self._read()
 
 

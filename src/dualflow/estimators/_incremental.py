@@ -18,6 +18,7 @@ from ..problems import Growing
 from ._attributes import fitted
 from ._ids import as_ids, new_ids, uninterrupted
 from ._streaming import StreamMachine, remembered
+from ._verify import check_stream, stored
 
 __all__ = ["IncrementalMachine"]
 
@@ -266,8 +267,11 @@ class IncrementalMachine(StreamMachine):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         """The fitted state that was packed, on an estimator with its parameters and n_features_in_; it may come from
         anybody's file. Raises KeyError, TypeError or ValueError where it is not sound."""
-        self.next_id_ = int(facts["next_id"])
-        self._gamma, self._kernel_center = facts["gamma"], arrays.get("kernel_center")
+        self.next_id_, self._gamma, self._kernel_center = facts["next_id"], facts["gamma"], None
+        if type(self.next_id_) is not int or type(self._gamma) is not float or not 0 <= self._gamma < np.inf:
+            raise ValueError(f"its facts 'next_id' and 'gamma' are {self.next_id_!r} and {self._gamma!r}")
+        if self.kernel == "rbf":
+            self._kernel_center = stored(arrays, "kernel_center", "f", (self.n_features_in_,))
         model = self._model()
         self._streams = []
         for number, own in enumerate(facts["streams"]):
@@ -276,4 +280,5 @@ class IncrementalMachine(StreamMachine):
             stream = Stream.unpack(model, self._kernel_facts(), part, own)
             if stream.gram.X.shape[1] != self.n_features_in_ or stream.ids.max(initial=-1) >= self.next_id_:
                 raise ValueError("its points do not fit the number of features, or its ids the next one")
+            check_stream(stream)
             self._streams.append(stream)

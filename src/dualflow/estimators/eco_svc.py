@@ -19,8 +19,8 @@ from ..problems.classification import COST, hinge
 from ._classifier import PairClassifier, joined
 from ._ecology import Ecology
 from ._labels import codes_of, encode, same, several
-from ._packing import stored
 from ._validation import checked_weight
+from ._verify import check_one_world, known_classes, stored
 
 __all__ = ["EcoSVC"]
 
@@ -265,7 +265,11 @@ class EcoSVC(PairClassifier, Ecology):
         return arrays | {"classes_": self.classes_}, facts
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        self.classes_ = stored(arrays, "classes_", "biufUSmMO", (None,))
-        if len(facts["communities"]) != len(self._pairs) or not len(self._pairs):
+        self.classes_ = known_classes(stored(arrays, "classes_", "biufUSmMO", (None,)))
+        if len(facts["communities"]) != len(self._pairs):
             raise ValueError(f"it has {len(facts['communities'])} pairs of its {len(self.classes_)} classes")
         super()._unpack(arrays, facts)
+        positive = [(j, i) if len(self._pairs) == 1 else (i, j) for i, j in self._pairs]
+        check_one_world(
+            (c.ids, c.X, np.where(c.sign > 0, *classes)) for c, classes in zip(self._communities, positive, strict=True)
+        )

@@ -14,6 +14,7 @@ from ..core.problem import DualProblem
 from ..online.invasion import interval, middle
 from ._ball import Ball, sphere
 from ._ecology import Ecology
+from ._verify import agree
 
 __all__ = ["EcoSVDD"]
 
@@ -118,6 +119,12 @@ class EcoSVDD(Ball, Ecology):
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
         return problems.svdd(self._kernel_of(X), self.nu, points=seen)
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        super()._unpack(arrays, facts)
+        (community,) = self._communities
+        agree("signs and bounds", np.append(community.sign, community.cap), np.ones(2 * len(community.X)))
+        agree("count of points", community.seen, self.n_seen_)
 
     def _read(self) -> None:
         (c,) = self._communities

@@ -18,6 +18,7 @@ from ._classifier import Joint, PairClassifier, joined
 from ._ids import nearest
 from ._incremental import IncrementalMachine
 from ._labels import codes_of, encode, same, several
+from ._verify import check_one_world, known_classes, stored
 
 __all__ = ["IncrementalSVC"]
 
@@ -251,10 +252,13 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         return arrays | {"classes": self.classes_.copy()}, facts | {"declared": self._declared}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        classes = arrays["classes"]
-        if classes.ndim != 1 or len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
-            raise ValueError("its classes are not two or more, in order")
-        if len(facts["streams"]) != len(classes) * (len(classes) - 1) // 2:
+        self.classes_ = known_classes(stored(arrays, "classes", "biufUSmMO", (None,)))
+        if len(facts["streams"]) != len(self._pairs) or type(facts["declared"]) is not bool:
             raise ValueError("it does not hold one stream for each pair of classes")
-        self.classes_, self._declared = classes.copy(), bool(facts["declared"])
+        self._declared = facts["declared"]
         super()._unpack(arrays, facts)
+        positive = [(j, i) if len(self._pairs) == 1 else (i, j) for i, j in self._pairs]
+        check_one_world(
+            (s.ids, s.gram.X, np.where(s.targets > 0, *classes))
+            for s, classes in zip(self._streams, positive, strict=True)
+        )

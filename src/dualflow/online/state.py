@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.row_cache import RowCache, grown
 from ..exceptions import ProblemError
-from ._path import BOUND, COUNT, DRIFT, ENTERING, FREE, MULTIPLIER, PENDING, PIVOTS, REFACTORED, REST, WANTED
+from ._path import BOUND, CHANGES, COUNT, DRIFT, ENTERING, FREE, MULTIPLIER, PENDING, PIVOTS, REFACTORED, REST, WANTED
 
 __all__ = ["NOT_PSD", "Matrix", "Snapshot", "State"]
 
@@ -131,6 +131,11 @@ class State:
     def refactored(self) -> int:
         """How often the inverse was made anew."""
         return int(self.counters[REFACTORED])
+
+    @property
+    def updates(self) -> int:
+        """Changes of the inverse since it was made anew."""
+        return int(self.counters[CHANGES])
 
     @property
     def pivots(self) -> int:
