@@ -63,10 +63,11 @@ class RowCache:
             self.capacity = min(n, max(2 * AT_ONCE, capacity_bytes // (self.dtype.itemsize * n)))
         self.take(_NOBODY, np.empty((0, 0)), n)
 
-    def take(self, members: NDArray, rows: NDArray, n: int) -> None:
-        """Hold just these rows of n entries, in slots 0, 1, 2, …; ``rows`` has shape (len(members), n)."""
+    def take(self, members: NDArray, rows: NDArray, n: int, length: int = 64) -> None:
+        """Hold just these rows of n entries, in slots 0, 1, 2, …, with room for ``length`` entries; ``rows`` has shape
+        (len(members), n)."""
         m = len(members)
-        room, length = max(16, m), max(64, n)
+        room, length = max(16, m), max(n, length)
         self.n, self.clock, self.count = n, 0, m
         self.rows: NDArray = np.empty((room, length), dtype=self.dtype)
         self.rows[:m, : rows.shape[1]] = rows

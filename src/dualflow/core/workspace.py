@@ -112,10 +112,12 @@ class Workspace(DualProblem):
     def scratch(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         """An array to work in, whose entries may be anything: the memory last asked for under this name, if it is large
         enough. Whoever asks next gets the same; the parts of a problem share theirs with it."""
-        size = prod(shape) * np.dtype(dtype).itemsize
-        known = self._scratch.get(name)
+        size, known = prod(shape) * np.dtype(dtype).itemsize, self._scratch.pop(name, None)
         if known is None or known.nbytes < size:
-            known = self._scratch[name] = aligned((size,), np.uint8)
+            room = size if known is None else max(size, 2 * known.nbytes)
+            known = None  # given back before more is taken
+            known = aligned((room,), np.uint8)
+        self._scratch[name] = known
         return known[:size].view(dtype).reshape(shape)
 
     def part(

@@ -7,20 +7,19 @@ meanwhile is a variable to be learned like any other. The optimum that is reache
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.row_cache import grown
+from ..core.row_cache import RowCache, grown
 from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combined
 from .state import State
 
 __all__ = ["Near"]
 
 _VECTORS = ("alpha", "g", "e", "u", "diag", "where")
-#: Variables and columns that may join before all is chosen anew.
+#: Variables that may join before all is chosen anew, and columns kept of others than margin points.
 SPARE = 128
 
 
@@ -58,15 +57,11 @@ class Near:
         self._vectors = {name: grown(getattr(state, name)[index], (self.room,)) for name in _VECTORS}
         self.gamma = np.zeros(self.room)
         m = len(margin)
-        rows = np.zeros((m + SPARE, self.room))
-        rows[:m, :count] = state.pool.rows[state.member_slots[:m]][:, index]
-        self.pool = SimpleNamespace(rows=rows, slot=np.full(self.room, -1, dtype=np.int64))
         self.members = np.zeros(len(state.members), dtype=np.int64)
-        self.members[:m] = self.place[margin]
         self.member_slots = np.zeros(len(state.members), dtype=np.int64)
-        self.member_slots[:m] = np.arange(m)
-        self.pool.slot[self.members[:m]] = np.arange(m)
-        self.free = list(range(m, len(rows)))
+        self.members[:m] = self.member_slots[:m] = np.arange(m)
+        self.pool = RowCache()
+        self.pool.take(self.members[:m], state.pool.rows[state.member_slots[:m]][:, index], count, self.room)
         self._bind(count)
 
     def _bind(self, n: int) -> None:
@@ -94,36 +89,23 @@ class Near:
             if self.n == self.room:
                 return -1
             here, m = self.n, int(self.counters[COUNT])
-            self._drop_spare_rows()
             self.index[here], self.place[k] = k, here
-            self.pool.rows[self.member_slots[:m], here] = state.pool.rows[state.member_slots[:m], k]
+            self.pool.evict(self.members[:m], SPARE)
+            self.pool.lengthen(here + 1, self.members[:m], state.pool.rows[state.member_slots[:m], k][None])
             self._bind(here + 1)
         for name, values in self._vectors.items():
             values[here] = getattr(state, name)[k]
         return here
 
-    def _drop_spare_rows(self) -> None:
-        m = int(self.counters[COUNT])
-        self.pool.slot[:] = -1
-        self.pool.slot[self.members[:m]] = self.member_slots[:m]
-        taken = np.zeros(len(self.pool.rows), dtype=bool)
-        taken[self.member_slots[:m]] = True
-        self.free = np.flatnonzero(~taken).tolist()
-
     def fetch(self) -> None:
         """Bring the column that a path wants."""
         here = int(self.counters[WANTED])
-        if not self.free:
-            self._drop_spare_rows()
-        if not self.free:
-            rows = self.pool.rows
-            self.pool.rows = grown(rows, (len(rows) + SPARE, self.room))
-            self.free = list(range(len(rows), len(rows) + SPARE))
-        theirs = self.state.bring(int(self.index[here]))
-        row = self.state.pool.rows[theirs]
-        s = self.free.pop()
-        self.pool.rows[s, : self.n] = row[self.index[: self.n]]
-        self.pool.slot[here] = s
+
+        def evaluate(J: NDArray, start: int, out: NDArray) -> None:
+            theirs = self.state.bring(int(self.index[here]))
+            out[0] = self.state.pool.rows[theirs, self.index[start : self.n]]
+
+        self.pool.one(here, evaluate)
 
     def make_room(self) -> None:
         """As many places for members as the state has."""
