@@ -123,7 +123,7 @@ class Catalogue(Generic[ListedT]):
         module, _, attribute = target.partition(":")
         try:
             found = getattr(importlib.import_module(module), attribute, None)
-        except ImportError as error:
+        except Exception as error:  # the module may be anybody's
             raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             of = f"dualflow.{self.base.__name__}"
@@ -135,5 +135,7 @@ def _match(targets: Mapping[str, str], name: str) -> str | None:
     """The target of a name, by the name itself or by a line with blanks."""
     if name in targets:
         return targets[name]
-    lines = ((re.sub("<[^>]*>", "(.+)", pattern), target) for pattern, target in targets.items() if "<" in pattern)
-    return next((target for line, target in lines if re.fullmatch(line, name)), None)
+    for line, target in targets.items():
+        if "<" in line and re.fullmatch(".+".join(map(re.escape, re.split("<[^>]*>", line))), name):
+            return target
+    return None

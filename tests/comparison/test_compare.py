@@ -324,6 +324,22 @@ def test_studies_come_when_asked_or_named(register):
     assert [row.solver for row in compare(*blobs(), "hinge", ["study"], max_n=8).rows] == ["study"]
 
 
+def test_every_row_pays_for_its_own_kernel_whoever_ran_before():
+    alone = {}
+    for solver in ("smo", "gradient-flow", "cvxopt"):
+        (row,) = compare(*blobs(), "hinge", [solver], max_n=12).rows
+        alone[solver] = row.solution.cost.kernel_columns
+    after = compare(*blobs(), "hinge", ["cvxopt", "smo", "gradient-flow"], max_n=12).rows
+    assert {row.solver: row.solution.cost.kernel_columns for row in after} == alone
+    assert min(alone.values()) >= 12
+
+
+def test_a_row_goes_to_the_tolerance_though_a_refinement_follows():
+    (row,) = compare(*blobs(), "hinge", ["working-set"], max_n=40).rows
+    assert row.status == "OPTIMAL"
+    assert row.raw_gap <= 1e-6
+
+
 def test_an_import_is_not_the_solvers_time(register):
     register(SlowToLoad)
     (row,) = compare(*blobs(), "hinge", ["slow-to-load"], max_n=12).rows

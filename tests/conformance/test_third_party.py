@@ -23,6 +23,8 @@ their-cloud:<machine> = their_quantum:TheirCloud
 aer = their_quantum:TheirDevice
 broken = their_quantum:NotADevice
 absent = no_such_module:Device
+failing = their_failing_module:Device
+silent = their_quantum:SilentDevice
 """
 
 
@@ -30,6 +32,7 @@ absent = no_such_module:Device
 def theirs(tmp_path, monkeypatch):
     """Their distribution on sys.path: one module, and entry points for both."""
     shutil.copy(Path(__file__).parent / "theirs" / "their_quantum.py", tmp_path)
+    (tmp_path / "their_failing_module.py").write_text("raise RuntimeError('no licence')\n")
     info = tmp_path / "their_quantum-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-quantum\nVersion: 1.0\n")
@@ -99,7 +102,9 @@ def test_what_is_wrong_with_an_entry_point_is_said(theirs):
     rows = {row.name: row for row in dualflow.list_devices()}
     assert "not a subclass of dualflow.Device" in rows["broken"].install
     assert "no_such_module" in rows["absent"].install
-    for name in ("broken", "absent"):
+    assert "no licence" in rows["failing"].install
+    assert "capabilities" in rows["silent"].install
+    for name in ("broken", "absent", "failing"):
         with pytest.raises(dualflow.SolverUnavailable, match=f"device {name!r}"):
             make_device(name)
     with pytest.raises(dualflow.DeviceError, match=r"their-cloud:<machine>.*did you mean 'their-device'"):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
-from ..core.problem import DualProblem, Kind
+from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from .base import EVERY_CONVEX, Solver
 
@@ -49,7 +49,7 @@ class SMO(Solver[Workspace, SMOState]):
 
     name: ClassVar[str] = "smo"
     stochastic: ClassVar[bool] = False
-    kinds = EVERY_CONVEX
+    kinds = EVERY_CONVEX  # all that have a lower bound of 0, which the updates rely on
     needs_psd: ClassVar[bool] = False
     default_max_steps: ClassVar[int] = 2000
 
@@ -146,7 +146,3 @@ def _single_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, 
         alpha[j] = target[j]
         h += column(j) * move[j]
     return count, violation
-
-
-# The kinds above are all that have a lower bound of 0, which the updates rely on.
-assert Kind.AFFINE not in SMO.kinds

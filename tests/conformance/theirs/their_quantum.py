@@ -152,3 +152,7 @@ class TheirCloud(TheirDevice):
 
 class NotADevice:
     """Has no business in a catalogue of devices."""
+
+
+class SilentDevice(Device):
+    """Does not say what it can do."""

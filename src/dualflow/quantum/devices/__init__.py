@@ -80,8 +80,8 @@ def list_devices() -> list[DeviceInfo]:
     """
     rows = []
     for name, cls, install in DEVICES.rows():
-        if cls is None:
-            rows.append(DeviceInfo(name, install=install))
+        if cls is None or not hasattr(cls, "capabilities"):
+            rows.append(DeviceInfo(name, install=install or "its class does not say its capabilities"))
             continue
         can = cls.capabilities
         rows.append(
