@@ -51,7 +51,8 @@ class BatchMachine(KernelMachine):
         """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
         engine = make_solver(self.solver, self.solver_options)
         seeds = _seeds(self.random_state, count)
-        time_limit, max_steps, refine = self.time_limit, self.max_steps, self.refine
+        time_limit, max_steps = self.time_limit, self.max_steps
+        refine: bool | str = "early" if self.refine else False
         earlier = self.solutions_ if self.warm_start and self.__sklearn_is_fitted__() else []
         started = time.monotonic()
         solutions: list[Solution] = []

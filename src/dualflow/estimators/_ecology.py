@@ -108,7 +108,7 @@ class Ecology(StreamMachine):
         if flows:  # putting variables on their bounds costs the square root of the gap
             solution = solve(problem, self.reequilibrate, tol=1e-4 * self.tol, warm=alpha)
         else:
-            solution = solve(problem, DEFAULT_SOLVER, refine=True, tol=self.tol, warm=alpha)
+            solution = solve(problem, DEFAULT_SOLVER, refine="early", tol=self.tol, warm=alpha)
         if solution.ended is Status.INTERRUPTED:
             raise KeyboardInterrupt  # the driver keeps what it has; half a batch must not become a model
         if solution.status in (Status.BROKEN, Status.NOT_SEPARABLE):

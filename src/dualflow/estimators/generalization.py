@@ -170,7 +170,7 @@ def generalization_report(
 
 
 def _optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
-    solution = solve(problem, refine=True, tol=TOL, warm=start)
+    solution = solve(problem, refine="early", tol=TOL, warm=start)
     if solution.ended is Status.INTERRUPTED:
         raise KeyboardInterrupt  # half a report would look like a whole one
     return solution.certificate
