@@ -132,7 +132,7 @@ class FidelityKernel:
     @property
     def circuits(self) -> int:
         """States or pairs computed or measured so far."""
-        return int(self._account.circuits)
+        return self._account.circuits
 
     @property
     def shots_spent(self) -> int:
@@ -162,8 +162,7 @@ class FidelityKernel:
             wanted = codes if self.diagonal == "measured" else codes[low != high]
             self._measure(np.setdiff1d(wanted, self._codes))
             place = np.searchsorted(self._codes, codes)
-            known = np.append(self._values, 1.0)
-            K = known[np.minimum(place, len(self._values))]
+            K = np.append(self._values, 1.0)[np.minimum(place, len(self._values))]
         if self.diagonal == "one":
             K[rows[:, None] == columns] = 1.0
         return K
@@ -289,14 +288,6 @@ def quantum_kernel(
     ProblemError, DeviceError, SolverUnavailable, TypeError
         As of `FidelityKernel`.
     """
-    kernel = FidelityKernel(
-        feature_map,
-        device=device,
-        shots=shots,
-        diagonal=diagonal,
-        n_qubits=n_qubits,
-        mitigation=mitigation,
-        journal=journal,
-        random_state=random_state,
-    )
+    run = {"device": device, "shots": shots, "mitigation": mitigation, "journal": journal, "random_state": random_state}
+    kernel = FidelityKernel(feature_map, diagonal=diagonal, n_qubits=n_qubits, **run)  # type: ignore[arg-type]
     return kernel(X, X if Z is None else Z)
