@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
-from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from .base import EVERY_CONVEX, Solver
 
@@ -53,11 +52,6 @@ class SMO(Solver[Workspace, SMOState]):
     needs_psd: ClassVar[bool] = False
     default_max_steps: ClassVar[int] = 2000
 
-    def open(self, problem: DualProblem, workspace: Workspace) -> Workspace:
-        if workspace.keeps_dense:
-            workspace.dense()  # before any product, so that a resumed run multiplies as this one does
-        return workspace
-
     def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         alpha = warm
         if alpha is None:
@@ -67,6 +61,8 @@ class SMO(Solver[Workspace, SMOState]):
 
     def step(self, problem: Workspace, state: SMOState) -> SMOState:
         alpha = state.alpha.copy()
+        if problem.keeps_dense:
+            problem.dense()  # before the product, so that a resumed run multiplies as this one does
         # Incremental updates drift; with Q at hand the fresh gradient costs one of the n updates to come.
         h = problem.gradient(alpha) if problem.keeps_dense else state.h.copy()
         sweep = _pair_updates if problem.e is not None else _single_updates
