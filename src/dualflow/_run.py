@@ -98,6 +98,7 @@ class Run:
         }
         self.workspace = Workspace(self.twin, evidence=replace(self.certifier.psd))
         self.context = self.engine.open(self.twin, self.workspace)
+        self.certifier.often(self.certify_every == 1)
         if checkpoint and Path(checkpoint.path).exists():
             self.resume(_checkpoint.load(Path(checkpoint.path), self.key, self.engine.state_type))
         else:

@@ -27,6 +27,9 @@ from .workspace import Workspace
 
 __all__ = ["Certificate", "Certifier", "certify", "inseparability_witness"]
 
+#: Variables up to which Q is formed (8 MB) where certificates are made at every step.
+WHOLE_UP_TO = 1024
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -143,6 +146,7 @@ class Certifier:
     def __init__(self, problem: DualProblem) -> None:
         self.problem, self.workspace = problem, Workspace(problem, KeptGram(problem.gram))
         self._last: Certificate | None = None
+        self._Q: NDArray | None = None
         self._given = self._alpha = self._product = np.empty(0)
 
     @property
@@ -153,8 +157,16 @@ class Certifier:
     def compute(self, alpha: NDArray) -> NDArray:
         """Qα from scratch, shape (n,); the last one is kept for exactly this α."""
         if not np.array_equal(alpha, self._alpha):
-            self._product, self._alpha = self.workspace.product(alpha), np.array(alpha)
+            self._product = self.workspace.product(alpha) if self._Q is None else self._Q @ alpha
+            self._alpha = np.array(alpha)
         return self._product
+
+    def often(self, often: bool) -> None:
+        """Whether many certificates are to come: of small problems Q is then formed for the time. What comes after is
+        what `certify` says, to the last bit."""
+        before, self._Q = self._Q, self.problem.dense() if often and self.problem.n <= WHOLE_UP_TO else None
+        if before is not self._Q:
+            self._last, self._alpha = None, np.empty(0)
 
     def certify(self, alpha: ArrayLike) -> Certificate:
         """As the function `certify`."""

@@ -32,7 +32,7 @@ PATIENCE, SAMPLED_SWEEPS = 200, 4
 
 
 @dataclass(frozen=True)
-class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):  # type: ignore[type-var]
+class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     """Base of the solvers that see f on the corners of small boxes; a step is one block of variables."""
 
     device: str | Device = "emulator"

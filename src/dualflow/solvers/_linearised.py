@@ -27,7 +27,7 @@ TROTTER_STEPS, WINDOWS = 8, 36
 
 
 @dataclass(frozen=True)
-class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):  # type: ignore[type-var]
+class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     """Base of the two solvers."""
 
     ancillas: int = option(8, Number(at_least=2, at_most=MOST_ANCILLAS, whole=True))

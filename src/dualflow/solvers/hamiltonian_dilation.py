@@ -26,7 +26,7 @@ DEFAULT_STEPS = 200
 
 
 @dataclass(frozen=True)
-class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):  # type: ignore[type-var]
+class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     """Mirror descent whose mirror map is a circuit: a potential, a diagonal Hamiltonian, one ancilla. Hybrid.
 
     A potential S of shape (n,) is kept classically. On ⌈log₂ n⌉ + 1 qubits the circuit puts the index register into

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +11,16 @@ from numpy.typing import NDArray
 from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
-from ..exceptions import ProblemError
 from ..quantum.circuits import HHLCircuit
 from ..quantum.engines.hhl import MOST_CLOCK, HHLContext, Inversion, clock_for, invert, make_system
 from ..quantum.runs.laboratory import Account
-from .quantum import QuantumSolver
+from .quantum import CircuitSolver
 
 __all__ = ["HHL"]
 
 
 @dataclass(frozen=True)
-class HHL(QuantumSolver[HHLContext, Inversion]):  # type: ignore[type-var]
+class HHL(CircuitSolver[HHLContext, Inversion]):
     """Least-squares SVM by phase estimation: eigenvalues inverted on one ancilla (a study).
 
     Another model than the SVM of the other solvers: every point has weight, and a bound could not be kept. It solves
@@ -49,7 +47,7 @@ class HHL(QuantumSolver[HHLContext, Inversion]):  # type: ignore[type-var]
     device : str or Device, default="aer"
         Any device of `dualflow.list_devices` that gives exact distributions.
     journal : str or Path, optional
-        As for every solver that runs circuits (`QuantumSolver`).
+        As for every solver that runs circuits (`CircuitSolver`).
     clock : int in 1…12, optional
         Clock qubits t. By default the fewest, at least 6, that put the smallest eigenvalue at reading 8 or above: the
         direction error, of order (readings)⁻², is then below 1 %.
@@ -62,11 +60,6 @@ class HHL(QuantumSolver[HHLContext, Inversion]):  # type: ignore[type-var]
         The device is not known, or failed.
     """
 
-    #: No options here: what they stand for needs counts.
-    shots: ClassVar[None] = None  # type: ignore[misc]
-    final_shots: ClassVar[None] = None  # type: ignore[misc]
-    shot_budget: ClassVar[None] = None  # type: ignore[misc]
-    mitigation: ClassVar[None] = None  # type: ignore[misc]
     clock: int | None = option(None, Number(at_least=1, at_most=MOST_CLOCK, whole=True, none=True))
 
     state_type: ClassVar[type] = Inversion
@@ -77,12 +70,7 @@ class HHL(QuantumSolver[HHLContext, Inversion]):  # type: ignore[type-var]
     maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 16
     default_max_steps: ClassVar[int] = 2
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Self:
-        if options.get("shots") is not None:
-            raise ProblemError(f"shots={options['shots']!r}: {cls.name!r} reads exact distributions; leave shots out")
-        return super().from_options({name: value for name, value in options.items() if name != "shots"})
+    without_shots: ClassVar[str] = "reads exact distributions; leave shots out"
 
     def open(self, problem: DualProblem, workspace: Workspace) -> HHLContext:
         lab, system = super().open(problem, workspace).lab, make_system(workspace)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from ...core.certificate import Certifier
 from ...core.seeds import generator, generator_state
-from ...core.workspace import Workspace
 from ..circuits.encoding import bit_table
 from ..circuits.split_step import SplitStepCircuit
-from ..runs.laboratory import Account, Laboratory
+from ..runs.laboratory import Account, Ledger, QuantumContext
 from .blocks import Block, block_of, choose_block, first_widths, move_towards, newton_lengths, pattern_move
 from .qubo import Qubo, box_qubo, sample_annealing
 
@@ -30,14 +29,12 @@ PATTERN = 3
 
 
 @dataclass(frozen=True)
-class BoxZoomContext:
+class BoxZoomContext(QuantumContext):
     """What a run works with: the circuit of a whole block, a certifier for the multiplier, and options.
 
     Where ``reads`` is a number, so many samples of a simulated annealing stand in for the circuit in every box.
     """
 
-    workspace: Workspace
-    lab: Laboratory
     certifier: Certifier
     circuit: SplitStepCircuit
     block: int
@@ -127,7 +124,7 @@ def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
         theta=reader.theta,
         measured=reader.measured,
         rng=generator_state(rng),
-        account=reader.account,
+        account=reader.ledger.account,
     )
 
 
@@ -140,11 +137,12 @@ def drowned(context: BoxZoomContext, state: BoxZoomState) -> bool:
 
 
 class _Reader:
-    """Reads the boxes of one block, and keeps the account meanwhile."""
+    """Reads the boxes of one block."""
 
     def __init__(self, context: BoxZoomContext, state: BoxZoomState, rng: np.random.Generator) -> None:
         self.context, self.rng = context, rng
-        self.account, self.theta, self.measured = state.account, state.theta, state.measured
+        self.theta, self.measured = state.theta, state.measured
+        self.ledger = Ledger(context.lab, state.account)
 
     def means(self, qubo: Qubo) -> NDArray:
         """Means of the bits, shape (q,)."""
@@ -156,7 +154,7 @@ class _Reader:
         spread = float(np.linalg.norm(theta))
         self.theta = theta / spread if spread > 0 else theta
         circuit = context.circuit_of(qubo.n_bits)
-        self.measured, self.account = context.lab.measure(self.account, circuit, self.theta, context.shots)
+        self.measured = self.ledger.measure(circuit, self.theta, context.shots)
         return self.measured @ bit_table(qubo.n_bits)
 
 

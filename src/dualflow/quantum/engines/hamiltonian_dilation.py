@@ -25,8 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.workspace import Workspace
-from ..runs.laboratory import Account, Laboratory
+from ..runs.laboratory import Account, QuantumContext
 from .dilation import Dilation, Measured, implicit_direction
 
 __all__ = ["METHODS", "DilationContext", "DilationState", "start", "step"]
@@ -39,11 +38,9 @@ EASED, RAISED = 0.9, 2.0
 
 
 @dataclass(frozen=True)
-class DilationContext:
+class DilationContext(QuantumContext):
     """What a run works with; ``last_step`` counts the circuits after the first until it rests."""
 
-    workspace: Workspace
-    lab: Laboratory
     dilation: Dilation
     method: str
     shots: int | None

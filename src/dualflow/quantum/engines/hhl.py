@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.problem import DualProblem
-from ...core.workspace import Workspace
 from ...exceptions import ProblemError
 from ..circuits.encoding import qubits_for
 from ..circuits.hhl import HHLCircuit
-from ..runs.laboratory import Account, Laboratory
+from ..runs.laboratory import Account, QuantumContext
 
 __all__ = ["MOST_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
 
@@ -75,11 +74,9 @@ class LinearSystem:
 
 
 @dataclass(frozen=True)
-class HHLContext:
+class HHLContext(QuantumContext):
     """What a run works with; no circuit where b = 0."""
 
-    workspace: Workspace
-    lab: Laboratory
     system: LinearSystem
     circuit: HHLCircuit | None
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.workspace import Workspace
 from ...exceptions import DeviceError
 from ..circuits.select import SelectCircuit
 from ..runs.budget import ShotPlan
-from ..runs.laboratory import Account, Laboratory
+from ..runs.laboratory import Account, QuantumContext
 from .linear_model import LinearModel, linearise, measured, sampling_noise, window_angles
 
 __all__ = ["LinearisedContext", "LinearisedState", "start", "step"]
@@ -29,14 +28,12 @@ SHORTEST = 1e-3
 
 
 @dataclass(frozen=True)
-class LinearisedContext:
+class LinearisedContext(QuantumContext):
     """What a run works with: every window's circuit, `quadratic_form` H of the problem, and options.
 
     ``windows`` is None where the budget alone decides; ``longest`` is the largest λt of a window.
     """
 
-    workspace: Workspace
-    lab: Laboratory
     circuit: SelectCircuit
     H: NDArray
     form: str
