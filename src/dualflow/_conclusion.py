@@ -33,7 +33,6 @@ def conclude(run: Run, refine: bool) -> Solution:
     """The solution of a run that has ended, refined if asked."""
     wall_time_s, engine = run.clock(), run.engine
     raw_alpha = immutable(engine.alpha(run.state))
-    run.certifier.often(False)
     # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
     later = refine and run.certify_every > 1 and run.status is Status.FINISHED
     raw = None if later else run.certifier.certify(raw_alpha)

@@ -146,7 +146,7 @@ class Certifier:
     def __init__(self, problem: DualProblem) -> None:
         self.problem, self.workspace = problem, Workspace(problem, KeptGram(problem.gram))
         self._last: Certificate | None = None
-        self._Q: NDArray | None = None
+        self._Q: NDArray | None = None  # for quick certificates
         self._given = self._alpha = self._product = np.empty(0)
 
     @property
@@ -157,34 +157,30 @@ class Certifier:
     def compute(self, alpha: NDArray) -> NDArray:
         """Qα from scratch, shape (n,); the last one is kept for exactly this α."""
         if not np.array_equal(alpha, self._alpha):
-            self._product = self.workspace.product(alpha) if self._Q is None else self._Q @ alpha
-            self._alpha = np.array(alpha)
+            self._product, self._alpha = self.workspace.product(alpha), np.array(alpha)
         return self._product
 
-    def often(self, often: bool) -> None:
-        """Whether many certificates are to come: of small problems Q is then formed for the time. What comes after is
-        what `certify` says, to the last bit."""
-        before, self._Q = self._Q, self.problem.dense() if often and self.problem.n <= WHOLE_UP_TO else None
-        if before is not self._Q:
-            self._last, self._alpha = None, np.empty(0)
-
-    def certify(self, alpha: ArrayLike) -> Certificate:
-        """As the function `certify`."""
+    def certify(self, alpha: ArrayLike, quick: bool = False) -> Certificate:
+        """As the function `certify`; ``quick`` to the last bits, where many are to come: Q of small problems is formed."""
         problem, given = self.problem, np.array(alpha, dtype=float)
         if given.shape != (problem.n,):
             raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
         if not np.isfinite(given).all():
             raise ProblemError("alpha contains NaN or infinity")
+        if quick and problem.n <= WHOLE_UP_TO:
+            self._Q = problem.dense() if self._Q is None else self._Q
+            projection = problem.project(given)
+            return self._certify(given, projection, self._Q @ projection)[0]
         if self._last is None or not np.array_equal(given, self._given):
-            self._last, self._given = self._certify(given), given
+            projection = problem.project(given)
+            self._last, self._alpha, self._product = self._certify(given, projection, self.compute(projection))
+            self._given = given
         return self._last
 
-    def _certify(self, given: NDArray) -> Certificate:
+    def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
+        """The certificate, the α it is about, and its Qα."""
         problem, psd = self.problem, self.psd
-        projection = problem.project(given)
-        point, Qa, lower_bound, interval = self._bound(projection, self.compute(projection))
-        if point is not projection:
-            self._alpha, self._product = point, Qa
+        point, Qa, lower_bound, interval = self._bound(projection, Qa)
         quadratic = float(point @ Qa)
         objective = 0.5 * quadratic - float(problem.p @ point)
         gap = relative_gap = None
@@ -192,7 +188,7 @@ class Certifier:
             gap, relative_gap = gaps(objective, lower_bound)
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
-        return Certificate(
+        certificate = Certificate(
             alpha=immutable(point),
             objective=objective,
             lower_bound=lower_bound if psd.is_psd else None,
@@ -209,6 +205,7 @@ class Certifier:
             psd=psd,
             stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
         )
+        return certificate, point, Qa
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
         """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe.
