@@ -161,7 +161,7 @@ class Certifier:
         return self._product
 
     def certify(self, alpha: ArrayLike, quick: bool = False) -> Certificate:
-        """As the function `certify`; ``quick``, up to last bits, where many are to come: Q of small problems is formed."""
+        """As the function `certify`; ``quick``, up to last bits, where many are to come: a small Q is formed."""
         problem, given = self.problem, np.array(alpha, dtype=float)
         if given.shape != (problem.n,):
             raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")

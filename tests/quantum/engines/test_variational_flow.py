@@ -1,6 +1,7 @@
 """The variational flow against CVXOPT, the shot floor, the two controls, and its own equations."""
 
 import dataclasses
+import importlib.util
 
 import numpy as np
 import pytest
@@ -483,7 +484,8 @@ def test_bad_options(options, message):
 def test_bad_devices(monkeypatch):
     with pytest.raises(DeviceError, match="did you mean 'aer'"):
         dualflow.solve(moons(4, 1.0), "variational-flow", device="aero")
-    monkeypatch.setattr("dualflow.quantum.devices._missing", lambda entry: ["pennylane"])
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pennylane" else find_spec(name))
     with pytest.raises(SolverUnavailable, match="pip install qiskit pennylane"):
         dualflow.solve(moons(4, 1.0), "variational-flow", device="pennylane:default.qubit")
 

@@ -260,7 +260,7 @@ def test_measured_answers_of_circuits():
     problem = box("digits", 12, 1.0, bias=False)
     best = optimum(problem)
     for device in ("aer", "pennylane:lightning.qubit"):
-        runs = [dualflow.solve(problem, NAME, device=device, shots=SHOTS, random_state=seed) for seed in range(3)]
+        runs = [dualflow.solve(problem, NAME, device=device, shots=SHOTS, random_state=seed) for seed in range(9)]
         assert np.median([excess(problem, run.raw_alpha, best) for run in runs]) <= 3 * floor(problem, best)
         for run in runs:
             # Four of 16 indices are padding: a quarter of the shots, to five standard deviations of a count.
