@@ -5,9 +5,11 @@ import signal
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn import svm
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs, make_classification, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, make_blobs, make_classification, make_moons
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dualflow
@@ -597,3 +599,13 @@ def test_ctrl_c_waits_for_what_must_not_be_interrupted():
     assert done == ["the rest"]
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("reserve", [None, 0.02])
+def test_a_stream_whose_round_off_left_its_bounds_is_read(reserve, tmp_path):
+    X = StandardScaler().fit_transform(load_breast_cancer().data)[:400]
+    model = IncrementalSVDD(nu=0.9, reserve=reserve)
+    for block in np.split(X, 20):
+        model.partial_fit(block)
+    model.save(tmp_path / "m")
+    assert_array_equal(dualflow.load(tmp_path / "m").decision_function(X), model.decision_function(X))

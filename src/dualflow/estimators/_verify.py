@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ __all__ = [
 _EPS = float(np.finfo(float).eps)
 #: γ‖x − c‖² from which rounding of x − c shows in kernel values, and how many times that of the points' own mean.
 _FAR, _FARTHER = 1e18, 100.0
+#: What an engine may drift by, relatively: the relative gap that models are solved to.
+_DRIFT = 1e-6
 
 
 def stored(arrays: Mapping[str, NDArray], name: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray:
@@ -103,28 +106,40 @@ def check_one_world(parts: Iterable[tuple[NDArray, NDArray, NDArray]]) -> None:
     agree("classes of one point", classes, classes[first][which])
 
 
+def _bound_at(nu: float, problem: DualProblem, alpha: NDArray) -> float:
+    """The dual bound that α has with a multiplier; the certificate's is the best of these."""
+    h = problem.gradient(alpha)
+    rho = h if problem.e is None else h - nu * problem.e
+    capped = float((problem.effective_upper * np.minimum(rho, 0.0)).sum())
+    return nu * problem.d + capped - 0.5 * float(alpha @ (h + problem.p))
+
+
 def check_stream(stream: Stream) -> None:
-    """ValueError where what a stream knows of its points (gradient, multiplier, columns, inverse) is not so."""
-    engine, matrix, gram = stream.engine, stream.matrix, stream.gram
+    """ValueError where what a stream knows of its points (coefficients, gradient, multiplier, columns, inverse) is not
+    so, beyond drift."""
+    engine, matrix, unit, S = stream.engine, stream.matrix, stream.unit, stream.engine.margin
     if stream.n == 0:
         return
+    gram, total = stream.gram, float(np.abs(engine.alpha).sum())
     if gram.center is not None:
         check_center(gram.X, gram.center, gram.gamma)
-    problem, alpha, unit = stream.problem(), stream.alpha(), stream.unit
-    certificate, near = certify(problem, alpha), 10.0 * round_off(problem, alpha)
-    agree("p", engine.p, stream._variables(stream.targets, gram.diag())[0], near * unit)
-    # Coefficients that went down to nothing leave the round-off of what they were.
     bound = float(engine.u[np.isfinite(engine.u)].max(initial=0.0))
-    lost = 1e-9 * float(engine.alpha.sum()) + 1e3 * _EPS * bound
-    agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, lost)
-    agree("alpha", alpha, certificate.alpha, lost)
-    agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, near * unit)
-    low, high = certificate.multiplier_interval or (0.0, 0.0)
-    nu = -stream.bias / unit
-    agree("multiplier", nu, min(max(nu, low), high), near)
-    S = engine.margin
+    # Coefficients that went down to nothing leave the round-off of what they were.
+    agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
+    # With reserve, bounds may still be those of more points.
+    problem = replace(stream.problem(), upper=np.full(len(engine.u), engine.u[0] / unit))
+    alpha, near = stream.alpha(), entry_round_off(problem)
+    price = float(np.abs(engine.p).max())
+    drift = (_DRIFT * float(engine.diag.max()) + near) * total + _DRIFT * (price + abs(engine.b))
+    agree("p", engine.p, stream._variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
+    agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
+    certificate = certify(problem, alpha)
+    size = max(abs(certificate.objective), abs(certificate.lower_bound or 0.0))
+    lost = (certificate.lower_bound or 0.0) - _bound_at(-stream.bias / unit, problem, certificate.alpha)
+    slack = round_off(problem, alpha) * float(problem.effective_upper.sum())
+    agree("multiplier", max(0.0, lost), 0.0, _DRIFT * size + slack)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]
-    agree("columns", columns, matrix.block(S, np.arange(engine.n)), entry_round_off(problem))
+    agree("columns", columns, matrix.block(S, np.arange(engine.n)), near)
     # The engine looks after one that was updated; one that was not it takes for right.
     if len(S) and engine.updates == 0:
         A = np.zeros((len(S) + 1, len(S) + 1))
