@@ -690,12 +690,20 @@ def test_a_later_format_says_what_to_install(small, tmp_path):
         header |= {"format": FORMAT + 1, "dualflow": "9.1"}
 
     content = rewritten(tmp_path / "m", small[1], newer)
-    refused(tmp_path / "m", content, rf"format {FORMAT + 1}, written by dualflow 9\.1.*pip install 'dualflow>=9\.1'")
+    refused(tmp_path / "m", content, r"format 3, written by dualflow 9\.1.*pip install 'dualflow>=9\.1'")
 
     def command(header, arrays):
         header |= {"format": FORMAT + 1, "dualflow": "9.1'; rm -rf ~ '"}
 
     refused(tmp_path / "m", rewritten(tmp_path / "m", small[1], command), "its version is")
+
+
+def test_an_earlier_format_says_whose_it_is(small, tmp_path):
+    def older(header, arrays):
+        header |= {"format": 1, "dualflow": "0.1"}
+
+    content = rewritten(tmp_path / "m", small[1], older)
+    refused(tmp_path / "m", content, r"format 1, written by dualflow 0\.1, whose certificates would .* be believed")
 
 
 @pytest.mark.parametrize(

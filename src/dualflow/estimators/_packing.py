@@ -157,6 +157,9 @@ def _solution(
         raise TypeError("its facts 'refined' and 'provenance' have other types")
     if not (_is(tol, "float") and 0 < tol < np.inf):
         raise ValueError(f"its fact 'tol' is {tol!r}")
+    ended, raw_ended = Status[told["ended"]], Status[told["raw_ended"]]
+    if {ended, raw_ended} & {Status.BROKEN, Status.NOT_SEPARABLE}:
+        raise ValueError(f"a solution that ended {ended.name} makes no model")
     certifier = Certifier(problem)
     certificate = certifier.certify(alpha if told["refined"] else raw_alpha)
     # A hard margin's α is scaled by Σα/αᵀQα.
@@ -168,8 +171,8 @@ def _solution(
         raw_alpha=raw_alpha,
         refined=told["refined"],
         support=support_set(problem, certificate.alpha, certifier),
-        ended=Status[told["ended"]],
-        raw_ended=Status[told["raw_ended"]],
+        ended=ended,
+        raw_ended=raw_ended,
         tol=tol,
         cost=_made(Cost, told["cost"]),
         provenance=told["provenance"],

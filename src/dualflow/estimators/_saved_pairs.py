@@ -62,6 +62,8 @@ class SavedPairs(BatchMachine):
         sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs)}
         said = unpacked(_STORED, arrays, **sizes)
         self.classes_, self.class_weight_ = said["classes_"], said["class_weight_"]
+        if not (self.class_weight_ > 0).all():
+            raise ValueError("its class weights are not all above 0")
         codes, rows = np.full(len(points), -1), [np.searchsorted(points, part) for part in self._rows]
         for (i, j), part, solution in zip(pairs, rows, self.solutions_, strict=True):
             own = np.where(solution.problem.sigma > 0, *((j, i) if len(pairs) == 1 else (i, j)))

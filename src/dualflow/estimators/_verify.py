@@ -106,12 +106,24 @@ def check_one_world(parts: Iterable[tuple[NDArray, NDArray, NDArray]]) -> None:
     agree("classes of one point", classes, classes[first][which])
 
 
-def _bound_at(nu: float, problem: DualProblem, alpha: NDArray) -> float:
-    """The dual bound that α has with a multiplier; the certificate's is the best of these."""
-    h = problem.gradient(alpha)
-    rho = h if problem.e is None else h - nu * problem.e
-    capped = float((problem.effective_upper * np.minimum(rho, 0.0)).sum())
-    return nu * problem.d + capped - 0.5 * float(alpha @ (h + problem.p))
+def _check_multiplier(nu: float, problem: DualProblem, alpha: NDArray) -> None:
+    """ValueError where a model's own multiplier makes a worse dual bound of α than its certificate gives, by more than
+    a part of the objective: the model that was certified would be another than the one that predicts."""
+    certificate = certify(problem, alpha)
+    if (
+        problem.e is None
+        or problem.kind.may_be_unbounded
+        or certificate.gap is None
+        or certificate.relative_gap is None
+    ):
+        return
+    h = problem.gradient(certificate.alpha)
+    capped = float((problem.effective_upper * np.minimum(h - nu * problem.e, 0.0)).sum())
+    bound = nu * problem.d + capped - 0.5 * float(certificate.alpha @ (h + problem.p))
+    # α that is optimal to a gap says where it is to the root of it.
+    part = (_DRIFT + min(1.0, certificate.relative_gap) ** 0.5) * abs(certificate.objective)
+    slack = round_off(problem, alpha) * float(problem.effective_upper.sum())
+    agree("multiplier", max(0.0, certificate.objective - certificate.gap - bound), 0.0, part + slack)
 
 
 def check_stream(stream: Stream) -> None:
@@ -123,21 +135,20 @@ def check_stream(stream: Stream) -> None:
     gram, total = stream.gram, float(np.abs(engine.alpha).sum())
     if gram.center is not None:
         check_center(gram.X, gram.center, gram.gamma)
+    # With reserve, d may still be that of more points.
+    one, two = stream.model.total(1), stream.model.total(2)
+    points = max(stream.n, round(engine.d / one)) if two > one else stream.n
+    agree("d", engine.d, stream.model.total(points))
     bound = float(engine.u[np.isfinite(engine.u)].max(initial=0.0))
     # Coefficients that went down to nothing leave the round-off of what they were.
     agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
-    # With reserve, bounds may still be those of more points.
     problem = replace(stream.problem(), upper=np.full(len(engine.u), engine.u[0] / unit))
     alpha, near = stream.alpha(), entry_round_off(problem)
     price = float(np.abs(engine.p).max())
     drift = (_DRIFT * float(engine.diag.max()) + near) * total + _DRIFT * (price + abs(engine.b))
     agree("p", engine.p, stream._variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
-    certificate = certify(problem, alpha)
-    size = max(abs(certificate.objective), abs(certificate.lower_bound or 0.0))
-    lost = (certificate.lower_bound or 0.0) - _bound_at(-stream.bias / unit, problem, certificate.alpha)
-    slack = round_off(problem, alpha) * float(problem.effective_upper.sum())
-    agree("multiplier", max(0.0, lost), 0.0, _DRIFT * size + slack)
+    _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]
     agree("columns", columns, matrix.block(S, np.arange(engine.n)), near)
     # The engine looks after one that was updated; one that was not it takes for right.

@@ -209,7 +209,7 @@ class SVDD(Ball, BatchMachine):
         near = 4.0 * round_off(solution.problem, solution.alpha)
         for name in ("_center_square", "offset_"):
             agree(name, facts[name], getattr(self, name), near)
-        agree("radius_", facts["radius_"] ** 2, max(0.0, -facts["offset_"]), near)
+        agree("radius_", facts["radius_"], self.radius_, near / max(self.radius_, near**0.5))
         if gram.kernel == "precomputed":
             self._constant_diag = facts["_constant_diag"]
         for name, value in (said | {name: facts[name] for name in _NUMBERS[:3]}).items():

@@ -277,7 +277,9 @@ class State:
         columns = _stored(arrays, "columns", "f8", (m, n))
         # Round-off may have left them beside their bounds; whether they are right `Stream`'s reader asks.
         slack = 1e-9 * float(np.abs(kept.alpha).max(initial=0.0)) + 1e-12 * np.where(np.isfinite(u), u, 0.0)
-        if not ((kept.alpha >= -slack).all() and (kept.alpha <= u + slack).all()):
+        low = np.where(kept.where == BOUND, u, 0.0)
+        high = np.where((kept.where == REST) | (kept.where == PENDING), 0.0, u)
+        if not ((kept.alpha >= low - slack).all() and (kept.alpha <= high + slack).all()):
             raise ValueError("its coefficients are not within their bounds")
         known = {"e": e, "u": u, "diag": diag, "alpha": kept.alpha, "g": kept.g, "p": kept.p, "where": kept.where}
         self._room = {name: array.copy() for name, array in known.items()}
