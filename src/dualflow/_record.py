@@ -12,6 +12,9 @@ from .core.solution import Trajectory
 
 __all__ = ["Record", "number"]
 
+#: What a file keeps of it: nothing that a certificate says.
+_STORED = ("t", "alpha", "multiplier")
+
 
 class Record:
     """Rows of a `Trajectory`: of each state its flow time, its α, and the solver's own multiplier if it has one."""
@@ -31,14 +34,15 @@ class Record:
         self.certified.append(own)
 
     def saved(self) -> dict[str, NDArray]:
-        """What a file keeps of it: nothing that a certificate says."""
-        rows = {"t": self.t, "alpha": self.alpha, "multiplier": self.multiplier}
-        return {name: np.array(values) for name, values in rows.items() if values}
+        """What a file keeps of it."""
+        return {name: np.array(values) for name in _STORED if (values := getattr(self, name))}
 
     @classmethod
     def restored(cls, rows: Mapping[str, NDArray], steps: int, certify: Callable[[ArrayLike], Certificate]) -> Record:
         """The record of so many steps that was saved, certified anew; ValueError where it is none."""
-        record, (t, alpha, multiplier) = cls(), (rows[name] for name in ("t", "alpha", "multiplier"))
+        if set(rows) != set(_STORED) or any(array.dtype != np.float64 for array in rows.values()):
+            raise ValueError(f"its rows are not {', '.join(_STORED)}")
+        record, (t, alpha, multiplier) = cls(), (rows[name] for name in _STORED)
         if not t.shape == multiplier.shape == alpha.shape[:1] == (steps + 1,) or not np.isfinite(t).all():
             raise ValueError(f"its rows are not those of {steps} steps")
         for k in range(len(t)):

@@ -119,6 +119,8 @@ class Run:
             # Between two certificates the uninterrupted run would not have ended here.
             due = self.steps % self.certify_every == 0 or self.engine.asks_for_certificate(self.state)
             self.certify(decisive=due)
+            if not self.record and saved.rows:
+                raise ValueError("it holds a trajectory that was not asked for")
             if self.record:
                 self.rows = Record.restored(saved.rows, self.steps, self.certifier.certify)
                 if not np.array_equal(self.rows.alpha[-1], self.engine.alpha(self.state)):

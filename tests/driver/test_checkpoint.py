@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dualflow import Checkpoint, Gram, ProblemError, Solver, Status, problems, solve
+from dualflow import Checkpoint, Gram, ProblemError, Solver, Status, certify, list_solvers, problems, solve
+from dualflow.registry import solver_class
 from dualflow.solvers.base import EVERY_CONVEX, generator, generator_state
 from dualflow.solvers.smo import SMO
 from dualflow.testing import zoo
@@ -382,6 +383,173 @@ def test_a_state_of_another_shape_is_refused(saved):
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
     with pytest.raises(ProblemError, match="checkpoint"):
         run(tmp_path)
+
+
+# --- forged files ------------------------------------------------------------------------------
+
+
+def _opened(file):
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    return json.loads(arrays.pop("header").tobytes()), arrays
+
+
+def _sealed(file, header, arrays):
+    np.savez(file, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+
+
+def _leaves(value, path=()):
+    if isinstance(value, (dict, list)) and value:
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from _leaves(value[key], (*path, key))
+    else:
+        yield path, value
+
+
+def _put(value, path, new):
+    if not path:
+        return new
+    other = value.copy()
+    other[path[0]] = _put(value[path[0]], path[1:], new)
+    return other
+
+
+def _forgeries(header, arrays):
+    """What is forged, header and arrays: every array and every number of a state, and of the run itself."""
+    for name, array in arrays.items():
+        changes = {
+            "scaled": 7.0 * array,
+            "negated": -1.0 * array,
+            "nan": np.full(array.shape, np.nan),
+            "giant": np.full(array.shape, 1e300),
+            "deeper": array[None],
+            "shorter": array[:-1],
+            "empty": array[:0],
+            "single": array.astype(np.float32),
+            "int": array.astype(np.int64),
+            "giant int": np.full(array.shape, 2**62),
+            "bool": array.astype(bool),
+            "text": array.astype("U8"),
+            "complex": array + 0j,
+        }
+        for how, forged in changes.items():
+            if forged.dtype != array.dtype or not np.array_equal(forged, array):
+                yield f"{name} {how}", header, arrays | {name: forged}
+        yield f"{name} missing", header, {other: arrays[other] for other in arrays if other != name}
+    yield "one more", header, arrays | {"state:more": np.zeros(3)}
+    for path, _ in _leaves({name: header[name] for name in ("state", "steps", "wall_time_s")}):
+        for new in (-1, -7.5, 0, 2**40, 10**30, 1e300, float("nan"), float("inf"), None, "text", True, [], {}):
+            yield f"{'.'.join(map(str, path))} {new}", header | _put(header, path, new), arrays
+
+
+def _true_gap_or_an_error(file, problem, solver, accepted, what, **settings):
+    try:
+        solution = solve(problem, solver, checkpoint=file, tol=1e-12, time_limit=5.0, **settings)
+    except ProblemError as error:
+        named = str(file) in str(error)
+        solution = None
+    if solution is None:
+        assert named, what
+        return
+    accepted.add(what)
+    truth = certify(problem, solution.raw_alpha)
+    assert solution.raw_certificate.relative_gap == truth.relative_gap, what
+    assert solution.status is not Status.OPTIMAL or truth.relative_gap <= 1e-12, what
+    if solution.trajectory is not None:
+        path = solution.trajectory
+        for alpha, objective, gap, survivors in zip(path.alpha, path.objective, path.gap, path.survivors, strict=True):
+            truth = certify(problem, alpha)
+            assert (objective, gap) == (truth.objective, truth.relative_gap), what
+            assert survivors == np.sum(np.abs(alpha) > 1e-8 * np.abs(alpha).max(initial=0.0)), what
+
+
+CLASSICAL = [
+    info.name
+    for info in list_solvers()
+    if not info.install and not info.quantum and hasattr(solver_class(info.name), "state_type")
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", [*CLASSICAL, "walk"])
+def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, file, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    solver = Walk() if name == "walk" else solver_class(name)()
+    kind = next(z.problem for z in zoo() if z.has_answer and not solver.mismatch(z.problem))
+    problem = make_problem() if name == "walk" else kind
+    settings = {"trajectory": True, "max_steps": 3, "random_state": 4}
+    solve(problem, solver, checkpoint=file, tol=1e-12, **settings | {"max_steps": 1})
+    header, arrays = _opened(file)
+    accepted, count = set(), 0
+    for what, told, forged in _forgeries(header, arrays):
+        _sealed(file, told, forged)
+        count += 1
+        _true_gap_or_an_error(file, problem, solver, accepted, what, **settings)
+    assert 0 < len(accepted) < count
+    # A state that is α is held against the last row, and there is a row for every step; rounding may change nothing.
+    bound = ("state:alpha", "row:alpha", "steps")
+    assert not [what for what in accepted if what.startswith(bound) and not what.endswith("single")]
+
+
+def test_rows_that_lie_are_certified_anew(saved):
+    header, arrays = _opened(saved)
+    assert {name for name in arrays if name.startswith("row:")} == {"row:t", "row:alpha", "row:multiplier"}
+    arrays["row:alpha"][3] = arrays["row:alpha"][4]
+    _sealed(saved, header, arrays)
+    forged, whole = run(saved), run(None)
+    assert forged.trajectory.gap[3] == forged.trajectory.gap[4] == whole.trajectory.gap[4]
+    _sealed(saved, header, arrays | {"row:gap": np.zeros(11)})
+    _refused(saved)
+
+
+def test_the_state_of_another_solver_is_refused(file):
+    problem = make_problem()
+    solve(problem, SMO(), checkpoint=file, max_steps=1)
+    header, arrays = _opened(file)
+    own = file.with_name("own.npz")
+    solve(problem, Walk(), checkpoint=own, max_steps=1)
+    _sealed(file, header | {"key": _opened(own)[0]["key"]}, arrays)
+    with pytest.raises(ProblemError, match=r"its state is not of \['alpha', 'k', 'rng'\]"):
+        solve(problem, Walk(), checkpoint=file, max_steps=2)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"bit_generator": "seed", "state": {}},
+        {"bit_generator": "test", "state": {}},
+        {"bit_generator": "MT19937", "state": {"key": [0] * 624, "pos": 10**9}},
+        {"bit_generator": "Philox", "state": {"counter": [0] * 4, "key": [0] * 2}, "buffer_pos": -5},
+    ],
+)
+def test_a_generator_that_is_none_is_refused(saved, state):
+    _rewrite(saved, lambda header: header | {"state": header["state"] | {"rng": state}})
+    _refused(saved)
+
+
+@pytest.mark.parametrize("kind", [np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.PCG64DXSM])
+def test_every_generator_resumes(file, kind):
+    def rng():
+        return np.random.Generator(kind(3))
+
+    run(file, random_state=rng(), max_steps=10)
+    same(run(file, random_state=rng()), run(None, random_state=rng()))
+
+
+def test_the_format_of_an_earlier_version_is_refused_in_a_sentence(saved):
+    _rewrite(saved, lambda header: header | {"format": 1})
+    with pytest.raises(
+        ProblemError, match=r"has format 1, this version reads 2: it is of an earlier version .* delete"
+    ):
+        run(saved)
+
+
+def test_compressed_files_are_refused(saved):
+    header, arrays = _opened(saved)
+    content = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez_compressed(saved, header=content, **arrays | {"state:alpha": np.zeros(1 << 22)})
+    assert saved.stat().st_size < 1 << 16
+    _refused(saved)
 
 
 # --- writing -----------------------------------------------------------------------------------

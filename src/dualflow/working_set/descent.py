@@ -176,7 +176,7 @@ class Descent:
         if self.level is None or self.at != (state.depth, state.single, state.blocks):
             part, inside = self.workspace, np.arange(self.workspace.n)
             if state.depth:
-                part, inside = restrict(part, state.order[: part.gram.n // 4**state.depth])
+                part, inside = restrict(part, state.order[: part.gram.n >> 2 * state.depth])
             alpha = seed(part, state.anchor[inside])
             self.level = Level(part, alpha, np.float32 if state.single else np.float64)
             self.inside = inside
