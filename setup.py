@@ -53,8 +53,8 @@ setup(
         compiled("core._bound", flags=STRICT),
         compiled("core._radial", *RADIAL),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
-        compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
-        compiled("working_set._pairs", "working_set/pairs.h", "working_set/leap.h", *RADIAL),
+        compiled("online._path", "core/clones.h", "online/path.h", "online/_margin.pxi", flags=STRICT),
+        compiled("working_set._pairs", "working_set/pairs.h", "working_set/rows.h", "working_set/leap.h", *RADIAL),
     ],
     cmdclass={"build_ext": Build},
 )

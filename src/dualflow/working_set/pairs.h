@@ -106,88 +106,13 @@ CLONES static void NAME(add)(int n, REAL *restrict G, REAL t, const REAL *restri
     for (int k = 0; k < n; k++) G[k] += t * row[k];
 }
 
-CLONES static void NAME(sign_row)(Index n, REAL factor, REAL offset, const REAL *restrict sign, REAL *restrict row)
-{
-    for (Index k = 0; k < n; k++) row[k] = factor * sign[k] * (row[k] + offset);
-}
-
 static void NAME(mark)(int k, const double *beta, const double *low, const double *high, REAL *stop_up, REAL *stop_down)
 {
     stop_up[k] = beta[k] < high[k] ? 0 : (REAL)BIG;
     stop_down[k] = beta[k] > low[k] ? 0 : (REAL)BIG;
 }
 
-/* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h. */
-typedef struct {
-    Index m;
-    const REAL *points, *half, *tiles, *halves, *sign, *ridge;
-    REAL factor, offset;
-} NAME(source);
-
-/* Rows which[0], which[1], … one below the other; a tile stays in the first-level cache for all of them. */
-static void NAME(make_rows)(Index stride, Index count, const long long *which, const NAME(source) *from, REAL *rows)
-{
-    const Index m = from->m, tile = 512 / (Index)sizeof(REAL);
-    for (Index first = 0; first < stride; first += tile)
-        for (Index r = 0; r < count; r += 2) {
-            const Index i = which[r], j = r + 1 < count ? which[r + 1] : -1;
-            const REAL *tiles = from->tiles + first * m, *halves = from->halves + first;
-            REAL *row = rows + r * stride + first;
-            if (j < 0)
-                NAME(radial_tile)(m, from->points + i * m, from->half[i], tiles, halves, row);
-            else
-                NAME(radial_tiles)(m, from->points + i * m, from->half[i], from->points + j * m, from->half[j], tiles,
-                                   halves, row, row + stride);
-            NAME(sign_row)(tile, from->factor * from->sign[i], from->offset, from->sign + first, row);
-            if (j >= 0) NAME(sign_row)(tile, from->factor * from->sign[j], from->offset, from->sign + first, row + stride);
-        }
-    for (Index r = 0; r < count; r++) rows[r * stride + which[r]] += from->ridge[which[r]];
-}
-
-CLONES static REAL NAME(least_absent)(int n, const REAL *restrict G, const REAL *restrict stop_up,
-                                      const REAL *restrict absent)
-{
-    REAL least = (REAL)BIG;
-    for (int k = 0; k < n; k++) {
-        REAL g = G[k] + stop_up[k] + absent[k];
-        least = g < least ? g : least;
-    }
-    return least;
-}
-
-/* Make row i, and with it that of whoever wants to rise most of those that have none: it will be asked for next. */
-static Index NAME(fetch)(int n, Index stride, int i, const REAL *G, const REAL *stop_up, REAL *absent,
-                         const NAME(source) *from, REAL *rows, long long *slots, Index *used)
-{
-    long long which[2] = {i, -1};
-    Index count = 1;
-    absent[i] = (REAL)BIG;
-    if (from->m >= COMPANY) {
-        REAL least = NAME(least_absent)(n, G, stop_up, absent);
-        if (least < (REAL)BIG / 2)
-            for (int k = 0; k < n; k++)
-                if (G[k] + stop_up[k] + absent[k] == least) { which[count++] = k; absent[k] = (REAL)BIG; break; }
-    }
-    NAME(make_rows)(stride, count, which, from, rows + stride * *used);
-    for (Index r = 0; r < count; r++) slots[which[r]] = (*used)++;
-    return slots[i];
-}
-
-/* Make the rows of all that are between their bounds, for they will move: rows are cheaper together. */
-static void NAME(fetch_free)(int n, Index stride, const double *beta, const double *low, const double *high,
-                             const NAME(source) *from, REAL *rows, long long *slots, Index *used)
-{
-    long long which[64];
-    Index count = 0;
-    for (int k = 0; k <= n; k++) {
-        if (count == 64 || k == n) {
-            NAME(make_rows)(stride, count, which, from, rows + stride * *used);
-            for (Index r = 0; r < count; r++) slots[which[r]] = (*used)++;
-            count = 0;
-        }
-        if (k < n && slots[k] < 0 && beta[k] > low[k] && beta[k] < high[k]) which[count++] = k;
-    }
-}
+#include "rows.h"
 
 /* How many are free, and how far their gradients are from being all equal (from 0, without the equality). */
 static int NAME(free_ones)(int n, const REAL *G, const double *beta, const double *low, const double *high,
