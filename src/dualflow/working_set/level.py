@@ -17,6 +17,8 @@ __all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
 BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
+#: Variables by which the error of a gradient is judged.
+SAMPLE = 64
 
 
 class Level:
@@ -154,6 +156,13 @@ class Level:
         if np.isfinite(top + bottom):
             return 0.5 * (bottom - top)
         return bottom if np.isfinite(bottom) else -top
+
+    def error(self) -> float:
+        """What this precision's gradient is wrong by (in units of s), by the true one of a few variables."""
+        few = np.flatnonzero(self.awake)
+        few = few[:: max(1, len(few) // SAMPLE)]
+        true = self.problem.product(self.alpha, few) - self.problem.p[few]
+        return float(np.abs(self.e[few] * true / self.slope - self.G[few]).max(initial=0.0))
 
     def standing(self) -> tuple[float, float]:
         """Worst KKT violation (in units of s), and the relative duality gap as this precision sees it."""
