@@ -1,0 +1,90 @@
+"""What a model's numbers are worth, by a computation that shares nothing with the library: primal minus dual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_EPS = float(np.finfo(float).eps)
+
+
+def kernel_matrix(X: NDArray, kernel: str, gamma: float, degree: int, coef0: float, shift: bool) -> NDArray:
+    """K in extended precision. ``shift``: a constant may be added, so that centred points do (linear kernel)."""
+    A = X.astype(np.longdouble)
+    if kernel == "rbf":
+        A = A - A.mean(axis=0)
+        squares = (A * A).sum(axis=1)
+        return np.exp(-gamma * np.maximum(squares[:, None] + squares - 2 * A @ A.T, 0))
+    if kernel == "linear" and shift:
+        A = A - A.mean(axis=0)
+    if kernel == "linear":
+        return A @ A.T
+    return (gamma * (A @ A.T) + coef0) ** degree
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Relative gap of a model, and by how much its coefficients leave their bounds and their equality.
+
+    ``unknown`` is the part of the objective that rounding of kernel values in float64 alone may change.
+    """
+
+    gap: float
+    infeasible: float
+    unknown: float
+
+
+def of_classifier(K: NDArray, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool) -> Worth:
+    """C-SVM. ``coef`` is yᵢαᵢ, shape (n,); ``b`` None: the best there is; ``free``: whether there is one."""
+    alpha = y * coef
+    wide = coef.astype(np.longdouble)
+    product = K @ wide
+    quadratic = wide @ product
+    dual = alpha.sum() - quadratic / 2
+
+    def primal(b: float) -> float:
+        return quadratic / 2 + (upper * np.maximum(0, 1 - y * (product + b))).sum()
+
+    candidates = y - product
+    value = primal(b) if b is not None else min(primal(c) for c in candidates)
+    off = abs(float(coef.sum())) / max(float(alpha.sum()), 1e-300) if free else 0.0
+    return _worth(value, dual, K, wide, _outside(alpha, upper) + off)
+
+
+def of_ball(K: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
+    """SVDD of squared radius ``square``; the hard ball's bound is infinite."""
+    wide, diag = coef.astype(np.longdouble), np.diag(K)
+    product = K @ wide
+    quadratic = wide @ product
+    distances = diag - 2 * product + quadratic
+    dual = wide @ diag - quadratic
+    if np.isinf(upper):
+        value = distances.max()
+    else:
+        value = square + upper * np.maximum(0, distances - square).sum()
+    return _worth(value, dual, K, wide, _outside(coef, upper) + abs(float(coef.sum()) - 1), float(diag.max()))
+
+
+def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float) -> Worth:
+    """ε-SVR; ``coef`` is αᵢ − αᵢ*."""
+    wide = coef.astype(np.longdouble)
+    product = K @ wide
+    quadratic = wide @ product
+    dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
+    value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
+    off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-300)
+    return _worth(value, dual, K, wide, _outside(np.abs(coef), C) + off)
+
+
+def _outside(alpha: NDArray, upper: NDArray | float) -> float:
+    size = float(np.abs(alpha).max(initial=0.0))
+    return float(np.maximum(np.maximum(-alpha, alpha - upper), 0.0).max(initial=0.0)) / max(size, 1e-300)
+
+
+def _worth(primal: float, dual: float, K: NDArray, coef: NDArray, infeasible: float, scale: float = 0.0) -> Worth:
+    size = max(abs(float(primal)), abs(float(dual)), 1e-300)
+    entry = float(np.abs(K).max()) * float(np.abs(coef).sum()) ** 2 + scale
+    gap = max(0.0, float(primal - dual)) / size
+    return Worth(gap, infeasible, 16 * _EPS * entry / size)
