@@ -38,25 +38,41 @@ class Worth:
 
 def of_classifier(K: NDArray, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool) -> Worth:
     """C-SVM. ``coef`` is yᵢαᵢ, shape (n,); ``b`` None: the best there is; ``free``: whether there is one."""
-    alpha = y * coef
-    wide = coef.astype(np.longdouble)
-    product = K @ wide
+    return of_products(K @ coef.astype(np.longdouble), float(np.abs(K).max()), y, upper, coef, b, free)
+
+
+def of_products(
+    product: NDArray, largest: float, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool
+) -> Worth:
+    """The same from K coef, and the largest |K|, alone."""
+    alpha, wide = y * coef, coef.astype(np.longdouble)
     quadratic = wide @ product
     dual = alpha.sum() - quadratic / 2
 
     def primal(b: float) -> float:
         return quadratic / 2 + (upper * np.maximum(0, 1 - y * (product + b))).sum()
 
-    candidates = y - product
-    value = primal(b) if b is not None else min(primal(c) for c in candidates)
+    value = primal(_best_bias(product, y, upper) if b is None else b)
     off = abs(float(coef.sum())) / max(float(alpha.sum()), 1e-300) if free else 0.0
-    return _worth(value, dual, K, wide, _outside(alpha, upper) + off)
+    return _worth(value, dual, largest, wide, _outside(alpha, upper) + off)
+
+
+def _best_bias(product: NDArray, y: NDArray, upper: NDArray) -> float:
+    """Where Σ uᵢ max(0, 1 − yᵢ(pᵢ + b)) is least: its slope starts at −Σ₊uᵢ and rises by uᵢ at each kink."""
+    kinks = y - product
+    order = np.argsort(kinks, kind="stable")
+    slopes = np.cumsum(upper[order]) - upper[y > 0].sum()
+    return kinks[order[np.argmax(slopes >= -1e-15 * upper.sum())]]
 
 
 def of_ball(K: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
     """SVDD of squared radius ``square``; the hard ball's bound is infinite."""
-    wide, diag = coef.astype(np.longdouble), np.diag(K)
-    product = K @ wide
+    return of_distances(K @ coef.astype(np.longdouble), np.diag(K), upper, coef, square)
+
+
+def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
+    """The same from K coef and the diagonal of K alone."""
+    wide = coef.astype(np.longdouble)
     quadratic = wide @ product
     distances = diag - 2 * product + quadratic
     dual = wide @ diag - quadratic
@@ -64,7 +80,8 @@ def of_ball(K: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
         value = distances.max()
     else:
         value = square + upper * np.maximum(0, distances - square).sum()
-    return _worth(value, dual, K, wide, _outside(coef, upper) + abs(float(coef.sum()) - 1), float(diag.max()))
+    off = _outside(coef, upper) + abs(float(coef.sum()) - 1)
+    return _worth(value, dual, float(diag.max()), wide, off, float(diag.max()))
 
 
 def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float) -> Worth:
@@ -75,7 +92,7 @@ def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArra
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
     value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
     off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-300)
-    return _worth(value, dual, K, wide, _outside(np.abs(coef), C) + off)
+    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(np.abs(coef), C) + off)
 
 
 def _outside(alpha: NDArray, upper: NDArray | float) -> float:
@@ -83,8 +100,8 @@ def _outside(alpha: NDArray, upper: NDArray | float) -> float:
     return float(np.maximum(np.maximum(-alpha, alpha - upper), 0.0).max(initial=0.0)) / max(size, 1e-300)
 
 
-def _worth(primal: float, dual: float, K: NDArray, coef: NDArray, infeasible: float, scale: float = 0.0) -> Worth:
+def _worth(primal: float, dual: float, largest: float, coef: NDArray, infeasible: float, scale: float = 0.0) -> Worth:
     size = max(abs(float(primal)), abs(float(dual)), 1e-300)
-    entry = float(np.abs(K).max()) * float(np.abs(coef).sum()) ** 2 + scale
+    entry = largest * float(np.abs(coef).sum()) ** 2 + scale
     gap = max(0.0, float(primal - dual)) / size
-    return Worth(gap, infeasible, 16 * _EPS * entry / size)
+    return Worth(gap, infeasible, 64 * _EPS * entry / size)
