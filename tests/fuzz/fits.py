@@ -39,6 +39,9 @@ NOTHING_KNOWN = 1e-2
 
 KERNELS = ("linear", "rbf", "poly")
 MODELS = ("SVC", "SVDD", "IncrementalSVC", "EcoSVC", "IncrementalSVDD", "EcoSVDD", "IncrementalSVR")
+#: What becomes of the intercept of a classifier, and how often; the squared hinge has it inside the kernel.
+MANNERS = ("free", "none", "penalised", "squared hinge")
+MANNER_SHARES = (0.66, 0.12, 0.08, 0.14)
 #: How often each is drawn: the batch models are what most people use.
 SHARES = (0.4, 0.2, 0.1, 0.1, 0.08, 0.05, 0.07)
 
@@ -112,12 +115,16 @@ def draw(seed: int, k: int) -> Case:
 
         return Case(f"{told} C={C:.3g} epsilon={epsilon:.2g}", model, (X, t), {}, of_regression)
     y, how = data_sets.labels(rng, X)
-    free = name == "IncrementalSVC" or bool(rng.random() < 0.85)
+    manners = {"SVC": 4, "EcoSVC": 2}.get(name, 1)
+    manner = str(rng.choice(MANNERS[:manners], p=np.array(MANNER_SHARES[:manners]) / sum(MANNER_SHARES[:manners])))
+    free = manner == "free"
     options: dict[str, Any] = {}
     upper = np.full(len(X), C)
     if name == "SVC":
-        given["fit_intercept"] = free
-        if rng.random() < 0.2:
+        given["fit_intercept"] = {"free": True, "none": False}.get(manner, "penalised")
+        if manner == "squared hinge":
+            given["loss"] = given.pop("fit_intercept") and "squared_hinge"
+        elif rng.random() < 0.2:
             options["sample_weight"] = 10.0 ** rng.uniform(-2, 2, size=len(X))
             upper = C * options["sample_weight"]
         model = SVC(C=C, **given)
@@ -128,11 +135,15 @@ def draw(seed: int, k: int) -> Case:
 
     def of_classifier(model: Any) -> judge.Worth:
         coef = weights(model, len(X))
+        if manner == "squared hinge":
+            return judge.of_squared_hinge(K(False) + 1, y, C, coef)
+        if manner == "penalised":
+            return judge.of_classifier(K(False) + 1, y, upper, coef, 0.0, False)
         b = float(np.atleast_1d(model.intercept_)[0])
         best = free and kernel == "linear"  # far from the origin the intercept has fewer digits than the rest
         return judge.of_classifier(K(free), y, upper, coef, None if best else b, free)
 
-    return Case(f"{told} C={C:.3g} {how}{'' if free else ' no intercept'}", model, (X, y), options, of_classifier)
+    return Case(f"{told} C={C:.3g} {how}, intercept {manner}", model, (X, y), options, of_classifier)
 
 
 def far_from_origin(X: NDArray) -> bool:

@@ -57,6 +57,16 @@ def of_products(
     return _worth(value, dual, largest, wide, _outside(alpha, upper) + off)
 
 
+def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray) -> Worth:
+    """L2-SVM, its bias inside the kernel, as `LinearSVC` has it: K is that with the 1 added."""
+    wide, alpha = coef.astype(np.longdouble), y * coef
+    product = K @ wide
+    quadratic = wide @ product
+    dual = alpha.sum() - quadratic / 2 - (wide * wide).sum() / (4 * C)
+    value = quadratic / 2 + C * (np.maximum(0, 1 - y * product) ** 2).sum()
+    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(alpha, np.inf))
+
+
 def _best_bias(product: NDArray, y: NDArray, upper: NDArray) -> float:
     """Where Σ uᵢ max(0, 1 − yᵢ(pᵢ + b)) is least: its slope starts at −Σ₊uᵢ and rises by uᵢ at each kink."""
     kinks = y - product

@@ -53,6 +53,12 @@ def of_folder(folder: Path) -> dict[str, Callable[[], tuple[NDArray, NDArray]]]:
     return found
 
 
+def load_all(folder: str | None) -> dict[str, tuple[NDArray, NDArray]]:
+    """Points and labels of the bundled sets, and of those of a folder."""
+    makers = bundled() | (of_folder(Path(folder)) if folder else {})
+    return {name: make() for name, make in makers.items()}
+
+
 def _sparse(path: Path) -> tuple[NDArray, NDArray]:
     X, y = datasets.load_svmlight_file(str(path))
     return X.toarray(), y
@@ -154,12 +160,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--data", default=os.environ.get("DUALFLOW_DATA"))
     parser.add_argument("--only", type=int)
     options = parser.parse_args(given)
-    makers = bundled() | (of_folder(Path(options.data)) if options.data else {})
-    sets = {}
-    for name, make in makers.items():
-        X, labels = make()
-        if np.issubdtype(X.dtype, np.number) and labels.ndim <= 2:
-            sets[name] = X.astype(float), in_two(labels)
+    sets = {name: (X.astype(float), in_two(y)) for name, (X, y) in load_all(options.data).items()}
     numbers = range(options.fits) if options.only is None else [options.only]
     ended, slowest, bad = Counter(), (0.0, ""), 0
     print(f"seed {options.seed}, {len(sets)} sets: {', '.join(sets)}", flush=True)
