@@ -86,6 +86,18 @@ class Gram(KernelMatrix, Value):
             return super().radial_points(dtype, J)
         return self.ready.take(J).astype(dtype)
 
+    def centred(self) -> Gram:
+        """The Gram of the same points less their mean, if the kernel is translatable and that was not done; else
+        itself. Its kernel is another: see `is_translatable`."""
+        if self.center is not None or not self.is_translatable:
+            return self
+        other = object.__new__(Gram)
+        other._set(**self.__dict__)
+        other._set(center=immutable(mean_of(self.X)))
+        squares, diag = measured(other, self.X)
+        other._set(squares=immutable(squares), _diag=immutable(diag))
+        return other
+
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
         """Wrap a given symmetric kernel matrix of shape (n, n)."""
