@@ -109,7 +109,11 @@ class Level:
         weights = self.sign[J] * change
         if self.points is None:
             where, gram, idx = slice(None), self.problem.gram, self.problem.idx
-            total = gram.sum_rows(J if idx is None else idx[J], weights, self.precision)
+            points, shares = J if idx is None else idx[J], weights
+            if idx is not None and len(met := np.unique(points)) < len(points):
+                # Both variables of a point moved (a tube of width 0), and its row is kept once.
+                points, shares = met, np.bincount(np.searchsorted(met, points), weights)
+            total = gram.sum_rows(points, shares, self.precision)
             total = total if idx is None else total[idx]
         else:
             total = self.points.take(where).expand(self.points.take(J), weights[:, None])[:, 0]
