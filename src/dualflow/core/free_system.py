@@ -12,6 +12,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ._radial import lift
+from .cholesky import factorise
 from .problem import DualProblem
 
 __all__ = ["FreeSystem"]
@@ -69,7 +70,6 @@ class FreeSystem:
         # whoever solves looks at the residual in float64 and solves again for what is left.
         single = self.base >= SINGLE_FROM and float(self.ridge.min()) >= SINGLE_RIDGE * trace
         dtype = np.float32 if single else np.float64
-        potrf = scipy.linalg.lapack.spotrf if single else scipy.linalg.lapack.dpotrf
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
         for _ in range(8):
             self.factors += 1
@@ -77,10 +77,9 @@ class FreeSystem:
             lift(self.kernel, problem.scale, problem.offset, sign, lifted)
             lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
             # LAPACK works in place, on the lower triangle of the transpose.
-            factor, info = potrf(lifted.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
+            if factorise(lifted.T):
                 self.delta = delta
-                return factor
+                return lifted.T
             delta *= 10
         return None
 

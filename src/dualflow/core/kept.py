@@ -46,6 +46,7 @@ class KeptGram(KernelMatrix):
         return self._full if self._full is not None else super()._known()
 
     def _count(self, entries: int) -> None:
+        super()._count(entries)
         self.entries_computed += entries
 
     def _points(self, J: NDArray | slice) -> NDArray:

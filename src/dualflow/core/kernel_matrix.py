@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
+from .clock import look
 from .kernel_checks import KernelFunction
 from .kernel_values import called, from_differences, of_products
 from .radial import FEW_FEATURES, RadialPoints
@@ -72,7 +73,8 @@ class KernelMatrix:
         return self.X if self.kernel == "precomputed" else None
 
     def _count(self, entries: int) -> None:
-        """Take note of kernel entries evaluated."""
+        """Take note of kernel entries to be evaluated, and of the time."""
+        look()
 
     # --- what there is to know -------------------------------------------------------------------
 
@@ -183,9 +185,16 @@ class KernelMatrix:
         known = self._known()
         if known is not None:
             return known
-        K = self.columns(np.arange(self.n))
-        symmetric: NDArray = 0.5 * (K + K.T)  # BLAS may round the two triangles differently
-        return symmetric
+        K: NDArray = np.empty((self.n, self.n))
+        height = max(1, BLOCK_ENTRIES // self.n)
+        parts = [np.arange(start, min(start + height, self.n)) for start in range(0, self.n, height)]
+        for J in parts:
+            K[J[0] : J[-1] + 1] = self.rows(J)
+        for J in parts:  # BLAS may round the two triangles differently
+            rows, rest = slice(J[0], J[-1] + 1), slice(J[0], None)
+            K[rows, rest] = 0.5 * (K[rows, rest] + K[rest, rows].T)
+            K[rest, rows] = K[rows, rest].T
+        return K
 
     # --- new points --------------------------------------------------------------------------------
 

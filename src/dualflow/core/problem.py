@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import psd
+from .clock import look
+from .kernel_matrix import BLOCK_ENTRIES
 from .kernels import Gram
 from .kinds import Kind
 from .projection import project_onto
@@ -245,7 +247,10 @@ class DualProblem:
         return K
 
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
-        return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
+        Q: NDArray = K + self.offset
+        Q *= (self.scale * row_signs)[:, None]
+        Q *= self.sigma[J]
+        return Q
 
     def matvec(self, v: ArrayLike) -> NDArray:
         """Q v, shape (n,); only columns where v is not zero are touched."""
@@ -265,10 +270,14 @@ class DualProblem:
 
     def dense(self) -> NDArray:
         """The whole Q, shape (n, n). Ask only when n² entries are affordable."""
-        K = self.gram.full()
-        if self.idx is not None:
-            K = K[np.ix_(self.idx, self.idx)]
-        Q = self._signed(K, self.sigma, np.arange(self.n))
+        K, everyone = self.gram.full(), np.arange(self.n)
+        Q: NDArray = np.empty((self.n, self.n))
+        height = max(1, BLOCK_ENTRIES // self.n)
+        for start in range(0, self.n, height):
+            look()  # fresh memory takes its time
+            part = slice(start, start + height)
+            rows = K[part] if self.idx is None else K[np.ix_(self.idx[part], self.idx)]
+            Q[part] = self._signed(rows, self.sigma[part], everyone)
         Q[np.diag_indices(self.n)] += self.ridge
         return Q
 
