@@ -28,7 +28,8 @@ def kernel_matrix(X: NDArray, kernel: str, gamma: float, degree: int, coef0: flo
 class Worth:
     """Relative gap of a model, and by how much its coefficients leave their bounds and their equality.
 
-    ``unknown`` is the part of the objective that rounding of kernel values in float64 alone may change.
+    ``unknown`` is the part of the objective that rounding in float64 alone may change: of kernel values, and of the
+    coefficients, which moves a margin by so much that a large C makes a slack of it that counts.
     """
 
     gap: float
@@ -54,7 +55,8 @@ def of_products(
 
     value = primal(_best_bias(product, y, upper) if b is None else b)
     off = abs(float(coef.sum())) / max(float(alpha.sum()), 1e-300) if free else 0.0
-    return _worth(value, dual, largest, wide, _outside(alpha, upper) + off)
+    slacks = _slacks(1 - y * (product + (0.0 if not free else _best_bias(product, y, upper))), upper)
+    return _worth(value, dual, largest, wide, _outside(alpha, upper) + off, slacks=slacks)
 
 
 def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray) -> Worth:
@@ -102,7 +104,8 @@ def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArra
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
     value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
     off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-300)
-    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(np.abs(coef), C) + off)
+    slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C))
+    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(np.abs(coef), C) + off, slacks=slacks)
 
 
 def _outside(alpha: NDArray, upper: NDArray | float) -> float:
@@ -110,8 +113,22 @@ def _outside(alpha: NDArray, upper: NDArray | float) -> float:
     return float(np.maximum(np.maximum(-alpha, alpha - upper), 0.0).max(initial=0.0)) / max(size, 1e-300)
 
 
-def _worth(primal: float, dual: float, largest: float, coef: NDArray, infeasible: float, scale: float = 0.0) -> Worth:
+def _slacks(slack: NDArray, upper: NDArray) -> float:
+    """What slacks on the margin would cost, were each 1."""
+    return float(upper[np.abs(slack) < 1e-6].sum())
+
+
+def _worth(
+    primal: float,
+    dual: float,
+    largest: float,
+    coef: NDArray,
+    infeasible: float,
+    scale: float = 0.0,
+    slacks: float = 0.0,
+) -> Worth:
     size = max(abs(float(primal)), abs(float(dual)), 1e-300)
-    entry = largest * float(np.abs(coef).sum()) ** 2 + scale
+    weight = float(np.abs(coef).sum())
+    entry = largest * weight**2 + scale + slacks * (largest * weight + 1.0)
     gap = max(0.0, float(primal - dual)) / size
     return Worth(gap, infeasible, 64 * _EPS * entry / size)
