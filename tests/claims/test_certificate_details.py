@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualflow import DualProblem, Gram, certify, problems
+from dualflow import SVDD, DualProblem, Gram, certify, problems
 from dualflow.core.certificate import inseparability_witness
 from dualflow.testing.reference import rbf_kernel
 
@@ -85,3 +85,16 @@ def test_a_witness_is_feasible_whatever_it_is_made_of():
     v = inseparability_witness(problem, np.ones(3))
     assert v.sum() == pytest.approx(1.0)
     assert problem.sigma @ v == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [3, 500, 3000])
+def test_the_ball_around_copies_of_one_point_has_no_gap(n):
+    """f is 0, of terms that are not: what is left is round-off, and no part of it."""
+    for size, kernel in ((1.0, {}), (1.0, {"kernel": "linear"}), (1e3, {"kernel": "poly", "degree": 2, "coef0": 1.0})):
+        for nu in (None, 0.37, 1.0):
+            model = SVDD(nu=nu, **kernel).fit(np.full((n, 2), size))
+            assert model.certificate_.relative_gap == 0.0
+    # A point that is no optimum has its gap.
+    problem = problems.svdd(Gram([[0.0], [2.0]], kernel="linear"))
+    assert certify(problem, [1.0, 0.0]).relative_gap > 0.5
