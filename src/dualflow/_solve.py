@@ -15,6 +15,7 @@ from ._checkpoint import Checkpoint
 from ._conclusion import conclude
 from ._keeping import Keeping
 from ._run import Progress, Run
+from ._threads import blas_for
 from .core.certificate import Certifier
 from .core.options import Number
 from .core.problem import DualProblem
@@ -98,17 +99,17 @@ def solve(
     engine = engine.aim(tol, hand_over=refine == "early")
     asked = time.monotonic()
     problem = problem.value()
-    certifier = Certifier(problem)
-    solvers_own = twin(certifier.problem)
-    engine.check(solvers_own, replace(certifier.psd))
-    started = time.monotonic()
-    deadline = None if time_limit is None else asked + time_limit
-    start = _warm_start(problem, warm)
-    keeping = Keeping.of(checkpoint)
-    posed = certifier.problem
-    run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
-    run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
-    return conclude(run, bool(refine), problem)
+    with blas_for(problem.n):
+        certifier = Certifier(problem)
+        posed, start = certifier.problem, _warm_start(problem, warm)
+        solvers_own = twin(posed)
+        engine.check(solvers_own, replace(certifier.psd))
+        started = time.monotonic()
+        deadline = None if time_limit is None else asked + time_limit
+        keeping = Keeping.of(checkpoint)
+        run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
+        run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
+        return conclude(run, bool(refine), problem)
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

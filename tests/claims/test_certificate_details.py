@@ -85,3 +85,17 @@ def test_a_witness_is_feasible_whatever_it_is_made_of():
     v = inseparability_witness(problem, np.ones(3))
     assert v.sum() == pytest.approx(1.0)
     assert problem.sigma @ v == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "kernel", [{}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2, "coef0": 1.0}], ids=["rbf", "linear", "poly"]
+)
+def test_the_ball_around_copies_of_one_point_has_no_gap(kernel):
+    """f is 0, of terms that are not, whatever α is: what is left is round-off, and no part of it."""
+    rng = np.random.default_rng(0)
+    for size in (1.0, 1e3):
+        problem = problems.svdd(Gram(np.full((400, 2), size), **kernel))
+        for _ in range(30):
+            assert certify(problem, rng.dirichlet(np.ones(400))).relative_gap == 0.0
+    # A point that is no optimum has its gap.
+    assert certify(problems.svdd(Gram([[0.0], [2.0]], **kernel)), [1.0, 0.0]).relative_gap > 0.5

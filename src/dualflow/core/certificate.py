@@ -29,6 +29,8 @@ __all__ = ["Certificate", "Certifier", "certify", "inseparability_witness"]
 
 #: Variables up to which Q is formed (8 MB) where certificates are made at every step.
 WHOLE_UP_TO = 1024
+#: The part of its terms below which f is their round-off.
+_VANISHES = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Certificate:
         objective − lower_bound ≥ f(α) − f*, absolute; ∞ where no finite bound exists, None where Q is
         indefinite or unknown.
     relative_gap : float or None
-        gap / max(|objective|, |lower_bound|).
+        gap / max(|objective|, |lower_bound|); 0 where both are the round-off of their terms.
     infeasibility : float
         Largest violation of a bound or the equality by the α that was given, absolute.
     projection_distance : float
@@ -205,6 +207,9 @@ class Certifier:
         gap = relative_gap = None
         if psd.is_psd:
             gap, relative_gap = gaps(objective, lower_bound)
+            terms = 0.5 * quadratic + float(np.abs(problem.p) @ np.abs(point))
+            if max(abs(objective), abs(lower_bound)) <= _VANISHES * terms:
+                relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         radius = problem.reading.radius(problem, quadratic, nu)
         if nu is not None and interval is not None and self._moved:

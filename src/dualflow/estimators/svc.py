@@ -255,7 +255,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
         self._keep_support(gram.X, gram, joint.support)
         self._constants = 0.0
-        if self._support_gram is not None and all(s.problem.centred() is not s.problem for s in self.solutions_):
+        moved = gram.is_translatable and all(s.problem.reading.moves(s.problem) for s in self.solutions_)
+        if self._support_gram is not None and moved:
             own = gram.subset(joint.support).centred()
             self._support_gram = KeptGram(own)
             self._constants = np.array([own.constant(weights) for weights in joint.pair_coef.T])
