@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ._record import number
 from ._run import Run
 from .core.certificate import Certificate, inseparability_witness
+from .core.problem import DualProblem
 from .core.solution import Cost, Solution, Status
 from .core.support import support_set
 from .core.values import immutable
@@ -32,15 +33,16 @@ _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
 _SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 
-def conclude(run: Run, refine: bool) -> Solution:
-    """The solution of a run that has ended, refined if asked; Ctrl-C keeps what the run had."""
+def conclude(run: Run, refine: bool, problem: DualProblem) -> Solution:
+    """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked. Ctrl-C keeps what
+    the run had."""
     told = _told(run)
     try:
-        return _concluded(run, told, refine)
+        return _concluded(run, problem, told, refine)
     except KeyboardInterrupt:
         if run.status not in _KEPT:
             run.status = Status.INTERRUPTED
-        return _concluded(run, told, refine=False)
+        return _concluded(run, problem, told, refine=False)
 
 
 def _told(run: Run) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def _told(run: Run) -> dict[str, Any]:
     return told
 
 
-def _concluded(run: Run, told: dict[str, Any], refine: bool) -> Solution:
+def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: bool) -> Solution:
     engine, raw_alpha = run.engine, immutable(run.alpha())
     # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
     later = refine and run.certify_every > 1 and run.status is Status.FINISHED
@@ -74,7 +76,7 @@ def _concluded(run: Run, told: dict[str, Any], refine: bool) -> Solution:
     raw, certificate, ended, witness = _finish(run, raw_alpha, raw, refine, gradient)
     refine_time_s = time.monotonic() - begun if refine else 0.0
     return Solution(
-        problem=run.problem,
+        problem=problem,
         alpha=certificate.alpha,
         raw_alpha=raw_alpha,
         refined=certificate is not raw,

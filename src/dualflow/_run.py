@@ -53,8 +53,8 @@ class Progress:
 class Run:
     """One run of one solver: its state, its clock, its record.
 
-    The solver works on a workspace and a twin of the problem; certificates, support set and refinement are made of the
-    problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
+    The problem is `centred`. The solver works on a workspace and a twin of it; certificates, support set and refinement
+    are made of the problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
     """
 
     problem: DualProblem
@@ -262,9 +262,10 @@ class Run:
         self.overhead_s += time.monotonic() - begun
 
     def add_row(self) -> None:
-        started = self.state is not None
+        started, certificate = self.state is not None, self.certifier.certify(self.alpha())
         t, nu = (self.flow_time(), self.engine.multiplier(self.state)) if started else (0.0, None)
-        self.rows.add(t, self.alpha(), nu, self.certifier.certify(self.alpha()))
+        nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
+        self.rows.add(t, self.alpha(), nu, certificate)
 
     def save(self) -> None:
         if self.state is not None:

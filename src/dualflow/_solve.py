@@ -98,15 +98,17 @@ def solve(
     engine = engine.aim(tol, hand_over=refine == "early")
     asked = time.monotonic()
     problem = problem.value()
-    certifier, solvers_own = Certifier(problem), twin(problem)
+    certifier = Certifier(problem)
+    solvers_own = twin(certifier.problem)
     engine.check(solvers_own, replace(certifier.psd))
     started = time.monotonic()
     deadline = None if time_limit is None else asked + time_limit
     start = _warm_start(problem, warm)
     keeping = Keeping.of(checkpoint)
-    run = Run(problem, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
+    posed = certifier.problem
+    run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
     run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
-    return conclude(run, bool(refine))
+    return conclude(run, bool(refine), problem)
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
