@@ -1,6 +1,7 @@
-"""One BLAS thread for the whole suite, and no skip without a reason."""
+"""One BLAS thread for the whole suite, no network, and no skip without a reason."""
 
 import os
+import socket
 
 # Before numpy is imported: the problems here are small, and threads that spin on a busy machine cost 100 ×.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -9,6 +10,22 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import pytest  # noqa: E402 - after the environment is set
 
 _UNEXPLAINED = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only sockets of this machine's own file system, which process pools talk through."""
+
+    def local_only(real):
+        def call(self, *arguments):
+            if self.family != socket.AF_UNIX:
+                raise AssertionError(f"a test reached for the network: {arguments[-1]}")
+            return real(self, *arguments)
+
+        return call
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, local_only(getattr(socket.socket, name)))
 
 
 def pytest_configure(config: pytest.Config) -> None:

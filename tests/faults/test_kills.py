@@ -20,14 +20,13 @@ POSED = problems.svc(Gram(X, gamma=0.5), Y, C=1.0), "frank-wolfe"
 LIMITS = {"tol": 1e-14, "max_steps": 100}
 
 
-def run(path):
-    return solve(*POSED, checkpoint=Checkpoint(path, interval_s=0.0), **LIMITS)
+def run(path, callback=None):
+    return solve(*POSED, checkpoint=Checkpoint(path, interval_s=0.0), callback=callback, **LIMITS)
 
 
 def solving(folder, begun):
     while True:
-        begun()
-        run(folder / "run.npz")
+        run(folder / "run.npz", callback=lambda progress: begun())
         os.unlink(folder / "run.npz")
 
 

@@ -267,3 +267,42 @@ def test_the_journal_is_found_unwritable_before_a_job_is_sent(tmp_path, monkeypa
     monkeypatch.setattr("builtins.open", refused)
     with pytest.raises(ProblemError, match=r"journal=.*Permission denied"):
         measured(path)
+
+
+# --- whose checkpoint it is --------------------------------------------------------------------
+
+
+def product(scale=1.0, power=1):
+    """A kernel without a name of its own: all of these have the same."""
+    return lambda A, B: scale * (A @ B.T) ** power
+
+
+@pytest.mark.parametrize("other", [product(1 + 1e-6), product(-1.0, 2), product(1.0, 3), product(2.0)])
+def test_the_checkpoint_of_another_callable_is_refused(tmp_path, other):
+    file, first = tmp_path / "run.npz", problems.svc(Gram(X, product()), Y, C=1.0)
+    solve(first, "smo", checkpoint=file, max_steps=1, tol=1e-14)
+    before = file.read_bytes()
+    with pytest.raises(ProblemError, match="belongs to another run: its problem is"):
+        solve(problems.svc(Gram(X, other), Y, C=1.0), "smo", checkpoint=file, tol=1e-14)
+    assert file.read_bytes() == before
+    # The same by another object goes on.
+    again = solve(problems.svc(Gram(X, product()), Y, C=1.0), "smo", checkpoint=file, tol=1e-14)
+    assert np.array_equal(again.raw_alpha, solve(first, "smo", tol=1e-14).raw_alpha)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"random_state": np.random.default_rng(6)},
+        {"random_state": 5},
+        {"random_state": np.int64(6)},
+        {"warm": np.full(30, 0.2)},
+        {"warm": None},
+    ],
+)
+def test_the_checkpoint_of_another_seed_or_start_is_refused(tmp_path, change):
+    file, same = tmp_path / "run.npz", {"random_state": np.random.default_rng(5), "warm": np.full(30, 0.1)}
+    run(file, **same)
+    with pytest.raises(ProblemError, match=r"belongs to another run: its (seed|warm) is"):
+        run(file, **same | change)
+    assert run(file, **same | {"random_state": np.random.default_rng(5)}).cost.steps == 6

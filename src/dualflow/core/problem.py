@@ -247,10 +247,7 @@ class DualProblem:
         return K
 
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
-        Q: NDArray = K + self.offset
-        Q *= (self.scale * row_signs)[:, None]
-        Q *= self.sigma[J]
-        return Q
+        return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
 
     def matvec(self, v: ArrayLike) -> NDArray:
         """Q v, shape (n,); only columns where v is not zero are touched."""
@@ -270,14 +267,12 @@ class DualProblem:
 
     def dense(self) -> NDArray:
         """The whole Q, shape (n, n). Ask only when n² entries are affordable."""
-        K, everyone = self.gram.full(), np.arange(self.n)
-        Q: NDArray = np.empty((self.n, self.n))
-        height = max(1, BLOCK_ENTRIES // self.n)
+        K, Q, height = self.gram.full(), np.empty((self.n, self.n)), max(1, BLOCK_ENTRIES // self.n)
         for start in range(0, self.n, height):
             look()  # fresh memory takes its time
             part = slice(start, start + height)
             rows = K[part] if self.idx is None else K[np.ix_(self.idx[part], self.idx)]
-            Q[part] = self._signed(rows, self.sigma[part], everyone)
+            Q[part] = self._signed(rows, self.sigma[part], np.arange(self.n))
         Q[np.diag_indices(self.n)] += self.ridge
         return Q
 

@@ -90,7 +90,14 @@ class RadialPoints:
         if not self.has_few_features:
             return self.kernel(self)
         K: NDArray = np.empty((len(self), len(self)), dtype=self.points.dtype)
-        radial_rows(self.points, self.half, self.points, self.half, K, upper=True)
+        height = self.at_once(self)
+        if height >= len(self):
+            radial_rows(self.points, self.half, self.points, self.half, K, upper=True)
+            return K
+        for start in range(0, len(self), height):
+            K[start : start + height, start:] = self.take(slice(start, start + height)).kernel(
+                self.take(slice(start, None))
+            )
         return K
 
     def expand(self, other: RadialPoints, weights: NDArray) -> NDArray:
