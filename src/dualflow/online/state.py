@@ -91,7 +91,7 @@ class State:
     d : float
         The sum eᵀα.
     inverse : array of shape (room, room)
-        Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle; row 0 is the multiplier's.
+        Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle, above which are zeros; row 0 is the multiplier's.
     """
 
     def __init__(self, matrix: Matrix, bordered: bool) -> None:
@@ -190,7 +190,7 @@ class State:
     def times_inverse(self, x: NDArray) -> NDArray:
         """The inverse times x, shape (m + 1,) or (m + 1, k)."""
         A = self.inverse[: len(x), : len(x)]
-        return np.tril(A) @ x + np.tril(A, -1).T @ x
+        return A @ x + np.tril(A, -1).T @ x
 
     def make_room(self) -> None:
         """Two more margin points than there are must fit."""
@@ -217,7 +217,7 @@ class State:
         return Snapshot(
             **{name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
             members=self.members[:m].copy(),
-            inverse=np.tril(self.inverse[: m + 1, : m + 1]),
+            inverse=self.inverse[: m + 1, : m + 1].copy(),
             counters=counters,
             figures=self.figures.copy(),
             d=self.d,
@@ -234,7 +234,7 @@ class State:
         self.counters[:], self.figures[:] = kept.counters, kept.figures
         self.make_room()
         self.members[:m] = members
-        self.inverse[: m + 1, : m + 1] = kept.inverse
+        self.inverse[: m + 1, : m + 1] = np.tril(kept.inverse)  # it may come from a file
         if self.pool.n != self.n:
             self.pool.truncate(self.n)
         for k in members[self.pool.slot[members] < 0]:
