@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ._record import number
 from ._run import Run
 from .core.certificate import Certificate, inseparability_witness
+from .core.problem import DualProblem
 from .core.solution import Cost, Solution, Status
 from .core.support import support_set
 from .core.values import immutable
@@ -29,8 +30,8 @@ _SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, 
 _SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 
-def conclude(run: Run, refine: bool) -> Solution:
-    """The solution of a run that has ended, refined if asked."""
+def conclude(run: Run, refine: bool, problem: DualProblem) -> Solution:
+    """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked."""
     wall_time_s, engine = run.clock(), run.engine
     raw_alpha = immutable(engine.alpha(run.state))
     # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
@@ -54,7 +55,7 @@ def conclude(run: Run, refine: bool) -> Solution:
     raw, certificate, ended, witness = _finish(run, raw_alpha, raw, refine, gradient)
     refine_time_s = time.monotonic() - begun if refine else 0.0
     return Solution(
-        problem=run.problem,
+        problem=problem,
         alpha=certificate.alpha,
         raw_alpha=raw_alpha,
         refined=certificate is not raw,

@@ -53,8 +53,8 @@ class Progress:
 class Run:
     """One run of one solver: its state, its clock, its record.
 
-    The solver works on a workspace and a twin of the problem; certificates, support set and refinement are made of the
-    problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
+    The problem is `centred`. The solver works on a workspace and a twin of it; certificates, support set and refinement
+    are made of the problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
     """
 
     problem: DualProblem
@@ -236,7 +236,9 @@ class Run:
         begun = time.monotonic()
         if self.record and self.certificate is not None:
             alpha, nu = self.engine.alpha(self.state), self.engine.multiplier(self.state)
-            self.rows.add(self.flow_time(), alpha, nu, self.certifier.certify(alpha))
+            certificate = self.certifier.certify(alpha)
+            nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
+            self.rows.add(self.flow_time(), alpha, nu, certificate)
         self.save()
         self.overhead_s += time.monotonic() - begun
 

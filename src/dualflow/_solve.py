@@ -89,14 +89,15 @@ def solve(
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
     engine = engine.aim(tol, hand_over=refine == "early")
     problem = problem.value()
-    certifier, solvers_own = Certifier(problem), twin(problem)
+    certifier = Certifier(problem)
+    solvers_own = twin(certifier.problem)
     engine.check(solvers_own, replace(certifier.psd))
     started = time.monotonic()
     deadline = None if time_limit is None else started + time_limit
-    run = Run(problem, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started)
+    run = Run(certifier.problem, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started)
     run.start(_warm_start(problem, warm), random_state, checkpoint)
     run.loop(engine.default_max_steps if max_steps is None else max_steps)
-    return conclude(run, bool(refine))
+    return conclude(run, bool(refine), problem)
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

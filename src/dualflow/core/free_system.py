@@ -43,7 +43,7 @@ class FreeSystem:
         # What is below its diagonal may be anything.
         self.kernel = problem.gram.upper_block(free if problem.idx is None else problem.idx[free])
         self.kappa = 0.0 if problem.e is None else diag_max / len(free)
-        self.factors = 0
+        self.factors, self.delta = 0, 0.0
         self.factor = self._factorise(4 * len(free) * _EPS * diag_max)
         self.border = np.empty((self.base, 0))  # plain block between the factor's variables and the added ones
         self.corner = np.empty((0, 0))
@@ -79,6 +79,7 @@ class FreeSystem:
             # LAPACK works in place, on the lower triangle of the transpose.
             factor, info = potrf(lifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
+                self.delta = delta
                 return factor
             delta *= 10
         return None
@@ -153,7 +154,7 @@ class FreeSystem:
             a = int(added.sum())
             schur = -(Z.T @ Z)
             new = self.members[self.base :][added]
-            schur[:a, :a] += self.corner[np.ix_(added, added)] + self._shift(new, new)
+            schur[:a, :a] += self.corner[np.ix_(added, added)] + self._shift(new, new) + self.delta * np.eye(a)
             side = -(Z.T @ half)
             side[:a] += right[self.base :][added]
             _, _, y, _ = scipy.linalg.lapack.dsysv(schur, side)

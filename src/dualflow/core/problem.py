@@ -146,6 +146,17 @@ class DualProblem:
         given = {f.name: getattr(self, f.name) for f in fields(DualProblem) if f.init}
         return DualProblem(**given | {"gram": self.gram if isinstance(self.gram, Gram) else self.gram.value()})
 
+    def centred(self) -> DualProblem:
+        """The same f on the same feasible set, from points less their mean where kernel and model let it, else itself.
+        Its multiplier is less by s times the `constant` that its Gram tells."""
+        if not (isinstance(self.gram, Gram) and self.gram.is_translatable and self.reading.moves(self)):
+            return self
+        if (gram := self.gram.centred()) is self.gram:
+            return self
+        other = object.__new__(DualProblem)
+        other.__dict__.update(self.__dict__ | {"gram": gram, "p": immutable(self.reading.price(self, gram))})
+        return other
+
     @property
     def n(self) -> int:
         """Number of variables."""

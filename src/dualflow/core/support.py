@@ -55,10 +55,7 @@ def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | Non
     """
     certifier = certifier or Certifier(problem)
     certificate = certifier.certify(alpha)
-    rho = certifier.compute(certificate.alpha) - problem.p
-    if problem.e is not None and certificate.multiplier is not None:
-        rho -= certificate.multiplier * problem.e
-    lower, _ = _active_guess(problem, alpha, rho)
+    lower, _ = _active_guess(certifier.problem, alpha, certifier.rho(certificate))
     return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
 
 
@@ -108,6 +105,7 @@ def refine(
     Refinement
     """
     certifier = certifier or Certifier(problem)
+    problem = certifier.problem
     given = problem.project(np.asarray(alpha, dtype=float))
     start, h, rho = _start(certifier, given, gradient)
     snapped = snap(problem, start, rho)
