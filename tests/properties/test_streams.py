@@ -228,7 +228,6 @@ def no_warning():
 
 
 def test_an_endless_stream_takes_no_more_memory():
-    batches, memory, sound = soak.soak(4.0, 0)
+    _, memory, sound = soak.soak(4.0, 0)
     assert sound
-    if batches >= 40:  # on a machine that is not at its limits
-        assert not soak.grows(memory)
+    assert memory.max() <= 2e5  # bytes; all that was met would soon be more
