@@ -30,7 +30,7 @@ def test_entries_are_those_of_a_gram_of_the_same_points(X, kernel, parameters):
     for kept in (np.arange(23), keep):
         growing.keep(kept)
         assert np.array_equal(growing.X, X[kept])
-        whole = Gram(growing.X.copy(), kernel, **parameters)
+        whole = Gram(growing.X.copy(), kernel, **parameters, center=growing.center)
         J = np.array([4, 1])
         assert growing.n == whole.n
         np.testing.assert_allclose(growing.full(), whole.full(), atol=1e-14)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix
 from .kernel_matrix import KernelMatrix
+from .kernel_values import mean_of
 from .kernels import Gram, measured
 from .radial import RadialPoints
 
@@ -28,9 +29,8 @@ class GrowingGram(KernelMatrix):
     kernel, gamma, degree, coef0
         As in `Gram`, but not "precomputed".
     center : array of shape (m,), optional
-        What is subtracted from all points before anything else; by default the mean of the first for the radial
-        kernel, and nothing for others. Of those only translatable ones (`is_translatable`) take one, and are then
-        the kernel of the points less the centre.
+        What the radial kernel, or one that `is_translatable`, subtracts from all points before anything else; by
+        default the mean of the first.
 
     Raises
     ------
@@ -56,8 +56,8 @@ class GrowingGram(KernelMatrix):
         first = Gram(points[:1] if center is not None else points, kernel, gamma=gamma, degree=degree, coef0=coef0)
         for name in _KERNEL:
             setattr(self, name, getattr(first, name))
-        if center is not None and (self.center is not None or self.is_translatable):
-            self.center = np.array(center, dtype=float)
+        if self.kernel == "rbf" or self.is_translatable:
+            self.center = mean_of(points) if center is None else np.array(center, dtype=float)
         self.entries_computed = 0
         self._buffers = self._measure(points)
         self._bind(len(points))

@@ -35,6 +35,8 @@ class Gram(KernelMatrix, Value):
         Degree of "poly"; a whole number, unless γ⟨x,z⟩ + coef0 ≥ 0 for all points, those to come among them.
     coef0 : float, default=0.0
         Offset of "poly" and "sigmoid". Mierswa's sigmoid tanh(κ⟨x,z⟩ − δ) (eq. 30) is coef0 = −δ.
+    center : array of shape (m,), optional
+        Subtracted from all points by a kernel that `is_translatable`: for problems whose Σσα is fixed.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class Gram(KernelMatrix, Value):
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        center: ArrayLike | None = None,
     ) -> None:
         kernel = check_kernel(kernel)
         points = as_matrix(X, "K" if kernel == "precomputed" else "X")
@@ -69,6 +72,8 @@ class Gram(KernelMatrix, Value):
             gamma=check_gamma(gamma, points) if kernel in ("poly", "rbf", "sigmoid") else 1.0,
             center=immutable(mean_of(points)) if kernel == "rbf" else None,
         )
+        if center is not None and self.is_translatable:
+            self._set(center=immutable(np.asarray(center, dtype=float)))
         self._take(points)
 
     def _take(self, points: NDArray) -> None:

@@ -12,12 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._solve import DEFAULT_SOLVER, solve
 from ..core.certificate import Certificate, Certifier, certify
+from ..core.kernel_values import mean_of
 from ..core.kernels import Gram
 from ..core.options import Number, OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.support import refine, snap
 from ..exceptions import FitError, ProblemError
+from ..online.invasion import blur
 from ..online.stream import Community, learn
 from ._attributes import fitted
 from ._streaming import StreamMachine, remembered
@@ -47,6 +49,8 @@ class Ecology(StreamMachine):
     tol: float
     n_seen_: int
     _communities: list[Community]
+    #: What a kernel that may be moved subtracts from all points: the mean of the first batch.
+    _center: NDArray | None
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
         """The dual problem of some points, of ``seen`` that were met."""
@@ -64,7 +68,8 @@ class Ecology(StreamMachine):
             return
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
-        self._gamma = Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0).gamma
+        gram = Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        self._gamma, self._center = gram.gamma, mean_of(X) if gram.is_translatable else None
         self.n_seen_ = 0
         self._communities = [Community.empty(X.shape[1])] * count
         if self._first_points() < X.shape[1]:
@@ -84,7 +89,7 @@ class Ecology(StreamMachine):
 
     def _meet(self, k: int, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
         """What becomes of community k when it meets newcomers."""
-        return learn(
+        community = learn(
             self._communities[k],
             X,
             sign,
@@ -94,17 +99,48 @@ class Ecology(StreamMachine):
             equilibrate=self._equilibrate,
             reserve=self._room,
             n_init=self._first_points(),
+            enough=0.1 * self.tol,
         )
+        if len(X):
+            self._look_at(community)
+        return community
+
+    def _look_at(self, community: Community) -> None:
+        """Warn where a community is not at its equilibrium, or nobody can say whether it is."""
+        problem = self._pose(community.X, community.sign, community.cap, community.seen)
+        certifier = Certifier(problem)
+        if certifier.psd.is_psd:
+            gap, _ = certifier.appraise(community.alpha, community.h + problem.p)
+            if gap <= 0.1 * self.tol and blur(problem, community.alpha, community.h) <= 0.1 * self.tol:
+                return
+        certificate = certifier.certify(community.alpha)
+        if certificate.relative_gap is None:
+            _warn(
+                f"kernel: the problem's matrix is {certificate.psd}. The equilibrium the solver reached is "
+                "used as it is, and certificates are withheld. A positive semidefinite kernel has a certified optimum."
+            )
+        elif not certificate.within(self.tol):
+            _warn(
+                f"A new equilibrium was reached to relative gap {certificate.relative_gap:.3g} only, not "
+                f"tol={self.tol:.3g}. Scale the features, or lower C."
+            )
 
     def _kernel_of(self, X: NDArray) -> Gram:
-        """The Gram of some points, with the width that the first batch fixed."""
-        return Gram(X, self.kernel, gamma=self._gamma, degree=self.degree, coef0=self.coef0)
+        """The Gram of some points, with the width and the centre that the first batch fixed."""
+        center = self._center if self._sum_is_fixed() else None
+        return Gram(X, self.kernel, gamma=self._gamma, degree=self.degree, coef0=self.coef0, center=center)
+
+    def _sum_is_fixed(self) -> bool:
+        """Whether the problem fixes Σσα, and so does not notice where the origin is."""
+        return True
 
     def _equilibrate(self, problem: DualProblem, alpha: NDArray) -> NDArray:
         """The minimum of a small problem, from a feasible start, with zeros where species are extinct."""
         flows, certifier = self.reequilibrate == "lotka-volterra", Certifier(problem)
         if not flows and problem.n <= SMALL and certifier.psd.is_psd and not problem.is_hard_margin:
-            return refine(problem, alpha, certifier=certifier).alpha
+            refined = refine(problem, alpha, certifier=certifier).alpha
+            if certifier.certify(refined).within(self.tol):
+                return refined
         if flows:  # putting variables on their bounds costs the square root of the gap
             solution = solve(problem, self.reequilibrate, tol=1e-4 * self.tol, warm=alpha)
         else:
@@ -114,17 +150,6 @@ class Ecology(StreamMachine):
         if solution.status in (Status.BROKEN, Status.NOT_SEPARABLE):
             found = "C=inf" if solution.status is Status.NOT_SEPARABLE else f"reequilibrate={self.reequilibrate!r}"
             raise FitError(f"{found}: {solution.status.text} The model is left as it was.", solution)
-        gap = solution.certificate.relative_gap
-        if gap is None:
-            _warn(
-                f"kernel: the problem's matrix is {solution.certificate.psd}. The equilibrium the solver reached is "
-                "used as it is, and certificates are withheld. A positive semidefinite kernel has a certified optimum."
-            )
-        elif solution.status is not Status.OPTIMAL and gap > self.tol:
-            _warn(
-                f"A new equilibrium was reached to relative gap {gap:.3g} only, not tol={self.tol:.3g}: "
-                f"{solution.status.text} Scale the features, or lower C."
-            )
         if solution.refined:
             return solution.alpha
         # A flow ends near the bounds, not on them.
@@ -184,12 +209,17 @@ class Ecology(StreamMachine):
         for k, c in enumerate(self._communities):
             arrays |= {f"community.{k}.{name}": getattr(c, name) for name in ("X", "sign", "cap", "alpha", "h", "ids")}
             counts.append([c.seen, c.invasions, c.extinctions])
+        if self._center is not None:
+            arrays["center"] = self._center
         return arrays, {"gamma": self._gamma, "communities": counts, "n_seen": self.n_seen_}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         self._gamma, self.n_seen_, self._communities = facts["gamma"], facts["n_seen"], []
         if type(self._gamma) is not float or not 0 <= self._gamma < np.inf or type(self.n_seen_) is not int:
             raise ValueError(f"its facts 'gamma' and 'n_seen' are {self._gamma!r} and {self.n_seen_!r}")
+        self._center = stored(arrays, "center", "f", (self.n_features_in_,)) if "center" in arrays else None
+        if self._center is not None and not np.isfinite(self._center).all():
+            raise ValueError("its centre is no point")
         for k, counts in enumerate(facts["communities"]):
             X = stored(arrays, f"community.{k}.X", "f", (None, self.n_features_in_))
             sign, cap, alpha, h = (
@@ -216,7 +246,7 @@ class Ecology(StreamMachine):
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warnings.warn(message, ConvergenceWarning, stacklevel=6)
 
 
 def _key(x: NDArray, sign: float, cap: float) -> bytes:

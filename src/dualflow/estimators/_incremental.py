@@ -14,10 +14,11 @@ from ..core.solution import Solution
 from ..exceptions import ProblemError
 from ..online.leave_one_out import Path, recorded
 from ..online.remembering import Stream
+from ..online.settling import settle
 from ..problems import Growing
 from ._attributes import fitted
 from ._ids import as_ids, new_ids, uninterrupted
-from ._streaming import StreamMachine, remembered
+from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap
 from ._verify import check_stream, stored
 
 __all__ = ["IncrementalMachine"]
@@ -70,12 +71,16 @@ class IncrementalMachine(StreamMachine):
             self._streams = [self._new_stream(self._model(), X[:1]) for _ in dealt]
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
             stream.learn(X[rows], values, names[rows])
+            self._settle(stream)
         if self.reserve is not None:
             # What is dropped does not come back: not before all have learned, and then of all.
             with uninterrupted():
                 for stream in self._streams:
                     self._keep_to_reserve(stream)
         self.next_id_ = max(0 if first else self.next_id_, int(names.max(initial=-1)) + 1)
+
+    def _settle(self, stream: Stream, *gone: NDArray) -> None:
+        warn_of_gap(settle(stream, optimum, *gone), TOL, stacklevel=5)
 
     def _new_stream(self, model: Growing, some: NDArray) -> Stream:
         gram = GrowingGram(some, **self._kernel_facts(), gamma=self._gamma, center=self._kernel_center)
@@ -150,6 +155,7 @@ class IncrementalMachine(StreamMachine):
         with self._transaction():
             for stream, gone in zip(self._streams, places, strict=True):
                 stream.unlearn(gone)
+                self._settle(stream, gone)
             with uninterrupted():
                 for stream, gone in zip(self._streams, places, strict=True):
                     stream.keep(np.setdiff1d(np.arange(stream.n), gone))
@@ -270,7 +276,7 @@ class IncrementalMachine(StreamMachine):
         self.next_id_, self._gamma, self._kernel_center = facts["next_id"], facts["gamma"], None
         if type(self.next_id_) is not int or type(self._gamma) is not float or not 0 <= self._gamma < np.inf:
             raise ValueError(f"its facts 'next_id' and 'gamma' are {self.next_id_!r} and {self._gamma!r}")
-        if self.kernel == "rbf":
+        if self.kernel == "rbf" or "kernel_center" in arrays:
             self._kernel_center = stored(arrays, "kernel_center", "f", (self.n_features_in_,))
         model = self._model()
         self._streams = []

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from ..core.certificate import certify
+from .._solve import DEFAULT_SOLVER, solve
+from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
 from ..core.solution import Cost, Solution, Status
 from ._base import KernelMachine
 from ._validation import checked_data
 
-__all__ = ["StreamMachine", "remembered"]
+__all__ = ["TOL", "StreamMachine", "optimum", "remembered", "warn_of_gap"]
+
+#: Relative gap from which on a state is said not to be the optimum.
+TOL = 1e-6
 
 
-def remembered(problem: DualProblem, alpha: NDArray, engine: str, tol: float = 1e-6) -> Solution:
+def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
+    """The certificate of the best that is found of a problem: from a start, or where that leads nowhere from none."""
+    best: Certificate | None = None
+    for start in (alpha, None):
+        solution = solve(problem, DEFAULT_SOLVER, refine="early", tol=TOL, warm=start)
+        if solution.ended is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # the driver keeps what it has; half a batch must not become a model
+        found = solution.certificate
+        if best is None or (found.relative_gap or 0.0) < (best.relative_gap or 0.0):
+            best = found
+        if best.relative_gap is None or best.within(TOL):
+            break
+    assert best is not None
+    return best
+
+
+def warn_of_gap(gap: float | None, tol: float, stacklevel: int) -> None:
+    """`ConvergenceWarning` if a state is further from its optimum than ``tol``, or that cannot be said."""
+    if gap is None:
+        warnings.warn(
+            "kernel: it is not positive semidefinite on these points; the state is as it was reached, and certificates "
+            "are withheld",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+    elif not gap <= tol:
+        warnings.warn(
+            f"The optimum over the points that are remembered was reached to relative gap {gap:.3g} only, not "
+            f"{tol:.3g}: kernel values have too few digits. Scale the features, or lower C",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def remembered(problem: DualProblem, alpha: NDArray, engine: str, tol: float = TOL) -> Solution:
     """The state of a stream as a `Solution` of the problem of the points it remembers; what it cost is not kept."""
     certificate = certify(problem, alpha)
     ended = Status.FINISHED if certificate.psd.is_psd else Status.STATIONARY

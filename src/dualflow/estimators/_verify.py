@@ -146,7 +146,7 @@ def check_stream(stream: Stream) -> None:
     alpha, near = stream.alpha(), entry_round_off(problem)
     price = float(np.abs(engine.p).max())
     drift = (_DRIFT * float(engine.diag.max()) + near) * total + _DRIFT * (price + abs(engine.b))
-    agree("p", engine.p, stream._variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
+    agree("p", engine.p, stream.variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
     _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]

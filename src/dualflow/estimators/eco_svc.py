@@ -252,9 +252,15 @@ class EcoSVC(PairClassifier, Ecology):
         joint, X = joined(len(self.classes_), parts), np.concatenate(points)
         X = X[joint.first]
         self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
-        self.intercept_ = np.array([self._bias(c) for c in self._communities])
         self.support_, self.support_vectors_ = joint.support, X
         self._support_gram = KeptGram(self._kernel_of(X)) if len(X) else None
+        self._constants = 0.0
+        if (gram := self._support_gram) is not None:
+            self._constants = np.array([gram.constant(weights) for weights in joint.pair_coef.T])
+        self.intercept_ = np.array([self._bias(c) for c in self._communities]) - self._constants
+
+    def _sum_is_fixed(self) -> bool:
+        return bool(self.fit_intercept)
 
     def _bias(self, c: Community) -> float:
         """b = −ν of a community's equilibrium."""

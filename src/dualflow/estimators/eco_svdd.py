@@ -118,7 +118,7 @@ class EcoSVDD(Ball, Ecology):
         self._read()
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        return problems.svdd(self._kernel_of(X), self.nu, points=seen)
+        return problems.svdd(self._kernel_of(X), self.nu, sample_weight=cap, points=seen)
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         super()._unpack(arrays, facts)

@@ -213,7 +213,20 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     @fitted
     def intercept_(self) -> NDArray:
         """b of each pair of classes."""
-        return np.array([stream.bias for stream in self._streams])
+        return np.array([stream.bias - stream.moved for stream in self._streams])
+
+    @fitted
+    def coef_(self) -> NDArray:
+        """Weights of the features, shape (n_pairs, n_features); linear kernel only."""
+        if self.kernel != "linear" or self._kernel_center is None:
+            return super().coef_
+        joint, X = self._joint()
+        weights: NDArray = joint.pair_coef.T @ (X - self._kernel_center)  # they sum to 0, but for their last digits
+        return weights
+
+    @property
+    def _constants(self) -> NDArray:  # type: ignore[override]
+        return np.array([stream.moved for stream in self._streams])
 
     def suggest(self, X_pool: ArrayLike, k: int = 1) -> NDArray:
         """Which k of some points to have labelled next: those nearest to the decision boundary (CP section 5).

@@ -94,9 +94,9 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Values, shape (n_new,)."""
-        return self._expanded(X)[:, 0] + self.intercept_
+        return self._expanded(X)[:, 0] + self._streams[0].bias
 
     @fitted
     def intercept_(self) -> NDArray:
         """b, shape (1,)."""
-        return np.array([self._streams[0].bias])
+        return np.array([self._streams[0].bias - self._streams[0].moved])

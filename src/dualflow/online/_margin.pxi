@@ -7,6 +7,7 @@ cdef enum:
     _REST = 0
     _BOUND = 1
     _FREE = 2
+    _PENDING = 3
 
 # How a call ended.
 ARRIVED, AT_MARGIN, WANTS_COLUMN, DRIFTED, PAUSED, STUCK, INDEFINITE = range(7)
@@ -216,3 +217,38 @@ cdef void rates(Room *R, Index c, double v, const double *p_rate, bint whole) no
     for i in range(quiet):
         if R.where[i] == _FREE and i != sample:
             R.gamma[i] = 0.0
+
+
+def tally(engine):
+    """Put α within its bounds, which round-off exceeds, and add up what the relative gap is made of.
+
+    Returns Σα, eᵀα − d, αᵀg, αᵀp, Σ uᵢ max(−gᵢ, 0) over the learned variables, the same with every g lower by what it
+    is known to (``figures[FLOOR]``, which is set), and whether any violates by far more. Infinite bounds count as d.
+    """
+    cdef double[::1] alpha = engine.alpha, g = engine.g, figures = engine.figures
+    cdef const double[::1] e = engine.e, u = engine.u, p = engine.p, diag = engine.diag
+    cdef const signed char[::1] where = engine.where
+    cdef Index i, n = alpha.shape[0]
+    cdef double weight = 0.0, total = 0.0, slack = 0.0, price = 0.0, short = 0.0, most = 0.0
+    cdef double d = engine.d, largest = 0.0, dearest = 0.0, floor, bound
+    cdef bint wrong = False
+    for i in range(n):
+        if alpha[i] < 0.0:
+            alpha[i] = 0.0
+        elif alpha[i] > u[i]:
+            alpha[i] = u[i]
+        weight += alpha[i]
+        total += e[i] * alpha[i]
+        slack += alpha[i] * g[i]
+        price += alpha[i] * p[i]
+        largest = max(largest, diag[i])
+        dearest = max(dearest, fabs(p[i]))
+    floor = 16.0 * DBL_EPSILON * (weight * largest + fabs(figures[_MULTIPLIER]) + dearest)
+    figures[_FLOOR] = floor
+    for i in range(n):
+        if where[i] != _PENDING and g[i] < floor:
+            bound = u[i] if u[i] < INFINITY else d
+            short += bound * max(-g[i], 0.0)
+            most += bound * (floor - g[i])
+            wrong = wrong or (g[i] < -STRAYED * floor and bound > 0.0)
+    return weight, total - d if engine.bordered else 0.0, slack, price, short, most, wrong

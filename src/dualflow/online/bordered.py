@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError
+from .state import PathError
 
 __all__ = ["bordered_inverse"]
 
@@ -19,7 +19,7 @@ def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
 
     Raises
     ------
-    ProblemError
+    PathError
         Q is not positive definite on the margin points.
     """
     m = len(Q)
@@ -29,7 +29,7 @@ def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
     if info == 0:
         P, info = scipy.linalg.lapack.dpotri(factor, lower=1)
     if info != 0:
-        raise ProblemError("the margin points' kernel block is singular: is the kernel positive semidefinite?")
+        raise PathError("the margin points' kernel block is singular: is the kernel positive semidefinite?")
     P = np.tril(P) + np.tril(P, -1).T
     out = np.zeros((m + 1, m + 1))
     out[1:, 1:] = P

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError
 from ._path import (
     ARRIVED,
     AT_MARGIN,
@@ -46,7 +45,8 @@ from ._path import (
 )
 from .bordered import bordered_inverse
 from .near import Near
-from .state import NOT_PSD, Snapshot, State
+from .snapshot import Snapshot
+from .state import PathError, State
 
 __all__ = ["Engine"]
 
@@ -55,7 +55,6 @@ _EPS = float(np.finfo(float).eps)
 CHEAP = 1 << 14
 #: ... or this many times fewer operations than the breakpoints since.
 SHARE = 100
-UNBOUNDED = "the dual problem falls without end, or no variable can take up the change"
 #: Margin points × variables from which a path is followed among the near variables first, ...
 NEAR_FROM = 1 << 17
 #: ... of which there are so many, or this part of all.
@@ -78,7 +77,7 @@ class Engine(State):
 
     def learn(self, k: int) -> None:
         """Bring variable k to its optimum (CP Algorithm 1); also if it is there, but not optimal."""
-        self._tolerance()
+        self.measure()
         room, floor = self.u[k] - self.alpha[k], self.figures[FLOOR]
         if self.where[k] == FREE:
             return
@@ -96,7 +95,7 @@ class Engine(State):
         if self.where[k] == FREE:
             self._take_out(int(np.flatnonzero(self.margin == k)[0]))
         if self.alpha[k] > 0:
-            self._tolerance()
+            self.measure()
             self._drive(k, -1.0, False)
             self.alpha[k] = 0.0
         self._mark(k, PENDING)
@@ -106,13 +105,13 @@ class Engine(State):
         change = d - self.d
         if change == 0.0:
             return
-        self._tolerance()
+        self.measure()
         self.figures[TRAVELLED] = 0.0
         sign = 1.0 if change > 0 else -1.0
         rate = None if p_rate is None else np.ascontiguousarray(sign * p_rate)
         self.near = None
         if not self._run(self, -1, 0.0, False, sign, rate, abs(change)):
-            raise ProblemError(UNBOUNDED)
+            raise PathError(PathError.UNBOUNDED)
         if p_rate is not None:
             self.p += change * p_rate
         self.d = d
@@ -135,7 +134,7 @@ class Engine(State):
         if self.on_pivot or len(self.margin) * self.n < self.near_from:
             self.near = None
             if not self._run(self, k, v, to_margin):
-                raise ProblemError(UNBOUNDED)
+                raise PathError(PathError.UNBOUNDED)
         else:
             self._drive_near(k, v, to_margin)
             self._mend(-1)
@@ -155,7 +154,7 @@ class Engine(State):
         if not arrived:
             # Nobody near could take up the change: look at all.
             if near.count >= self.n:
-                raise ProblemError(UNBOUNDED)
+                raise PathError(PathError.UNBOUNDED)
             self.near = Near(self, self.n)
             self._mend(k)
             self._drive_near(k, (1.0 if self.g[k] < 0 else -1.0) if to_margin else v, to_margin)
@@ -170,7 +169,7 @@ class Engine(State):
             worst = int(wrong[np.argmax(np.abs(self.g[wrong]))])
             self._mark(worst, DRIVEN)
             self._drive_near(worst, 1.0 if self.g[worst] < 0 else -1.0, True)
-        raise ProblemError(NOT_PSD)
+        raise PathError(PathError.NOT_PSD)
 
     def _run(
         self,
@@ -199,13 +198,13 @@ class Engine(State):
                 # Where every other variable is at its bound, what is left is round-off.
                 return not to_margin and bool(left <= 1e-10 * size)
             elif code == INDEFINITE:
-                raise ProblemError(NOT_PSD)
+                raise PathError(PathError.NOT_PSD)
             if self.on_pivot and code in (PAUSED, ARRIVED, AT_MARGIN):
                 self.on_pivot(self, k)
             if code in (ARRIVED, AT_MARGIN):
                 return True
             if self.pivots > budget:
-                raise ProblemError(NOT_PSD)
+                raise PathError(PathError.NOT_PSD)
 
     def restore(self, kept: Snapshot) -> None:
         super().restore(kept)
@@ -223,7 +222,7 @@ class Engine(State):
         """Bring the column that a path wants."""
         self.bring(int(self.counters[WANTED]))
 
-    def _tolerance(self) -> None:
+    def measure(self) -> None:
         """What g is known to: the round-off of its largest terms."""
         if self.n:
             size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
@@ -240,7 +239,7 @@ class Engine(State):
             return
         S = space.members[:m]
         Q = space.pool.rows[space.member_slots[:m]][:, S]
-        self.inverse[: m + 1, : m + 1] = bordered_inverse(Q, space.e[S] if self.bordered else None)
+        self.inverse[: m + 1, : m + 1] = np.tril(bordered_inverse(Q, space.e[S] if self.bordered else None))
 
     def polish(self, least: float = 0.0) -> None:
         """Take α and b on the margin to the solution of their system, if that is off by more than ``least``."""
@@ -257,7 +256,8 @@ class Engine(State):
         combined(self.pool.rows, self.member_slots[: len(S)], change[1:], self.gamma[: self.n])
         self.g += self.gamma[: self.n]
         self.g += change[0] * self.e
-        self.g[S] = 0.0
+        left = self.g[S]
+        self.g[S] = np.where(np.abs(left) <= STRAYED * self.figures[FLOOR], 0.0, left)
 
     def refresh(self) -> None:
         """Compute g anew, take α and b to the solution of their system, and mend what is not optimal."""
@@ -290,7 +290,7 @@ class Engine(State):
 
     def violators(self) -> NDArray:
         """Learned variables that are not optimal beyond round-off, or were left on their way."""
-        self._tolerance()
+        self.measure()
         tolerance = STRAYED * self.figures[FLOOR]
         where, g = self.where, self.g
         wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))

@@ -17,10 +17,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.certificate import Certifier
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["Equilibrate", "Habitat", "interval", "middle", "restrict"]
+__all__ = ["Equilibrate", "Habitat", "blur", "interval", "middle", "restrict"]
 
 #: Minimise a small problem from a feasible start: ``equilibrate(problem, alpha) -> alpha``.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
@@ -56,6 +57,19 @@ def _ends(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -> tuple[NDArr
     above = np.where(np.where(positive, has_weight, can_rise), knot, -np.inf)
     below = np.where(np.where(positive, can_rise, has_weight), knot, np.inf)
     return above, below
+
+
+def round_off(problem: DualProblem, alpha: NDArray) -> float:
+    """What a gradient may be wrong by."""
+    magnitude = float(problem.diag().max()) * float(alpha.sum()) + float(np.abs(problem.p).max())
+    return 8 * _EPS * magnitude
+
+
+def blur(problem: DualProblem, alpha: NDArray, gradient: NDArray) -> float:
+    """The relative gap that is nothing but what a gradient may be wrong by."""
+    objective = 0.5 * abs(float(alpha @ (gradient - problem.p)))
+    most = round_off(problem, alpha) * float(problem.effective_upper.sum())
+    return most / objective if objective > 0 else float(most > 0)
 
 
 def middle(low: float, high: float) -> float:
@@ -153,9 +167,7 @@ class Habitat:
 
     def round_off(self) -> float:
         """What a gradient may be wrong by."""
-        problem = self.problem
-        magnitude = float(problem.diag().max()) * float(self.alpha.sum()) + float(np.abs(problem.p).max())
-        return 8 * _EPS * magnitude
+        return round_off(self.problem, self.alpha)
 
     def invaders(self, candidates: NDArray) -> NDArray:
         """Those of the candidates that are not present and can invade, who grow fastest first (Howell 9, 17, 28).
@@ -188,6 +200,10 @@ class Habitat:
             self.admit(invaders[: max(AT_ONCE, int(CROWD * np.count_nonzero(self.alpha)))])
             self.balance(equilibrate)
 
+    def gap(self) -> float:
+        """The relative gap of everybody's problem, by the gradient at hand."""
+        return Certifier(self.problem).appraise(self.alpha, self.h + self.problem.p)[0]
+
     def open(self, equilibrate: Equilibrate) -> None:
         """Everybody's equilibrium at once; whoever has weight then has got in."""
         self.alpha = np.array(equilibrate(self.problem, self.alpha))
@@ -212,11 +228,7 @@ class Habitat:
         self.alpha[R] = equilibrate(part, self.alpha[R])
         self.h = self.gradient()
 
-    def nearest(self, candidates: NDArray) -> NDArray:
-        """Candidates without weight, from the one closest to invading on."""
+    def reluctance(self) -> NDArray:
+        """ρ = h − νe of all: how far from invading those without weight are, shape (n,)."""
         problem = self.problem
-        candidates = candidates[(self.alpha[candidates] == 0) & (problem.upper[candidates] > 0)]
-        rho = self.h[candidates]
-        if problem.e is not None:
-            rho = rho - middle(*self.multipliers(self.residents)) * problem.e[candidates]
-        return candidates[np.argsort(rho, kind="stable")]
+        return self.h if problem.e is None else self.h - middle(*self.multipliers(self.residents)) * problem.e

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.growing import GrowingGram
+from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..problems import Growing
 from .incremental import Engine
+from .state import PathError
 
 __all__ = ["Stream"]
 
@@ -49,6 +54,11 @@ class Stream:
     model : Growing
     gram : GrowingGram
         Without points.
+
+    Attributes
+    ----------
+    lost : PathError or None
+        Why the path of the optimum broke off; `settle` finds it again.
     """
 
     def __init__(self, model: Growing, gram: GrowingGram) -> None:
@@ -57,6 +67,7 @@ class Stream:
         self.targets = np.zeros(0)
         self.matrix = _SignedKernel(gram, model.per, model.scale)
         self.engine = Engine(self.matrix, bordered=True)
+        self.lost: PathError | None = None
 
     @property
     def n(self) -> int:
@@ -70,40 +81,55 @@ class Stream:
         for start in range(0, len(X), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             self._append(X[part], targets[part], ids[part])
-            first = self.n - len(ids[part])
-            for i in range(first, self.n):
-                for k in range(self.model.per * i, self.model.per * (i + 1)):
-                    self.engine.learn(k)
-                self._move_d(i + 1)
-            self.engine.tidy()
-        if len(X) >= AT_ONCE:
-            self.engine.tidy(exact=True)
+            if not self.lost:
+                with self.on_the_path():
+                    self._follow(self.n - len(ids[part]))
+        if len(X) >= AT_ONCE and not self.lost:
+            with self.on_the_path():
+                self.engine.tidy(exact=True)
+
+    def _follow(self, first: int) -> None:
+        """Learn the points from ``first`` on, which the engine knows."""
+        for i in range(first, self.n):
+            for k in range(self.model.per * i, self.model.per * (i + 1)):
+                self.engine.learn(k)
+            self._move_d(i + 1)
+        self.engine.tidy()
+
+    @contextlib.contextmanager
+    def on_the_path(self) -> Iterator[None]:
+        """Where the path breaks off within, the state is `lost`, and `settle` has to find the optimum."""
+        try:
+            yield
+        except PathError as error:
+            self.lost = error
 
     def _append(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
         model, old = self.model, self.gram.n
         self.gram.append(X)
         diag = self.gram.diag()[old:]
-        p, sigma, upper = self._variables(targets, diag)
+        p, sigma, upper = self.variables(targets, diag)
         self.matrix.sigma = np.concatenate([self.matrix.sigma, sigma])
         self.engine.append(p, upper, sigma, model.scale * np.repeat(diag, model.per))
         self.ids = np.concatenate([self.ids, ids])
         self.targets = np.concatenate([self.targets, targets])
 
-    def _variables(self, targets: NDArray, diag: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    def variables(self, targets: NDArray, diag: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """p, signs and bounds of the variables of some points."""
         p, sigma, upper = self.model.variables(targets, diag)
         return self.engine.d * p if self.model.counted else p, sigma, np.full(len(p), upper)
 
     def unlearn(self, points: NDArray) -> None:
         """Take points, given by their positions, out of the model; they stay known until `keep`."""
-        left = self.n
-        for i in points:
-            left -= 1
-            self._move_d(left)
-            for k in range(self.model.per * int(i), self.model.per * (int(i) + 1)):
-                self.engine.unlearn(k)
-            self.engine.pool.evict(self.engine.margin)
-        self.engine.tidy(exact=len(points) >= AT_ONCE)
+        left, per = self.n, self.model.per
+        with self.on_the_path():
+            for i in points:
+                left -= 1
+                self._move_d(left)
+                for k in range(per * int(i), per * (int(i) + 1)):
+                    self.engine.unlearn(k)
+                self.engine.pool.evict(self.engine.margin)
+            self.engine.tidy(exact=len(points) >= AT_ONCE)
 
     def keep(self, points: NDArray) -> None:
         """Drop all points but these, which must be all that have weight."""
@@ -118,6 +144,13 @@ class Stream:
         d = self.model.total(points)
         if d != self.engine.d:
             self.engine.move_d(d, self.gram.diag())
+
+    def twin(self) -> Stream:
+        """A stream of the same points, whose engine moves on its own."""
+        other = Stream(self.model, self.gram)
+        other.ids, other.targets, other.matrix = self.ids, self.targets, self.matrix
+        other.engine = self.engine.twin()
+        return other
 
     def empty_copy(self) -> Stream:
         """A stream without points, with this one's kernel."""
@@ -136,6 +169,7 @@ class Stream:
         self.ids, self.targets = self.ids[:n], self.targets[:n]
         self.matrix.sigma = self.matrix.sigma[: per * n]
         self.engine.restore(kept["engine"])
+        self.lost = None
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -157,13 +191,34 @@ class Stream:
             return 0.5 * (low + high)
         return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
 
+    @property
+    def moved(self) -> float:
+        """What expansions lack as the kernel is that of centred points, and `bias` has too much; weights sum to 0."""
+        return self.gram.constant(self.coefficients)
+
     def problem(self) -> DualProblem:
         """The batch problem over all remembered points."""
-        return self.model.problem(self.gram.value(), self.targets)
+        return self.problem_of(np.arange(self.n))
+
+    def problem_of(self, points: NDArray) -> DualProblem:
+        """The batch problem over some points."""
+        problem = self.model.problem(Gram.of(self.gram, self.gram.X[points]), self.targets[points])
+        if self.model.counted and self.engine.d != self.model.total(len(points)):
+            # With a reserve, points have been counted that are not there.
+            problem = replace(problem, upper=np.full(problem.n, self.engine.u[0] / self.unit))
+        return problem
 
     def alpha(self) -> NDArray:
         """The variables of `problem`."""
-        return (self.engine.alpha / self.unit).reshape(-1, self.model.per).T.ravel()
+        return self.alpha_of(np.arange(self.n))
+
+    def alpha_of(self, points: NDArray) -> NDArray:
+        """The variables of that."""
+        return self.engine.alpha[self.variables_of(points)] / self.unit
+
+    def variables_of(self, points: NDArray) -> NDArray:
+        """The engine's numbers of their variables, in the order of the batch problem."""
+        return (self.model.per * points[:, None] + np.arange(self.model.per)).T.ravel()
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -172,7 +227,7 @@ class Stream:
         arrays, facts = self.engine.pack()
         arrays |= {"X": self.gram.X.copy(), "ids": self.ids.copy(), "targets": self.targets.copy()}
         arrays["sigma"] = self.matrix.sigma.copy()
-        if self.gram.kernel == "rbf":
+        if self.gram.center is not None:
             arrays["center"] = np.array(self.gram.center)
         return arrays, facts | {"gamma": self.gram.gamma}
 
@@ -199,8 +254,8 @@ class Stream:
             raise ValueError("its signs are not those of its targets")
         if len(arrays["alpha"]) != len(sigma) or not np.array_equal(arrays["e"], sigma):
             raise ValueError("its variables are not those of its points")
-        center = arrays.get("center")
-        if center is not None and (center.shape != (X.shape[1],) or not np.isfinite(center).all()):
+        center = arrays.get("center", np.zeros(X.shape[1]))  # older files hold one for the radial kernel only
+        if center.shape != (X.shape[1],) or not np.isfinite(center).all():
             raise ValueError("its centre is no point")
         some = X if n else np.zeros((1, X.shape[1]))
         gram = GrowingGram(some, **kernel, gamma=float(facts["gamma"]), center=center)

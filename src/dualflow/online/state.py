@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.row_cache import RowCache, grown
 from ..exceptions import ProblemError
-from ._path import BOUND, CHANGES, COUNT, DRIFT, ENTERING, FREE, MULTIPLIER, PENDING, PIVOTS, REFACTORED, REST, WANTED
+from ._path import CHANGES, COUNT, DRIFT, ENTERING, MULTIPLIER, PENDING, PIVOTS, REFACTORED, WANTED
+from .snapshot import COUNTERS, FIGURES, Snapshot, stored_array
 
-__all__ = ["NOT_PSD", "Matrix", "Snapshot", "State"]
+__all__ = ["Matrix", "PathError", "State"]
 
-NOT_PSD = "kernel: it is not positive semidefinite on these points, so that the path of the optimum breaks off"
-#: Where a variable can be between two calls.
-STORED = (REST, BOUND, FREE, PENDING)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
 _MOVES = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
-_COUNTERS, _FIGURES = 8, 4
+
+
+class PathError(ProblemError):
+    """The path of the optimum breaks off: the kernel's fault, or round-off's, which who knows the problem finds out."""
+
+    NOT_PSD = "kernel: it is not positive semidefinite on these points, so that the path of the optimum breaks off"
+    UNBOUNDED = "the dual problem falls without end, or no variable can take up the change"
 
 
 class Matrix(Protocol):
@@ -34,43 +37,6 @@ class Matrix(Protocol):
 
     def product(self, alpha: NDArray) -> NDArray:
         """Q α, shape (n,)."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All of a `State` that moves: the vectors of its n variables, the margin, its inverse, and d."""
-
-    alpha: NDArray
-    g: NDArray
-    p: NDArray
-    where: NDArray
-    members: NDArray
-    inverse: NDArray
-    counters: NDArray
-    figures: NDArray
-    d: float
-
-    @property
-    def b(self) -> float:
-        """The multiplier of the equality, −ν."""
-        return float(self.figures[MULTIPLIER])
-
-    def check(self, n: int) -> None:
-        """`ValueError` unless this is what a state of n variables leaves behind: compiled code relies on it."""
-        m = len(self.members)
-        for name in ("alpha", "g", "p"):
-            _stored(vars(self), name, "f8", (n,))
-        _stored(vars(self), "where", "i1", (n,))
-        _stored(vars(self), "members", "i8", (m,))
-        _stored(vars(self), "inverse", "f8", (m + 1, m + 1))
-        _stored(vars(self), "counters", "i8", (_COUNTERS,))
-        _stored(vars(self), "figures", "f8", (_FIGURES,))
-        if not (np.isfinite(self.d) and np.isin(self.where, STORED).all()):
-            raise ValueError("its variables are nowhere")
-        if not np.array_equal(np.sort(self.members), np.flatnonzero(self.where == FREE)):
-            raise ValueError("its margin points are not those that are said to be free")
-        if self.counters[COUNT] != m or self.counters[ENTERING] != -1 or (np.delete(self.counters, ENTERING) < 0).any():
-            raise ValueError("its counters are not those of its margin points")
 
 
 class State:
@@ -91,7 +57,7 @@ class State:
     d : float
         The sum eᵀα.
     inverse : array of shape (room, room)
-        Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle; row 0 is the multiplier's.
+        Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle, above which are zeros; row 0 is the multiplier's.
     """
 
     def __init__(self, matrix: Matrix, bordered: bool) -> None:
@@ -104,9 +70,9 @@ class State:
         self.inverse = np.zeros((16, 16))
         self.work = np.zeros((3, 17))
         self.gamma = np.zeros(64)
-        self.counters = np.zeros(_COUNTERS, dtype=np.int64)
+        self.counters = np.zeros(COUNTERS, dtype=np.int64)
         self.counters[ENTERING] = -1
-        self.figures = np.zeros(_FIGURES)
+        self.figures = np.zeros(FIGURES)
         self._bind()
 
     def _bind(self) -> None:
@@ -167,7 +133,7 @@ class State:
     def append(self, p: NDArray, u: NDArray, e: NDArray, diag: NDArray) -> None:
         """Make new variables known; they are learned one at a time by `learn`."""
         if (diag < 0).any():
-            raise ProblemError(NOT_PSD)
+            raise PathError(PathError.NOT_PSD)
         old, n = self.n, self.n + len(p)
         new = np.arange(old, n)
         margin = self.margin.copy()
@@ -190,7 +156,7 @@ class State:
     def times_inverse(self, x: NDArray) -> NDArray:
         """The inverse times x, shape (m + 1,) or (m + 1, k)."""
         A = self.inverse[: len(x), : len(x)]
-        return np.tril(A) @ x + np.tril(A, -1).T @ x
+        return A @ x + np.tril(A, -1).T @ x
 
     def make_room(self) -> None:
         """Two more margin points than there are must fit."""
@@ -217,11 +183,21 @@ class State:
         return Snapshot(
             **{name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
             members=self.members[:m].copy(),
-            inverse=np.tril(self.inverse[: m + 1, : m + 1]),
+            inverse=self.inverse[: m + 1, : m + 1].copy(),
             counters=counters,
             figures=self.figures.copy(),
             d=self.d,
         )
+
+    def twin(self) -> Self:
+        """Another one in the same place, which moves on its own; Q is shared, and this one not written to."""
+        kept, other = self.snapshot(), type(self)(self.matrix, self.bordered)
+        columns = self.pool.rows[self.member_slots[: len(kept.members)], : self.n]
+        other._room = {name: array[: self.n].copy() for name, array in self._room.items()}
+        other.gamma = np.zeros(self.n)
+        other.pool.take(kept.members, columns, self.n)
+        other.restore(kept)
+        return other
 
     def restore(self, kept: Snapshot) -> None:
         """Put everything back to where it was at a `snapshot`; variables that came since are unknown again."""
@@ -234,7 +210,7 @@ class State:
         self.counters[:], self.figures[:] = kept.counters, kept.figures
         self.make_room()
         self.members[:m] = members
-        self.inverse[: m + 1, : m + 1] = kept.inverse
+        self.inverse[: m + 1, : m + 1] = np.tril(kept.inverse)  # it may come from a file
         if self.pool.n != self.n:
             self.pool.truncate(self.n)
         for k in members[self.pool.slot[members] < 0]:
@@ -273,25 +249,15 @@ class State:
         kept = Snapshot(**{name: arrays[name] for name in _MOVES}, d=float(facts["d"]))
         n, m = len(kept.alpha), len(kept.members)
         kept.check(n)
-        e, u, diag = (_stored(arrays, name, "f8", (n,)) for name in ("e", "u", "diag"))
-        columns = _stored(arrays, "columns", "f8", (m, n))
+        e, u, diag = (stored_array(arrays, name, "f8", (n,)) for name in ("e", "u", "diag"))
+        columns = stored_array(arrays, "columns", "f8", (m, n))
         # Round-off may have left them beside their bounds; whether they are right `Stream`'s reader asks.
         slack = 1e-9 * float(np.abs(kept.alpha).max(initial=0.0)) + 1e-12 * np.where(np.isfinite(u), u, 0.0)
-        low = np.where(kept.where == BOUND, u, 0.0)
-        high = np.where((kept.where == REST) | (kept.where == PENDING), 0.0, u)
-        if not ((kept.alpha >= low - slack).all() and (kept.alpha <= high + slack).all()):
+        high = np.where(kept.where == PENDING, 0.0, u)
+        if not ((kept.alpha >= -slack).all() and (kept.alpha <= high + slack).all()):
             raise ValueError("its coefficients are not within their bounds")
         known = {"e": e, "u": u, "diag": diag, "alpha": kept.alpha, "g": kept.g, "p": kept.p, "where": kept.where}
         self._room = {name: array.copy() for name, array in known.items()}
         self.gamma = np.zeros(n)
         self.pool.take(kept.members, columns, n)
         self.restore(kept)
-
-
-def _stored(arrays: Mapping[str, NDArray], name: str, dtype: str, shape: tuple[int, ...]) -> NDArray:
-    array = arrays[name]
-    if array.dtype != np.dtype(dtype) or array.shape != shape:
-        raise ValueError(f"its {name!r} has dtype {array.dtype} and shape {array.shape}, not {dtype} and {shape}")
-    if dtype == "f8" and not (np.isfinite(array).all() or (name == "u" and not np.isnan(array).any())):
-        raise ValueError(f"its {name!r} holds NaN or infinity")
-    return array

@@ -15,6 +15,8 @@ __all__ = ["BLOCK", "Community", "learn"]
 
 #: Newcomers met at a time: enough for BLAS, little enough for memory.
 BLOCK = 1024
+#: The part of the points that are different from all others, up to which equal ones are taken together.
+DISTINCT = 0.9
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def learn(
     equilibrate: Equilibrate,
     reserve: Callable[[int], float],
     n_init: int,
+    enough: float,
 ) -> Community:
     """Meet more points of a stream, a block at a time; returns the new community and changes nothing.
 
@@ -88,6 +91,9 @@ def learn(
         ``reserve(survivors)``: how many points without weight to remember.
     n_init : int
         Nobody is forgotten before so many points were met: the first ones are solved as a batch.
+    enough : float
+        Relative gap, by the gradient at hand, up to which invasion has found the equilibrium; else all present are
+        solved for at once.
     """
     rows: NDArray | None = None
     start = 0
@@ -105,33 +111,69 @@ def learn(
             np.concatenate([community.ids, ids[part]]),
             seen,
         )
-        problem = pose(together.X, together.sign, together.cap, seen)
-        survivors, newcomers = community.survivors, np.arange(len(community.alpha), problem.n)
-        if rows is not None:
+        first, group = _distinct(together.X, together.sign)
+        alone = len(first) == len(group)
+        problem = pose(together.X[first], together.sign[first], np.bincount(group, together.cap), seen)
+        if rows is not None and alone:
+            survivors, newcomers = community.survivors, np.arange(len(community.alpha), problem.n)
             rows = np.concatenate([rows, problem.gram.block(survivors, newcomers)], axis=1)
-        habitat = Habitat(problem, together.alpha, rows)
+        habitat = Habitat(problem, np.bincount(group, together.alpha), rows if alone else None)
         habitat.settle(equilibrate, np.arange(problem.n))
-        alpha = habitat.alpha
-        idle = habitat.nearest(np.arange(problem.n))
+        if habitat.gap() > enough:
+            habitat.open(equilibrate)
+        alpha = habitat.alpha if alone else _dealt(habitat.alpha, problem.upper, group, together.cap)
+        idle = np.flatnonzero((alpha == 0) & (problem.upper[group] > 0))
+        idle = idle[np.argsort(habitat.reluctance()[group[idle]], kind="stable")]
         alive = np.flatnonzero(alpha > 0)
         # Before the second class comes nobody has weight, and there is nobody to be near to.
         room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
         keep = np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
-        if start < len(X):
+        rows = None
+        if start < len(X) and alone:
             # For the next block: rows of those alive, in their order, over those who stay.
             order = np.argsort(habitat.residents, kind="stable")
             order = order[alpha[habitat.residents[order]] > 0]
             rows = habitat.rows[np.ix_(order, keep)]
-        invasions = community.invasions + habitat.invasions
+        invaders = int(np.count_nonzero((alpha > 0) & (together.alpha == 0)))
+        invasions = community.invasions + max(habitat.invasions, invaders)
         community = Community(
             together.X[keep],
             together.sign[keep],
             together.cap[keep],
             alpha[keep],
-            habitat.h[keep],
+            habitat.h[group[keep]],
             together.ids[keep],
             seen,
             invasions,
             invasions - len(alive),
         )
     return community
+
+
+def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
+    """Which points are the first of their place and class, and for each point which of these it is the same as.
+
+    Their weights are then those of one with all their bounds together. Where few are the same, they are left alone.
+    """
+    n = len(X)
+    rows = np.ascontiguousarray(np.column_stack([X, sign]) + 0.0)  # −0 is 0
+    names = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
+    _, first, group = np.unique(names, return_index=True, return_inverse=True)
+    if len(first) > DISTINCT * n:
+        return np.arange(n), np.arange(n)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[group]
+
+
+def _dealt(alpha: NDArray, upper: NDArray, group: NDArray, cap: NDArray) -> NDArray:
+    """The weights of places as weights of the points there: to each in turn as much as it may have."""
+    with np.errstate(invalid="ignore"):
+        room = np.where(np.isinf(upper), np.inf, upper / np.bincount(group, cap))[group] * cap
+    given = np.where(alpha[group] >= upper[group], room, 0.0)
+    for k in np.flatnonzero((alpha > 0) & (alpha < upper)):
+        (members,) = np.nonzero(group == k)
+        before = np.concatenate([[0.0], np.cumsum(room[members])[:-1]])
+        given[members] = np.clip(alpha[k] - before, 0.0, room[members])
+    return given

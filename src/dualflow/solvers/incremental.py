@@ -12,7 +12,7 @@ from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..online.incremental import Engine
-from ..online.state import Snapshot
+from ..online.snapshot import Snapshot
 from .base import BOUNDED, Solver
 
 __all__ = ["Incremental"]
