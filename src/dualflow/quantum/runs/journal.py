@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._unconfirmed import Unconfirmed
 from ...exceptions import ProblemError
 
 __all__ = ["DONE", "JobRecord", "Journal", "bindings_digest", "read_journal"]
@@ -70,10 +71,13 @@ class Journal:
     Raises
     ------
     ProblemError
-        The file cannot be written, is no journal, or is damaged; it is left as it is.
+        The file cannot be written, is no journal, or is damaged; it is left as it is. Or its name was read from a
+        model file, and nobody confirmed it.
     """
 
     def __init__(self, path: str | Path) -> None:
+        if isinstance(path, Unconfirmed):
+            path.refuse("journal", "would be written to")
         self.path = Path(path)
         self._latest: dict[tuple[Any, ...], JobRecord] = {}
         try:
