@@ -185,11 +185,7 @@ def _a(kind: type, value: Any, where: str) -> Any:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Header and arrays; a file unpacks to no more than its own size, which is known before anything is allocated."""
-    try:
-        opened = open_regular(path, MAX_BYTES, "the most")
-    except ProblemError as error:
-        raise ProblemError(f"checkpoint {error}") from None
-    with opened as file, zipfile.ZipFile(file) as archive:
+    with open_regular(path, MAX_BYTES, "MAX_BYTES", "checkpoint ") as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
         if not stored or sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:

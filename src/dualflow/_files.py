@@ -17,7 +17,7 @@ from .exceptions import ProblemError
 __all__ = ["open_regular", "replacing", "replacing_text", "target_of"]
 
 _KINDS = {
-    stat.S_IFDIR: "a folder",
+    stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -93,35 +93,38 @@ def target_of(path: Path) -> tuple[Path, os.stat_result | None]:
     return target, old
 
 
-def open_regular(path: str | Path, max_bytes: int, what: str = "max_bytes") -> BinaryIO:
+@contextlib.contextmanager
+def open_regular(path: str | Path, max_bytes: int, limit: str = "max_bytes", what: str = "") -> Iterator[BinaryIO]:
     """A regular file, open for reading, of at most so many bytes: nothing is waited for, and nothing is endless.
+
+    Parameters
+    ----------
+    path : str or Path
+    max_bytes : int
+    limit, what : str
+        For errors: what the limit is called, and what stands before the name of the file ("checkpoint ").
 
     Raises
     ------
     ProblemError
-        It is another kind of thing, or larger; ``what`` is the name of that limit.
+        It is another kind of thing, or larger.
     OSError
         It cannot be read.
     """
     # A pipe would be waited for when it is opened, and a device may act on it.
-    _check_regular(path, os.stat(path))
-    file = open(path, "rb")
-    try:
+    _check_regular(f"{what}{path}", os.stat(path))
+    with open(path, "rb") as file:
         status = os.fstat(file.fileno())
-        _check_regular(path, status)
+        _check_regular(f"{what}{path}", status)
         if status.st_size > max_bytes:
-            raise ProblemError(
-                f"{path} has {status.st_size} bytes, {what}={max_bytes} are allowed; raise it if that is right"
-            )
-    except BaseException:
-        file.close()
-        raise
-    return file
+            found = f"{what}{path} has {status.st_size} bytes, {limit}={max_bytes}"
+            raise ProblemError(f"{found} are allowed; raise it if that is right")
+        yield file
 
 
-def _check_regular(path: str | Path, status: os.stat_result) -> None:
+def _check_regular(name: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise ProblemError(f"{path} is not a file but {_kind(status)}")
+        raise ProblemError(f"{name} is not a file but {_kind(status)}")
 
 
 def _kind(status: os.stat_result) -> str:

@@ -48,8 +48,7 @@ def array_of(name: str, data: bytes, kinds: str, column_major: bool = False) -> 
     if strange or size * dtype.itemsize != there:
         raise ValueError(f"{name} is not the array of shape {shape} and dtype {dtype} it says it is")
     flat = np.frombuffer(data, dtype, offset=stream.tell()) if size else np.empty(0, dtype)
-    order = "F" if by_columns else "C"
-    array = flat.reshape(shape, order=order).astype(dtype.newbyteorder("="), order="K")
+    array = flat.reshape(shape, order="F" if by_columns else "C").astype(dtype.newbyteorder("="), order="K")
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
         raise ValueError(f"{name} holds truth values other than 0 and 1")
     if dtype.kind == "U":
