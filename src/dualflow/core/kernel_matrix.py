@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction
 from .kernel_values import called, from_differences, of_products
+from .memory import check_memory
 from .radial import FEW_FEATURES, RadialPoints
 
 __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
@@ -164,10 +165,11 @@ class KernelMatrix:
         return out
 
     def full(self) -> NDArray:
-        """The whole K, shape (n, n), symmetric to the bit."""
+        """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
         known = self._known()
         if known is not None:
             return known
+        check_memory(self.n, "the whole kernel matrix", matrices=3)
         K = self.columns(np.arange(self.n))
         symmetric: NDArray = 0.5 * (K + K.T)  # BLAS may round the two triangles differently
         return symmetric

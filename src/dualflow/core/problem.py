@@ -12,6 +12,7 @@ from ..exceptions import ProblemError
 from . import psd
 from .kernels import Gram
 from .kinds import Kind
+from .memory import check_memory
 from .projection import project_onto
 from .reading import Reading
 from .values import immutable
@@ -253,7 +254,8 @@ class DualProblem:
         return plain + self.ridge[which] * v[which]
 
     def dense(self) -> NDArray:
-        """The whole Q, shape (n, n). Ask only when n² entries are affordable."""
+        """The whole Q, shape (n, n); `ProblemError` where it cannot fit into memory."""
+        check_memory(self.n, "the whole Q", matrices=3)
         K = self.gram.full()
         if self.idx is not None:
             K = K[np.ix_(self.idx, self.idx)]

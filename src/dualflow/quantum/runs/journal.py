@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._files import open_regular
 from ..._unconfirmed import Unconfirmed
 from ...exceptions import ProblemError
 
 __all__ = ["DONE", "JobRecord", "Journal", "bindings_digest", "read_journal"]
 
 HEADER = {"journal": "dualflow jobs", "format": 1}
+#: Most bytes of a journal: a job takes a few hundred.
+MAX_BYTES = 1 << 30
 #: Outcome of a job whose read-out came; any other is the message of what went wrong.
 DONE = "done"
 
@@ -81,7 +84,7 @@ class Journal:
         self.path = Path(path)
         self._latest: dict[tuple[Any, ...], JobRecord] = {}
         try:
-            if self.path.exists() and self.path.stat().st_size:
+            if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
                 self._latest = {record.key: record for record in read_journal(self.path)}
             else:
                 self._append(HEADER)
@@ -123,7 +126,9 @@ def read_journal(path: str | Path) -> list[JobRecord]:
     """
     records: list[JobRecord] = []
     last: dict[str, int] = {}
-    for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
+    with open_regular(path, MAX_BYTES, "MAX_BYTES", "journal ") as file:
+        lines = file.read().split(b"\n")
+    for number, line in enumerate(lines, 1):
         try:
             if number == 1:
                 if json.loads(line) != HEADER:
@@ -134,14 +139,23 @@ def read_journal(path: str | Path) -> list[JobRecord]:
                     records[last[found["id"]]] = replace(records[last[found["id"]]], outcome=str(found["outcome"]))
                 else:
                     last[found["id"]] = len(records)
-                    records.append(JobRecord(**found))
-        except (ValueError, TypeError, KeyError) as error:
+                    records.append(_record(found))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             what = "is not a journal of jobs" if number == 1 else "is damaged"
             raise ProblemError(
                 f"journal {path} {what}: line {number} ({type(error).__name__}: {error}). The file was left as it is; "
                 "give another path, or take the line out: its job is then submitted again"
             ) from error
     return records
+
+
+def _record(found: dict[str, Any]) -> JobRecord:
+    """A record of the types it declares; ValueError or TypeError for others."""
+    for name, value in found.items():
+        number = name in ("shots", "seed")
+        if type(value) is not (int if number else str) and not (name == "shots" and value is None):
+            raise ValueError(f"{name} is of type {type(value).__name__}")
+    return JobRecord(**found)
 
 
 def bindings_digest(values: NDArray) -> str:
