@@ -324,3 +324,21 @@ def test_no_solver_has_an_option_that_names_code_or_files_and_is_forgotten_here(
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
                 assert field.name in REACHING, (name, field.name)
+
+
+def test_a_circuit_in_a_file_is_read_in_the_format_that_is_written_alone(tmp_path):
+    model = SVC(loss="squared_hinge", solver="variational-flow", random_state=0, max_steps=2)
+    model.set_params(solver_options={"device": "emulator"}).fit(X, Y).save(tmp_path / "model")
+    solution = dualflow.load(tmp_path / "model").solution_
+    name = "final_circuit_qpy"
+    assert dualflow.final_circuit(solution).num_qubits == 3
+    content = bytearray(solution.extras[name].tobytes())
+    assert content[:7] == b"QISKIT\x0d"
+    for change in (b"QISKIT\x0b", b"QISKIT\x0a", b"\x80\x04.", b""):
+        solution.extras[name] = np.frombuffer(change + bytes(content[7:]), dtype=np.uint8)
+        with pytest.raises(ProblemError, match="is not QPY of version 13"):
+            dualflow.final_circuit(solution)
+    for end in (20, len(content) // 2):
+        solution.extras[name] = np.frombuffer(bytes(content[:end]), dtype=np.uint8)
+        with pytest.raises(ProblemError, match="the final circuit is damaged"):
+            dualflow.final_circuit(solution)

@@ -48,7 +48,7 @@ def tree(tmp_path):
     ignored = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT / "src", copy / "src", ignore=ignored)
     shutil.copytree(ROOT / "tests" / "packaging", copy / "tests" / "packaging", ignore=ignored)
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "SECURITY.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for source in copy.rglob("*.pyx"):
         source.write_text("# cython: language_level=3\n", encoding="utf-8")

@@ -43,6 +43,8 @@ QPY_VERSION = 13
 #: Stands in their headers for the Qiskit that wrote them. Readers older than that would warn, and the bytes after
 #: the header are the same from this one on.
 QPY_QISKIT = (2, 0, 0)
+#: What its files begin with.
+QPY_START = b"QISKIT" + bytes((QPY_VERSION, *QPY_QISKIT))
 #: Decimals of the distributions: numpy's sin and cos differ in the last bits from one processor to the next.
 DECIMALS = 12
 #: Widest circuit drawn in the README, and the width of its drawings in characters.
@@ -188,7 +190,7 @@ def qpy_bytes(circuit: QuantumCircuit) -> bytes:
     qpy.dump(circuit, file, version=QPY_VERSION)
     data = file.getvalue()
     # "QISKIT", the format's version, then three bytes for major, minor and patch of Qiskit.
-    return data[:7] + bytes(QPY_QISKIT) + data[10:]
+    return QPY_START + data[len(QPY_START) :]
 
 
 def _qasm(circuit: QuantumCircuit) -> bytes:
