@@ -7,7 +7,8 @@ it: the driver certifies it anew, and holds the file to account for what it lead
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import io
 import json
 import math
 import os
@@ -24,12 +25,12 @@ from numpy.typing import NDArray
 
 from ._files import open_regular, replacing
 from ._npy import array_of
-from .core.problem import DualProblem
+from .core.options import Number
 from .exceptions import ProblemError
 
-__all__ = ["Checkpoint", "Saved", "load", "save"]
+__all__ = ["Checkpoint", "Saved", "check_writable", "load", "save"]
 
-FORMAT = 2
+FORMAT = 3
 
 #: Kinds of dtype an array of a state may have.
 _KINDS = "biuf"
@@ -44,14 +45,19 @@ class Checkpoint:
     Parameters
     ----------
     path : str or Path
-        If the file exists, the run resumes from it; it must belong to the same problem, solver and seed.
-    interval_s : float
+        If the file exists, the run resumes from it; it must belong to the same problem, solver, seed and start.
+    interval_s : float ≥ 0
         Least seconds between two saves; 0 saves after every step. The state at the end, at a limit and at
         Ctrl-C is always saved.
     """
 
     path: str | Path
     interval_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise TypeError(f"checkpoint: a path is needed, found {type(self.path).__name__}")
+        Number(at_least=0, infinite=True, note="(in seconds)").check("interval_s", self.interval_s)
 
 
 @dataclass(frozen=True)
@@ -77,13 +83,30 @@ class Saved:
 
 
 def save(saved: Saved, key: dict[str, Any]) -> None:
-    """Write atomically: a full disk or a kill leaves the old file as it was."""
+    """Write atomically: a full disk or a kill leaves the old file as it was, and the former is an OSError."""
     arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
     header = {"format": FORMAT, "key": key, "steps": saved.steps, "wall_time_s": saved.wall_time_s}
     header["state"] = _plain(saved.state, "state", arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    # Made in memory first: where a write fails, zipfile's own errors hide the reason.
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
     with replacing(saved.path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        file.write(content.getbuffer())
+
+
+class _Probed(Exception):  # noqa: N818 - it is none
+    """A file could have been written, and is not."""
+
+
+def check_writable(path: Path) -> None:
+    """Raise `ProblemError` where no checkpoint could be written: better before a run than after an hour of it."""
+    try:
+        with contextlib.suppress(_Probed), replacing(path):
+            raise _Probed
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ProblemError(f"checkpoint {path} cannot be written: {reason}; give another path") from error
 
 
 def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
@@ -97,7 +120,7 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
     try:
         header, arrays = _read(path)
         if header["format"] != FORMAT:
-            other = "an earlier version" if header["format"] == 1 else "another version"
+            other = "an earlier version" if header["format"] in (1, 2) else "another version"
             raise ProblemError(
                 f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}: it is of {other} of "
                 "dualflow, with which to finish its run; or delete the file and begin anew"
@@ -198,24 +221,3 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
     if len(text) > HEADER_BYTES:
         raise ValueError(f"its header has {len(text)} bytes")
     return json.loads(text), arrays
-
-
-def fingerprint(problem: DualProblem) -> str:
-    """Digest of the numbers that define a problem; a checkpoint resumes only on the same one."""
-    digest, gram = hashlib.sha256(), problem.gram
-    kernel = gram.kernel
-    name = kernel if isinstance(kernel, str) else f"callable {getattr(kernel, '__qualname__', type(kernel).__name__)}"
-    digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r} {gram.X.shape}".encode())
-    digest.update(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
-    for array in (
-        gram.X,
-        problem.p,
-        problem.lower,
-        problem.upper,
-        problem.e,
-        problem.sigma,
-        problem.ridge,
-        problem.idx,
-    ):
-        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ._record import number
 from ._run import Run
 from .core.certificate import Certificate, inseparability_witness
+from .core.problem import DualProblem
 from .core.solution import Cost, Solution, Status
 from .core.support import support_set
 from .core.values import immutable
@@ -25,36 +26,57 @@ __all__ = ["conclude"]
 #: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
 _SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
 
+#: Endings that no certificate changes; who runs many solves must see Ctrl-C even where the one it came in was done.
+_KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
+
 #: Endings that noise may explain.
 _SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 
-def conclude(run: Run, refine: bool) -> Solution:
-    """The solution of a run that has ended, refined if asked."""
-    wall_time_s, engine = run.clock(), run.engine
-    raw_alpha = immutable(engine.alpha(run.state))
+def conclude(run: Run, refine: bool, problem: DualProblem) -> Solution:
+    """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked. Ctrl-C keeps what
+    the run had."""
+    told = _told(run)
+    try:
+        return _concluded(run, problem, told, refine)
+    except KeyboardInterrupt:
+        if run.status not in _KEPT:
+            run.status = Status.INTERRUPTED
+        return _concluded(run, problem, told, refine=False)
+
+
+def _told(run: Run) -> dict[str, Any]:
+    """What the solver itself says of its last state, if it came to one."""
+    cost = {"wall_time_s": run.seconds(), "steps": run.steps, "kernel_columns": run.columns()}
+    told = {"cost": cost, "extras": {}, "provenance": _provenance(run.engine, run.keeping.key)}
+    if run.state is not None:
+        with run.keeping.accountable():
+            told["cost"] |= run.engine.cost(run.context, run.state)
+            told["extras"] = run.engine.extras(run.context, run.state)
+            told["provenance"] |= run.engine.provenance(run.context, run.state)
+    errors = {"device_error": run.device_error, "checkpoint_error": run.keeping.error}
+    told["provenance"] |= {name: error for name, error in errors.items() if error is not None}
+    return told
+
+
+def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: bool) -> Solution:
+    engine, raw_alpha = run.engine, immutable(run.alpha())
     # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
     later = refine and run.certify_every > 1 and run.status is Status.FINISHED
     raw = None if later else run.certifier.certify(raw_alpha)
-    if raw is not None and run.status not in (Status.BROKEN, Status.NOT_SEPARABLE) and run.within_tol(raw):
+    if raw is not None and run.status not in _KEPT and run.within_tol(raw):
         run.status = Status.OPTIMAL
     elif run.status in _SOLVERS_OWN and engine.drowned(run.context, run.state):
         run.status = Status.DROWNED
-    with run.accountable():
-        about, extras = engine.cost(run.context, run.state), engine.extras(run.context, run.state)
-        provenance = _provenance(engine, run.key) | engine.provenance(run.context, run.state)
-    about = {"wall_time_s": wall_time_s, "steps": run.steps, "kernel_columns": run.columns()} | about
-    if run.device_error is not None:
-        provenance["device_error"] = run.device_error
-    gradient = engine.gradient(run.context, run.state) if refine else None
+    gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
         gradient = None
-    del run.workspace, run.context, run.twin  # the refinement may need the memory
+    run.workspace = run.context = None  # the refinement may need the memory
     begun = time.monotonic()
     raw, certificate, ended, witness = _finish(run, raw_alpha, raw, refine, gradient)
     refine_time_s = time.monotonic() - begun if refine else 0.0
     return Solution(
-        problem=run.problem,
+        problem=problem,
         alpha=certificate.alpha,
         raw_alpha=raw_alpha,
         refined=certificate is not raw,
@@ -62,11 +84,11 @@ def conclude(run: Run, refine: bool) -> Solution:
         ended=ended,
         raw_ended=run.status,
         tol=run.tol,
-        cost=Cost(certify_time_s=run.certify_time_s, refine_time_s=refine_time_s, **about),
+        cost=Cost(certify_time_s=run.certify_time_s, refine_time_s=refine_time_s, **told["cost"]),
         witness=witness,
         trajectory=run.rows.trajectory() if run.record else None,
-        provenance=provenance,
-        extras=extras,
+        provenance=told["provenance"],
+        extras=told["extras"],
         certified=certificate,
         raw_certified=raw,
     )
@@ -95,6 +117,8 @@ def _finish(
             certificate = run.certifier.certify(refinement.alpha)
             if raw is None and not certificate.within(run.tol):
                 raw = run.certifier.certify(raw_alpha)
+            if refinement.late and not certificate.within(run.tol):
+                status = Status.TIME_LIMIT
             if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
                 return raw, certificate, status, None
     raw = run.certifier.certify(start) if raw is None else raw

@@ -20,18 +20,27 @@ class Record:
     """Rows of a `Trajectory`: of each state its flow time, its α, and the solver's own multiplier if it has one."""
 
     def __init__(self) -> None:
-        self.t: list[float] = []
-        self.alpha: list[NDArray] = []
-        self.multiplier: list[float] = []
-        self.certified: list[tuple[float, float, float]] = []
+        self.rows: list[tuple[float, NDArray, float, tuple[float, float, float]]] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def t(self) -> list[float]:
+        return [row[0] for row in self.rows]
+
+    @property
+    def alpha(self) -> list[NDArray]:
+        return [row[1] for row in self.rows]
+
+    @property
+    def multiplier(self) -> list[float]:
+        return [row[2] for row in self.rows]
 
     def add(self, t: float, alpha: ArrayLike, multiplier: float | None, certificate: Certificate) -> None:
-        """The next state, and its certificate."""
-        self.t.append(t)
-        self.alpha.append(np.array(alpha))
-        self.multiplier.append(number(multiplier))
+        """The next state, and its certificate: whole or, where Ctrl-C comes, not at all."""
         own = (number(certificate.multiplier), certificate.objective, number(certificate.relative_gap))
-        self.certified.append(own)
+        self.rows.append((t, np.array(alpha), number(multiplier), own))
 
     def saved(self) -> dict[str, NDArray]:
         """What a file keeps of it."""
@@ -52,7 +61,7 @@ class Record:
     def trajectory(self) -> Trajectory:
         """What a solution holds of it."""
         own, alpha = np.array(self.multiplier), np.array(self.alpha)
-        multiplier, objective, gap = np.array(self.certified).reshape(-1, 3).T
+        multiplier, objective, gap = np.array([row[3] for row in self.rows]).reshape(-1, 3).T
         size = np.abs(alpha).max(axis=1, initial=0.0, keepdims=True)
         return Trajectory(
             t=np.array(self.t),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _checkpoint
-from ._checkpoint import Checkpoint
+from ._checkpoint import Saved
+from ._fingerprint import fingerprint, seed_of, start_of
+from ._keeping import Keeping
 from ._record import Record
+from .core import clock
 from .core.certificate import Certificate, Certifier, inseparability_witness
 from .core.problem import DualProblem
 from .core.seeds import generator_of
@@ -23,7 +23,7 @@ from .core.solution import Status
 from .core.support import Refinement
 from .core.support import refine as refine_support
 from .core.workspace import Workspace
-from .exceptions import DeviceError, ProblemError
+from .exceptions import DeviceError
 from .solvers import Solver
 
 __all__ = ["Progress", "Run"]
@@ -53,8 +53,8 @@ class Progress:
 class Run:
     """One run of one solver: its state, its clock, its record.
 
-    The solver works on a workspace and a twin of the problem; certificates, support set and refinement are made of the
-    problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
+    The problem is `centred`. The solver works on a workspace and a twin of it; certificates, support set and refinement
+    are made of the problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
     """
 
     problem: DualProblem
@@ -66,9 +66,11 @@ class Run:
     callback: Callable[[Progress], bool | None] | None
     deadline: float | None
     started: float
-    workspace: Workspace = field(init=False)
-    context: Any = field(init=False)
-    state: Any = None  # the solver's own type, which only the solver knows
+    warm: NDArray | None
+    keeping: Keeping
+    workspace: Workspace | None = None
+    context: Any = None
+    state: Any = None  # the solver's own type, which only the solver knows; None until it has started
     steps: int = 0
     certificate: Certificate | None = None  # the latest; None until the first one is due
     decisive: bool = False
@@ -79,67 +81,87 @@ class Run:
     certify_time_s: float = 0.0
     overhead_s: float = 0.0  # callbacks and checkpoints: not the solver's time
     rows: Record = field(default_factory=Record)
-    checkpoint: Checkpoint | None = None
-    resumed: bool = False
-    saved_at: float = 0.0
-    key: dict[str, Any] = field(default_factory=dict)
 
-    def start(self, warm: NDArray | None, random_state: Any, checkpoint: str | Path | Checkpoint | None) -> None:
-        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(checkpoint)
-        self.checkpoint = checkpoint
-        self.key = {
+    def run(self, random_state: Any, max_steps: int) -> None:
+        """Start, or resume, and step until something ends it: what that was is the status afterwards."""
+        try:
+            with clock.within(self.deadline):
+                self.start(random_state)
+                self.loop(max_steps)
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+        except clock.OutOfTime:
+            self.status = Status.TIME_LIMIT
+        except DeviceError as error:
+            if self.state is None:
+                raise
+            # What the run has is worth circuits: it is kept, and the half-finished step is made again on resuming.
+            self.status, self.device_error = Status.DEVICE_FAILED, str(error)
+        except Exception:
+            # A kernel's, a callback's or a device's own: the caller gets it, and the next run what there was before it.
+            if self.keeping.saved is None or self.steps > self.keeping.saved.steps:
+                self.settle()
+            raise
+        try:
+            self.settle()
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+            self.settle()
+
+    def start(self, random_state: Any) -> None:
+        keeping, wanted = self.keeping, self.keeping.checkpoint is not None
+        keeping.key = {
             "solver": self.engine.name,
-            "options": repr(self.engine) if checkpoint else "",
-            "seed": random_state if isinstance(random_state, (int, type(None))) else "generator",
-            "problem": _checkpoint.fingerprint(self.problem) if checkpoint else "",
-            "warm": warm is not None,
+            "options": repr(self.engine) if wanted else "",
+            "seed": seed_of(random_state),
+            "problem": fingerprint(self.problem) if wanted else "",
+            "warm": start_of(self.warm) if wanted else None,
             "trajectory": self.record,
         }
+        saved = keeping.load(self.engine)
         self.workspace = Workspace(self.twin, evidence=replace(self.certifier.psd))
         self.context = self.engine.open(self.twin, self.workspace)
-        if checkpoint and Path(checkpoint.path).exists():
-            self.resume(_checkpoint.load(Path(checkpoint.path), self.key, self.engine.state_type))
+        if saved is not None:
+            self.resume(saved)
         else:
             # Making a generator takes as long as a tenth of a small fit.
             rng = generator_of(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
-            self.state = self.engine.start(self.context, rng, warm)
+            self.state = self.engine.start(self.context, rng, self.warm)
             # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
-            worth = warm is not None or self.certify_every == 1
+            worth = self.warm is not None or self.certify_every == 1
             if worth or self.record or self.callback is not None:
                 self.certify(decisive=worth)
             self.note()
-        self.saved_at = time.monotonic()
+        keeping.begin()
 
-    def resume(self, saved: _checkpoint.Saved) -> None:
+    def resume(self, saved: Saved) -> None:
         """Take up a saved run: all that is believed of its file is that the solver may go on from there."""
         self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
-        self.resumed = True
-        with self.accountable():
+        with self.keeping.accountable():
             # Between two certificates the uninterrupted run would not have ended here.
             due = self.steps % self.certify_every == 0 or self.engine.asks_for_certificate(self.state)
             self.certify(decisive=due)
             if not self.record and saved.rows:
                 raise ValueError("it holds a trajectory that was not asked for")
             if self.record:
-                self.rows = Record.restored(saved.rows, self.steps, self.certifier.certify)
-                if not np.array_equal(self.rows.alpha[-1], self.engine.alpha(self.state)):
-                    raise ValueError("its last row is not the state")
+                self.restore(saved)
 
-    @contextlib.contextmanager
-    def accountable(self) -> Iterator[None]:
-        """Where a run was resumed, whatever goes wrong within is the file's fault."""
-        try:
-            yield
-        except DeviceError:
-            raise
-        except Exception as error:
-            if not self.resumed or self.checkpoint is None:
-                raise
-            path = self.checkpoint.path
-            raise ProblemError(
-                f"checkpoint {path} holds a state that is none of this problem: {error}; delete the file"
-            ) from error
+    def restore(self, saved: Saved) -> None:
+        """Take up its trajectory."""
+        rows = Record.restored(saved.rows, saved.steps, self.certifier.certify)
+        if not np.array_equal(rows.alpha[-1], self.engine.alpha(saved.state)):
+            raise ValueError("its last row is not the state")
+        self.rows = rows
+
+    def settle(self) -> None:
+        """Save the last state, with the row of the record that Ctrl-C or the clock may have come before."""
+        begun = time.monotonic()
+        if self.record and not len(self.rows) and self.keeping.saved is not None:
+            self.restore(self.keeping.saved)
+        if self.record and len(self.rows) <= self.steps:
+            self.add_row()
+        self.save()
+        self.overhead_s += time.monotonic() - begun
 
     @property
     def certify_every(self) -> int:
@@ -147,38 +169,29 @@ class Run:
         return 1 if self.problem.is_hard_margin else self.engine.certify_every
 
     def loop(self, max_steps: int) -> None:
-        try:
-            while not self.at_rest():
-                if self.steps >= max_steps:
-                    self.status = Status.STEP_LIMIT
-                    break
-                if self.deadline is not None and time.monotonic() >= self.deadline:
-                    self.status = Status.TIME_LIMIT
-                    break
-                with self.accountable():
-                    state = self.engine.step(self.context, self.state)
-                    broken = not np.isfinite(self.engine.alpha(state)).all()
-                if broken:
-                    self.status = Status.BROKEN
-                    break
-                self.state, self.steps = state, self.steps + 1
-                due = (
-                    self.steps % self.certify_every == 0
-                    or self.steps >= max_steps
-                    or self.engine.asks_for_certificate(state)
-                )
-                if due or self.record:
-                    self.certify(decisive=due)
-                self.note()
-                if self.told_to_stop():
-                    self.status = Status.STOPPED
-                    break
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
-        except DeviceError as error:
-            # What the run has is worth circuits: it is kept, and the half-finished step is made again on resuming.
-            self.status, self.device_error = Status.DEVICE_FAILED, str(error)
-        self.save(final=True)
+        while not self.at_rest():
+            if self.steps >= max_steps:
+                self.status = Status.STEP_LIMIT
+                break
+            clock.look()
+            with self.keeping.accountable():
+                state = self.engine.step(self.context, self.state)
+                broken = not np.isfinite(self.engine.alpha(state)).all()
+            if broken:
+                self.status = Status.BROKEN
+                break
+            self.state, self.steps = state, self.steps + 1
+            due = (
+                self.steps % self.certify_every == 0
+                or self.steps >= max_steps
+                or self.engine.asks_for_certificate(state)
+            )
+            if due or self.record:
+                self.certify(decisive=due)
+            self.note()
+            if self.told_to_stop():
+                self.status = Status.STOPPED
+                break
 
     def at_rest(self) -> bool:
         certificate = self.certificate
@@ -213,16 +226,24 @@ class Run:
         # A recorded run must end where an unrecorded one does, so a certificate made only for the record
         # does not decide.
         begun = time.monotonic()
-        self.certificate = self.certifier.certify(self.engine.alpha(self.state), quick=self.certify_every == 1)
+        self.certificate = self.certifier.certify(self.alpha(), quick=self.certify_every == 1)
         self.decisive = decisive
         self.certify_time_s += time.monotonic() - begun
 
-    def clock(self) -> float:
+    def alpha(self) -> NDArray:
+        """The state read as α; where there is none yet, what the run was to start from."""
+        if self.state is not None:
+            return self.engine.alpha(self.state)
+        return self.problem.project(np.zeros(self.problem.n)) if self.warm is None else self.warm
+
+    def seconds(self) -> float:
         """Solver seconds so far, over all resumed runs."""
         return self.earlier_s + time.monotonic() - self.started - self.certify_time_s - self.overhead_s
 
     def columns(self) -> float:
         """Kernel entries evaluated for the solver, in columns; NaN if it wrote over its workspace."""
+        if self.workspace is None:
+            return 0.0
         try:
             return float(self.workspace.gram.entries_computed) / self.problem.gram.n
         except (AttributeError, TypeError, ValueError):
@@ -234,21 +255,21 @@ class Run:
 
     def note(self) -> None:
         begun = time.monotonic()
-        if self.record and self.certificate is not None:
-            alpha, nu = self.engine.alpha(self.state), self.engine.multiplier(self.state)
-            self.rows.add(self.flow_time(), alpha, nu, self.certifier.certify(alpha))
-        self.save()
+        if self.record:
+            self.add_row()
+        if self.keeping.due and self.steps:
+            self.save()
         self.overhead_s += time.monotonic() - begun
 
-    def save(self, final: bool = False) -> None:
-        if self.checkpoint is None or self.state is None:
-            return
-        if not final and (self.steps == 0 or time.monotonic() - self.saved_at < self.checkpoint.interval_s):
-            return
-        path, rows = Path(self.checkpoint.path), self.rows.saved()
-        saved = _checkpoint.Saved(path, self.state, self.steps, self.clock(), rows)
-        _checkpoint.save(saved, self.key)
-        self.saved_at = time.monotonic()
+    def add_row(self) -> None:
+        started, certificate = self.state is not None, self.certifier.certify(self.alpha())
+        t, nu = (self.flow_time(), self.engine.multiplier(self.state)) if started else (0.0, None)
+        nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
+        self.rows.add(t, self.alpha(), nu, certificate)
+
+    def save(self) -> None:
+        if self.state is not None:
+            self.keeping.save(self.state, self.steps, self.seconds(), self.rows.saved())
 
     def told_to_stop(self) -> bool:
         if self.callback is None:
@@ -260,7 +281,7 @@ class Run:
             self.flow_time(),
             np.array(self.engine.alpha(self.state)),
             self.certificate,
-            self.clock(),
+            self.seconds(),
         )
         stop = bool(self.callback(progress))
         self.overhead_s += time.monotonic() - begun

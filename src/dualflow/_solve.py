@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._checkpoint import Checkpoint
 from ._conclusion import conclude
+from ._keeping import Keeping
 from ._run import Progress, Run
 from .core.certificate import Certifier
 from .core.options import Number
@@ -61,42 +62,53 @@ def solve(
     max_steps : int, optional
         Step limit; the solver's ``default_max_steps`` otherwise.
     time_limit : float, optional
-        Seconds. Checked between steps; what has been reached by then is returned.
+        Seconds. Looked at in steps, by whatever takes long there: the step under way is given up, and what was reached
+        before it is returned. The last certificate is made after it.
     random_state : int, numpy.random.Generator or None
         Same seed, same answer.
     callback : callable, optional
         Called with a `Progress` after each step; a true return value stops the run.
     checkpoint : str, Path or Checkpoint, optional
-        File to save to, and to resume from if it exists.
+        File to save to, and to resume from if it exists. That it can be written is made sure of before the run; where
+        it fails later (a full disk) there is a warning, and the run goes on.
     warm : array of shape (n,) or Solution, optional
         Start; projected onto the feasible set.
 
     Returns
     -------
     Solution
-        Whatever ended the run; its `status` says what did. Ctrl-C returns too.
+        Whatever ended the run; its `status` says what did. Ctrl-C returns too, with the state before the step it came
+        in.
 
     Raises
     ------
     SolverMismatch, SolverUnavailable, TypeError
         The solver cannot solve this problem, needs a package, or does not have an option.
     ProblemError
-        An argument is out of range, or the checkpoint belongs to another run.
+        An argument is out of range, the checkpoint belongs to another run or cannot be written, or a kernel of one's
+        own returned what is none.
+    Exception
+        Whatever a kernel, a callback or a device of one's own raises, apart from `DeviceError`, which is a status. The
+        checkpoint then holds the state before it.
     """
     engine = make_solver(solver, options)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
     engine = engine.aim(tol, hand_over=refine == "early")
+    asked = time.monotonic()
     problem = problem.value()
-    certifier, solvers_own = Certifier(problem), twin(problem)
+    certifier = Certifier(problem)
+    solvers_own = twin(certifier.problem)
     engine.check(solvers_own, replace(certifier.psd))
     started = time.monotonic()
-    deadline = None if time_limit is None else started + time_limit
-    run = Run(problem, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started)
-    run.start(_warm_start(problem, warm), random_state, checkpoint)
-    run.loop(engine.default_max_steps if max_steps is None else max_steps)
-    return conclude(run, bool(refine))
+    deadline = None if time_limit is None else asked + time_limit
+    start = _warm_start(problem, warm)
+    keeping = Keeping.of(checkpoint)
+    posed = certifier.problem
+    run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
+    run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
+    return conclude(run, bool(refine), problem)
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

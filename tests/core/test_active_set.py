@@ -3,9 +3,8 @@
 import numpy as np
 
 import dualflow
-from dualflow.core.active_set import ActiveSet
-from dualflow.core.certificate import Certifier
 from dualflow.core.free_system import FreeSystem
+from dualflow.core.newton import advance
 
 
 def test_a_step_that_a_bound_cuts_short_leaves_somebody_at_a_bound():
@@ -18,13 +17,10 @@ def test_a_step_that_a_bound_cuts_short_leaves_somebody_at_a_bound():
         alpha = rng.uniform(1, 9, 40)
         alpha[0] = 10.0 - 1e-13 * rng.uniform(0.1, 20)
         alpha[1:] -= y[1:] * (y @ alpha) / 39
-        search = ActiveSet(Certifier(problem), alpha, alpha, problem.gradient(alpha), 100, None)
-        search.free = np.arange(40)
-        system = FreeSystem(problem, search.free, search.diag_max)
+        system = FreeSystem(problem, np.arange(40), 1.0)
         step = 1e-3 * rng.normal(size=40)
         step[0] = 7e-4
         step[3] -= y[3] * (y @ step)
-        search.h = -system.product(step)
-        target, _, blocked = search.advance(system, step, problem.lower, problem.upper)
+        target, _, blocked = advance(system, alpha, -system.product(step), step)
         assert blocked.any()
         assert problem.infeasibility(target) < 1e-11

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualflow import DualProblem, Gram, Kind, ProblemError, certify, problems
-from dualflow._checkpoint import fingerprint
+from dualflow._fingerprint import fingerprint
 from dualflow.core import kernel_matrix
 from dualflow.core.decision import coefficients, decision_values
 from dualflow.core.kept import KeptGram

@@ -1,5 +1,7 @@
 """scikit-learn's own checks of an estimator, with no more exceptions than its SVC and OneClassSVM have."""
 
+import inspect
+
 import pytest
 from sklearn import svm
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
@@ -25,7 +27,11 @@ def expected_failures(estimator):
     return EXPECTED[type(estimator)] if estimator.gamma == "scale" else {}
 
 
-@parametrize_with_checks(DEFAULT_GAMMA + FIXED_GAMMA, expected_failed_checks=expected_failures, xfail_strict=True)
+# scikit-learn 1.6 has no such argument: there an expected failure that passes goes unnoticed.
+STRICT = {"xfail_strict": True} if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters else {}
+
+
+@parametrize_with_checks(DEFAULT_GAMMA + FIXED_GAMMA, expected_failed_checks=expected_failures, **STRICT)
 def test_contract(estimator, check):
     check(estimator)
 

@@ -242,6 +242,29 @@ def test_whoever_violates_stays_awake(monkeypatch):
     assert ((h - nu * Y)[asleep] > 0).all()
 
 
+def test_the_error_of_float32_is_known():
+    """By 64 of 60 variables it is by all of them; what is added to a gradient is found."""
+    problem = problems.svc(Gram(X, gamma=1.0), Y, C=1e4)
+    work = Workspace(problem)
+    level = Level(work, np.zeros(60), np.float32)
+    for _ in range(10):
+        level.improve(1e-2, 10_000)
+    true = Y * (problem.gradient(level.alpha))
+    assert level.error() == pytest.approx(np.abs(true - level.G).max(), rel=1e-6)
+    assert level.error() > 1e-4
+    level.set_gradient(problem.gradient(level.alpha) + 0.25)
+    assert level.error() == pytest.approx(0.25, rel=1e-6)
+
+
+def test_float32_that_hides_who_violates_is_not_handed_over():
+    """Coefficients up to 1e4: float32's rounding errors are larger than the violation it rests at."""
+    points, labels = make_moons(1000, noise=0.2, random_state=0)
+    problem = problems.svc(Gram(points), 2.0 * labels - 1, C=1e4)
+    solution = solve(problem, refine="early", tol=1e-9)
+    assert solution.raw_certificate.relative_gap < 1e-5
+    assert solution.certificate.relative_gap <= 1e-9
+
+
 def test_rows_unused_for_longest_make_room():
     fetched = []
 

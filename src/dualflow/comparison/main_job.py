@@ -113,8 +113,8 @@ def compare(
     inlier_class : label, optional
         The class "svdd" describes; the smaller label by default.
     time_limit : float or None, default=5.0
-        Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then. A solver
-        that is one library call is not cut short.
+        Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then, and a
+        reference whose time is up is none.
     random_state : int ≥ 0
         Of the subsample, of every solver and of the shot floor.
     tol : float > 0
@@ -125,7 +125,7 @@ def compare(
     Returns
     -------
     Comparison
-        On Ctrl-C too: with what there is so far, and `Comparison.interrupted` set.
+        On Ctrl-C too, once the problems are posed: with what there is so far, and `Comparison.interrupted` set.
 
     Raises
     ------

@@ -15,20 +15,21 @@ from ..core.certificate import Certifier
 from ..core.decision import decision_values
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
-from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
 from ..core.support import support_set
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
+from .floor import floor_of
 from .plan import REFERENCE, Entry
 from .repaired import SOLVER, explained, repaired, with_best_objective
 from .task import Task
 
-__all__ = ["ProgressCallback", "Rows", "shot_floor"]
+__all__ = ["ProgressCallback", "Rows"]
 
-#: Draws of the exact optimum whose median gap is the shot floor.
-FLOOR_DRAWS = 9
+#: Why a row has no numbers after Ctrl-C.
+_LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
+_CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
 
 ProgressCallback = Callable[[int, int, str], None]
 
@@ -49,64 +50,104 @@ class Rows:
     warm: set[int] = field(default_factory=set)
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
-        problem, certifier, reference, note = task.problem, task.certifier, None, None
+        problem, certifier = task.problem, task.certifier
+        reference, note = self.reference(problem)
         floors: dict[tuple[int, str | None], float | None] = {}
-        try:
-            if not self.interrupted:
-                self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
-                reference = solve(problem, REFERENCE, refine=True, tol=self.tol, random_state=self.random_state)
-        except KeyboardInterrupt:
-            self.interrupted = True
-        except Exception as error:  # a section without reference still compares its solvers with one another
-            note = f"no reference: {_sentence(error)}"
         rows: list[Row] = []
         barred: set[int] = set()  # solvers that do not apply: one row, not one a device
         for entry in entries:
-            if self.progress:
-                label = " ".join(filter(None, (entry.name, entry.device)))
-                self.progress(self.done, self.total, f"{task.name}: {label}")
-            self.done += 1
+            self.tell(task, entry.name, entry.device)
             if entry.group in barred:
                 continue
             row = Row(task.name, entry.name, entry.role, entry.device, entry.shots)
-            if self.interrupted:
-                rows.append(replace(row, status="NOT RUN", reason="not run: the comparison was interrupted (Ctrl-C)"))
-                continue
-            status, reason = _barred(entry, certifier)
-            if reason:
-                role = "quantum" if entry.role == "control" else entry.role
-                row = Row(task.name, entry.name, role, status=status, reason=reason)
-                barred.add(entry.group)
-            else:
-                row = self.run(row, entry, task, reference)
-                if entry.shots and row.ran and reference is not None:
-                    key = entry.shots, _encoding(entry)
-                    if key not in floors:
-                        floors[key] = _shot_floor(certifier, reference.alpha, key[0], self.random_state, key[1])
-                    row = replace(row, shot_floor=floors[key])
+            try:
+                if self.interrupted:
+                    row = replace(row, status="NOT RUN", reason=_LEFT_OUT)
+                elif (refused := _barred(entry, certifier)) is not None:
+                    role = "quantum" if entry.role == "control" else entry.role
+                    row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
+                    barred.add(entry.group)
+                else:
+                    row = self.run(row, entry, task, reference)
+                    row = replace(row, shot_floor=self.floor(row, entry, task, reference, floors))
+            except KeyboardInterrupt:
+                self.interrupted = True
+                if row.status == "NOT RUN":
+                    row = replace(row, reason=_CUT_SHORT)
             rows.append(row)
         if certifier.psd.kind == "indefinite":
             rows += [self.mended(task, method) for method in self.repairs]
         if not certifier.psd.is_psd:
             rows, said = with_best_objective(rows)
             note = "; ".join(filter(None, (note, said)))
-        if self.progress:
-            self.progress(self.done, self.total, f"{task.name}: done")
-        if self.interrupted and reference is None and note is None:
-            note = "no reference: the comparison was interrupted (Ctrl-C)"
+        self.tell(task, "done", rows=0)
         return Section(task.name, task.title, problem.n, problem.kind.value, reference, note, _ranked(rows))
+
+    def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
+        """Say what comes next, and count it."""
+        try:
+            if self.progress:
+                self.progress(self.done, self.total, f"{task.name}: {' '.join(filter(None, what))}")
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self.done += rows
+
+    def reference(self, problem: DualProblem) -> tuple[Solution | None, str | None]:
+        """The reference of a section, or why there is none; its solvers are compared with one another all the same."""
+        interrupted = "no reference: the comparison was interrupted (Ctrl-C)"
+        if self.interrupted:
+            return None, interrupted
+        try:
+            self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
+            solution = solve(
+                problem,
+                REFERENCE,
+                refine=True,
+                tol=self.tol,
+                time_limit=self.time_limit,
+                random_state=self.random_state,
+            )
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return None, interrupted
+        except Exception as error:
+            return None, f"no reference: {_sentence(error)}"
+        if solution.ended is Status.INTERRUPTED:
+            self.interrupted = True
+            return None, interrupted
+        if solution.ended is Status.TIME_LIMIT:
+            return None, f"no reference: {solution.ended.text}"
+        return solution, None
+
+    def floor(
+        self,
+        row: Row,
+        entry: Entry,
+        task: Task,
+        reference: Solution | None,
+        floors: dict[tuple[int, str | None], float | None],
+    ) -> float | None:
+        """The shot floor of a row, if it has one."""
+        if not entry.shots or not row.ran or reference is None:
+            return None
+        key = entry.shots, _encoding(entry)
+        if key not in floors:
+            floors[key] = floor_of(task.certifier, reference.alpha, key[0], self.random_state, key[1])
+        return floors[key]
 
     def mended(self, task: Task, method: str) -> Row:
         """Refinement on one repair of the task's kernel."""
         row = Row(task.name, SOLVER, "repair", repair=method)
-        if self.progress:
-            self.progress(self.done, self.total, f"{task.name}: {method}")
-        self.done += 1
+        self.tell(task, method)
         if self.interrupted:
-            return replace(row, status="NOT RUN", reason="not run: the comparison was interrupted (Ctrl-C)")
-        other, mended = repaired(task, method)
-        entry = Entry(SOLVER, SOLVER, "repair", {})
-        return explained(self.run(row, entry, other, None), mended, task.certifier)
+            return replace(row, status="NOT RUN", reason=_LEFT_OUT)
+        try:
+            other, mended = repaired(task, method)
+            row = self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None)
+            return explained(row, mended, task.certifier)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return replace(row, reason=_CUT_SHORT) if row.status == "NOT RUN" else row
 
     def warm_up(self, entry: Entry) -> None:
         """One throw-away step on four points: a library's import is not the solver's time."""
@@ -117,7 +158,9 @@ class Rows:
         gram = Gram(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.1]]))
         for loss in ("squared_hinge", "hinge"):
             try:
-                solve(models.svc(gram, [1, 1, -1, -1], loss=loss), entry.solver, max_steps=1, **entry.options)
+                problem = models.svc(gram, [1, 1, -1, -1], loss=loss)
+                if solve(problem, entry.solver, max_steps=1, **entry.options).ended is Status.INTERRUPTED:
+                    raise KeyboardInterrupt
             except Exception:  # not the run that counts: whatever is wrong will show there
                 continue
             return
@@ -143,12 +186,12 @@ class Rows:
                 row = _measured(row, solution, task, reference)
         except KeyboardInterrupt:
             self.interrupted = True
-            return replace(row, status="NOT RUN", reason="interrupted (Ctrl-C) before it had a state to show")
+            return replace(row, status="NOT RUN", reason=_CUT_SHORT)
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=_sentence(error))
         except Exception as error:  # whatever a solver or its libraries raise is this row's reason
             return replace(row, status="FAILED", reason=_sentence(error))
-        self.interrupted |= Status.INTERRUPTED in (solution.status, solution.raw_status)
+        self.interrupted |= Status.INTERRUPTED in (solution.ended, solution.raw_ended)
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)
 
@@ -196,8 +239,8 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
     )
 
 
-def _barred(entry: Entry, certifier: Certifier) -> tuple[str, str | None]:
-    """Status and reason why no device could help, or a reason of None."""
+def _barred(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
+    """Status and reason why no device could help, if so."""
     try:
         make_solver(entry.solver).check(certifier.problem, certifier.psd)
     except SolverMismatch as error:
@@ -206,7 +249,7 @@ def _barred(entry: Entry, certifier: Certifier) -> tuple[str, str | None]:
         return "NOT INSTALLED", _sentence(error)
     except Exception as error:  # a third party's constructor may raise anything
         return "FAILED", _sentence(error)
-    return "", None
+    return None
 
 
 def _encoding(entry: Entry) -> str | None:
@@ -242,25 +285,3 @@ def _sentence(error: BaseException) -> str:
     """An exception as a reason: our own messages as they are, others with their type."""
     text = " ".join(str(error).split()) or "no message"
     return text if isinstance(error, DualflowError) else f"{type(error).__name__}: {text}"
-
-
-def shot_floor(
-    problem: DualProblem, optimum: NDArray, shots: int, random_state: int = 0, encoding: str | None = None
-) -> float | None:
-    """Relative gap of the exact optimum sampled with ``shots``: median over `FLOOR_DRAWS` draws.
-
-    No measured state can be asked for more than a small multiple of it. ``encoding`` as in `core.shot_floor.sampled`;
-    None for kinds that no circuit reads (an infinite box), and where no gap is certified.
-    """
-    return _shot_floor(Certifier(problem), optimum, shots, random_state, encoding)
-
-
-def _shot_floor(
-    certifier: Certifier, optimum: NDArray, shots: int, random_state: int, encoding: str | None
-) -> float | None:
-    problem = certifier.problem
-    if not np.isfinite(problem.effective_upper).all() or not certifier.psd.is_psd:
-        return None
-    rng = np.random.default_rng([random_state, shots])
-    draws = [sampled(problem, optimum, shots, rng, encoding) for _ in range(FLOOR_DRAWS)]
-    return float(np.median([certifier.certify(draw).relative_gap for draw in draws]))

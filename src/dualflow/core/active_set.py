@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .certificate import Certifier, inseparability_witness
 from .free_system import FreeSystem
-from .projection import project_onto
+from .newton import advance, newton_step
 
 __all__ = ["ActiveSet"]
 
@@ -93,6 +93,7 @@ class ActiveSet:
         stalled, last = 0, np.inf
         while not self.out_of_budget():
             self.minimise_free_and_near()
+            rough = self.error > 0.0
             from_scratch = self.look()
             if (witness := self.witness()) is not None:
                 return witness
@@ -103,6 +104,8 @@ class ActiveSet:
             if len(violators) == 0:
                 self.converged = True
                 break
+            if rough and not self.error:
+                stalled, last = 0, np.inf  # an objective from a rough gradient may lie below all that is to come
             value = self.objective()
             # No progress with many newcomers at once: take the worst alone; if that fails too, round-off rules.
             stalled = stalled + 1 if value >= last - 4 * _EPS * abs(value) else 0
@@ -165,7 +168,7 @@ class ActiveSet:
         if rises.any() and falls.any():
             nu = 0.5 * (float(wish[rises].min()) + float(wish[falls].max()))
         else:
-            nu = self.certifier.certify(alpha).multiplier or 0.0
+            nu = (self.certifier.certify(alpha).multiplier or 0.0) - self.certifier.shift(alpha)
         return h - nu * problem.e
 
     def violators(self, among: NDArray | slice = slice(None), beyond: float = 0.0) -> NDArray:
@@ -191,9 +194,17 @@ class ActiveSet:
             members = system.members
             if enough is None:
                 enough = max(self.round_off(), part * self.residual())
-            step = self.newton_step(system)
-            low, high = problem.lower[members], problem.upper[members]
-            target, change, blocked = self.advance(system, step, low, high)
+            self.solves += 1
+            missing = 0.0 if problem.e is None else problem.d - float(problem.e @ self.alpha)
+            step = newton_step(system, self.h[members], missing)
+            walk = None if step is None else advance(system, self.alpha[members], self.h[members], step)
+            if walk is None:
+                # Carried changes cost digits where Q is singular (duplicates, low rank), in the end all of them.
+                if not system.changes:
+                    return
+                self.system, polish, before = None, 0, np.inf
+                continue
+            target, change, blocked = walk
             self.h[members] += change
             self.alpha[members] = target
             if blocked.any():
@@ -225,29 +236,15 @@ class ActiveSet:
         self.solves += system.factors
         return system
 
-    def newton_step(self, system: FreeSystem) -> NDArray:
-        """Minimiser of ½ sᵀQs + hᵀs over the members' steps s, subject to eᵀs = (what is missing of d)."""
-        problem, members = self.problem, system.members
-        self.solves += 1
-        h = self.h[members]
-        if problem.e is None:
-            return -system.solve(h[:, None])[:, 0]
-        # A multiple of e moves the multiplier, not the step: without it the right side falls with the residual, and
-        # with it the error of an inexact factor.
-        e = problem.e[members]
-        h = h - float(np.mean((h * e)[system.live])) * e
-        solved = system.solve(np.column_stack([h, e]))
-        missing = problem.d - float(problem.e @ self.alpha)
-        nu = (missing + float(e @ solved[:, 0])) / float(e @ solved[:, 1])
-        return nu * solved[:, 1] - solved[:, 0]
-
     def residual(self) -> float:
         """How far the free variables' gradients are from being all equal to a multiplier."""
+        if not len(self.free):
+            return 0.0
         h = self.h[self.free]
         if self.problem.e is not None:
             h = h * self.problem.e[self.free]
             h = h - float(np.mean(h))
-        return float(np.abs(h).max(initial=0.0))
+        return float(np.abs(h).max())
 
     def size(self) -> float:
         """How large the terms of a gradient are."""
@@ -256,41 +253,3 @@ class ActiveSet:
     def round_off(self) -> float:
         """What a gradient may be wrong by."""
         return 8 * _EPS * self.size()
-
-    def advance(
-        self, system: FreeSystem, step: NDArray, low: NDArray, high: NDArray
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """Walk along the step to the first bound, or clip several at once where that lowers f more.
-
-        Returns where that leads, Q times the move, and who is at a bound now. Clipping several bounds a step is fast
-        on well-conditioned sets and diverges on ill-conditioned ones, so it is taken only when f itself says it is
-        the better of the two.
-        """
-        live, here = system.live, self.alpha[system.members]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
-        t = min(1.0, max(0.0, float(reach.min())))
-        one = np.where(live, np.minimum(np.maximum(here + t * step, low), high), here)
-        if t == 1.0:
-            return one, system.product(one - here), np.zeros(len(here), dtype=bool)
-        first = reach <= t
-        one[first] = np.where(step[first] > 0, high[first], low[first])
-        e = None if self.problem.e is None else self.problem.e[system.members]
-        total = 0.0 if e is None else float(e @ here)
-        wish = here + step
-        several = project_onto(wish, np.where(live, low, here), np.where(live, high, here), e, total)
-        # Round-off in the equality's root can leave those it clips just inside their bounds, where they would stop
-        # every further step and never be held.
-        near = 4 * _EPS * float(np.abs(several).sum())
-        several = np.where(live & (wish <= low) & (several <= low + near), low, several)
-        several = np.where(live & (wish >= high) & (several >= high - near), high, several)
-        h = self.h[system.members]
-        best: tuple[float, NDArray, NDArray, NDArray] | None = None
-        for target, blocked in ((several, live & ((several <= low) | (several >= high))), (one, first & live)):
-            move = target - here
-            product = system.product(move)
-            value = float(h @ move + 0.5 * move @ product)
-            if best is None or value <= best[0]:
-                best = value, target, product, blocked
-        assert best is not None
-        return best[1:]

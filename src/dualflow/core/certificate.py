@@ -139,12 +139,17 @@ class Certifier:
 
     Attributes
     ----------
+    problem : DualProblem
+        The one given, `centred`: products and ρ are this one's. Multipliers and biases of certificates are those of
+        the one given.
     workspace : Workspace
         For what follows a solver: support set, refinement.
     """
 
     def __init__(self, problem: DualProblem) -> None:
-        self.problem, self.workspace = problem, Workspace(problem, KeptGram(problem.gram))
+        self.problem = problem.centred()
+        self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
+        self._moved = self.problem is not problem
         self._last: Certificate | None = None
         self._Q: NDArray | None = None  # for quick certificates
         self._given = self._alpha = self._product = np.empty(0)
@@ -153,6 +158,20 @@ class Certifier:
     def psd(self) -> SpectrumEvidence:
         """Evidence that Q is positive semidefinite."""
         return self.workspace.psd
+
+    def shift(self, alpha: NDArray) -> float:
+        """What a multiplier of `problem` is less than that of the problem given, at α."""
+        if not self._moved:
+            return 0.0
+        problem = self.problem
+        return problem.scale * problem.gram.constant(problem.reading.coefficients(problem, alpha, 0.0), problem.d)
+
+    def rho(self, certificate: Certificate) -> NDArray:
+        """Qα − p − νe of the α a certificate is about."""
+        rho: NDArray = self.compute(certificate.alpha) - self.problem.p
+        if self.problem.e is not None and certificate.multiplier is not None:
+            rho -= (certificate.multiplier - self.shift(certificate.alpha)) * self.problem.e
+        return rho
 
     def compute(self, alpha: NDArray) -> NDArray:
         """Qα from scratch, shape (n,); the last one is kept for exactly this α."""
@@ -187,6 +206,14 @@ class Certifier:
         if psd.is_psd:
             gap, relative_gap = gaps(objective, lower_bound)
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+        radius = problem.reading.radius(problem, quadratic, nu)
+        if nu is not None and interval is not None and self._moved:
+            shift = self.shift(point)
+            nu, interval, quadratic = (
+                nu + shift,
+                (interval[0] + shift, interval[1] + shift),
+                quadratic + 2 * problem.d * shift,
+            )
         bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
         certificate = Certificate(
             alpha=immutable(point),
@@ -200,7 +227,7 @@ class Certifier:
             multiplier_interval=interval,
             bias=bias,
             bias_interval=bias_interval,
-            radius=problem.reading.radius(problem, quadratic, nu),
+            radius=radius,
             quadratic=quadratic,
             psd=psd,
             stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),

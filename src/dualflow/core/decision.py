@@ -25,7 +25,6 @@ def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike
     Σ wᵢk(z, xᵢ) + b with the `coefficients` w and the certificate's bias; for the data description
     R² − ‖φ(z) − Σ αᵢφ(xᵢ)‖² (Howell 23). Positive is the class of σ = +1, or inside.
     """
-    weights = coefficients(problem, certificate)
-    return problem.reading.decision_values(
-        problem, weights, certificate.bias, certificate.radius, np.asarray(Z, dtype=float)
-    )
+    weights, posed = coefficients(problem, certificate), problem.centred()
+    bias = certificate.bias if posed is problem else certificate.bias + posed.gram.constant(weights)
+    return posed.reading.decision_values(posed, weights, bias, certificate.radius, np.asarray(Z, dtype=float))

@@ -12,6 +12,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ._radial import lift
+from .cholesky import factorise
 from .problem import DualProblem
 
 __all__ = ["FreeSystem"]
@@ -43,7 +44,7 @@ class FreeSystem:
         # What is below its diagonal may be anything.
         self.kernel = problem.gram.upper_block(free if problem.idx is None else problem.idx[free])
         self.kappa = 0.0 if problem.e is None else diag_max / len(free)
-        self.factors = 0
+        self.factors, self.delta = 0, 0.0
         self.factor = self._factorise(4 * len(free) * _EPS * diag_max)
         self.border = np.empty((self.base, 0))  # plain block between the factor's variables and the added ones
         self.corner = np.empty((0, 0))
@@ -69,7 +70,6 @@ class FreeSystem:
         # whoever solves looks at the residual in float64 and solves again for what is left.
         single = self.base >= SINGLE_FROM and float(self.ridge.min()) >= SINGLE_RIDGE * trace
         dtype = np.float32 if single else np.float64
-        potrf = scipy.linalg.lapack.spotrf if single else scipy.linalg.lapack.dpotrf
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
         for _ in range(8):
             self.factors += 1
@@ -77,9 +77,9 @@ class FreeSystem:
             lift(self.kernel, problem.scale, problem.offset, sign, lifted)
             lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
             # LAPACK works in place, on the lower triangle of the transpose.
-            factor, info = potrf(lifted.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
-                return factor
+            if factorise(lifted.T):
+                self.delta = delta
+                return lifted.T
             delta *= 10
         return None
 
@@ -153,7 +153,7 @@ class FreeSystem:
             a = int(added.sum())
             schur = -(Z.T @ Z)
             new = self.members[self.base :][added]
-            schur[:a, :a] += self.corner[np.ix_(added, added)] + self._shift(new, new)
+            schur[:a, :a] += self.corner[np.ix_(added, added)] + self._shift(new, new) + self.delta * np.eye(a)
             side = -(Z.T @ half)
             side[:a] += right[self.base :][added]
             _, _, y, _ = scipy.linalg.lapack.dsysv(schur, side)

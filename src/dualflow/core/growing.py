@@ -28,7 +28,9 @@ class GrowingGram(KernelMatrix):
     kernel, gamma, degree, coef0
         As in `Gram`, but not "precomputed".
     center : array of shape (m,), optional
-        What the radial kernel subtracts from all points before anything else; by default the mean of the first.
+        What is subtracted from all points before anything else; by default the mean of the first for the radial
+        kernel, and nothing for others. Of those only translatable ones (`is_translatable`) take one, and are then
+        the kernel of the points less the centre.
 
     Raises
     ------
@@ -54,7 +56,7 @@ class GrowingGram(KernelMatrix):
         first = Gram(points[:1] if center is not None else points, kernel, gamma=gamma, degree=degree, coef0=coef0)
         for name in _KERNEL:
             setattr(self, name, getattr(first, name))
-        if self.center is not None and center is not None:
+        if center is not None and (self.center is not None or self.is_translatable):
             self.center = np.array(center, dtype=float)
         self.entries_computed = 0
         self._buffers = self._measure(points)

@@ -37,15 +37,24 @@ class KeptGram(KernelMatrix):
             # Not the object itself, which is the value's: this one's may be reached by a solver.
             self._radial["float64"] = RadialPoints(gram.ready.points, gram.ready.half)
         self._rows: dict[str, RowCache] = {}
+        self._less_center: NDArray | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_full": None, "_radial": {}, "_rows": {}}
+        return self.__dict__ | {"_full": None, "_radial": {}, "_rows": {}, "_less_center": None}
 
     def _known(self) -> NDArray | None:
         return self._full if self._full is not None else super()._known()
 
     def _count(self, entries: int) -> None:
+        super()._count(entries)
         self.entries_computed += entries
+
+    def _points(self, J: NDArray | slice) -> NDArray:
+        if self.center is None:
+            return self.X[J]
+        if self._less_center is None:
+            self._less_center = self.X - self.center
+        return self._less_center[J]
 
     def full(self) -> NDArray:
         """The whole K, shape (n, n); kept, so that later calls are free. Read-only by convention."""
@@ -93,6 +102,7 @@ class KeptGram(KernelMatrix):
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
         part.entries_computed, part._full, part._radial, part._rows = 0, matrix, radial, {}
+        part._less_center = None if self._less_center is None else self._less_center[J]
         return part
 
     def value(self) -> Gram:

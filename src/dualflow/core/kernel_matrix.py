@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
+from .clock import look
 from .kernel_checks import KernelFunction
 from .kernel_values import called, from_differences, of_products
 from .memory import check_memory
@@ -43,8 +44,8 @@ class KernelMatrix:
     kernel, gamma, degree, coef0
         As in `Gram`; ``gamma`` is a number.
     center : array of shape (m,), or None
-        What the radial kernel subtracts from all points: it depends on differences only, and centred, data far from
-        the origin do not cancel in it.
+        What is subtracted from all points, those of the matrix and new ones, so that data far from the origin do not
+        cancel. The radial kernel depends on differences only; others are changed by it (`is_translatable`).
     squares : array of shape (n,)
         ‖x − center‖².
     reach : float
@@ -73,7 +74,8 @@ class KernelMatrix:
         return self.X if self.kernel == "precomputed" else None
 
     def _count(self, entries: int) -> None:
-        """Take note of kernel entries evaluated."""
+        """Take note of kernel entries to be evaluated, and of the time."""
+        look()
 
     # --- what there is to know -------------------------------------------------------------------
 
@@ -87,6 +89,21 @@ class KernelMatrix:
         if self.kernel in ("linear", "rbf"):
             return True
         return self.kernel == "poly" and float(self.degree).is_integer() and self.coef0 >= 0
+
+    @property
+    def is_translatable(self) -> bool:
+        """Whether a translation of all points changes the kernel by u(x) + u(z) alone, which is a constant to whoever
+        sums it with weights whose sum is 0, and nothing to distances: ⟨x,z⟩, and γ⟨x,z⟩ + coef0."""
+        return self.kernel == "linear" or (self.kernel == "poly" and self.degree == 1 and self.coef0 >= 0)
+
+    def constant(self, weights: NDArray, total: float = 0.0) -> float:
+        """What the centre takes from Σⱼ weightsⱼ k(z, xⱼ) of n weights, for any z, where their sum is 0; if that is
+        another ``total``, what it takes beside total·u(z)."""
+        if self.center is None or not self.is_translatable:
+            return 0.0
+        (J,) = np.nonzero(weights)
+        along = float((weights[J] @ self._points(J)) @ self.center)
+        return self.gamma * (along + 0.5 * total * float(self.center @ self.center))
 
     @property
     def is_safe_in_single(self) -> bool:
@@ -169,10 +186,17 @@ class KernelMatrix:
         known = self._known()
         if known is not None:
             return known
-        check_memory(self.n, "the whole kernel matrix", matrices=3)
-        K = self.columns(np.arange(self.n))
-        symmetric: NDArray = 0.5 * (K + K.T)  # BLAS may round the two triangles differently
-        return symmetric
+        check_memory(self.n, "the whole kernel matrix", matrices=1)
+        K: NDArray = np.empty((self.n, self.n))
+        height = max(1, BLOCK_ENTRIES // self.n)
+        parts = [np.arange(start, min(start + height, self.n)) for start in range(0, self.n, height)]
+        for J in parts:
+            K[J[0] : J[-1] + 1] = self.rows(J)
+        for J in parts:  # BLAS may round the two triangles differently
+            rows, rest = slice(J[0], J[-1] + 1), slice(J[0], None)
+            K[rows, rest] = 0.5 * (K[rows, rest] + K[rest, rows].T)
+            K[rest, rows] = K[rows, rest].T
+        return K
 
     # --- new points --------------------------------------------------------------------------------
 
@@ -189,14 +213,15 @@ class KernelMatrix:
         if callable(self.kernel):
             return called(self.kernel, points, self.X[J]).astype(dtype, copy=False)
         if self.reach > SHARP:
-            return from_differences(points - self.center, self._points(J), self.gamma).astype(dtype, copy=False)
+            return from_differences(self._centred(points), self._points(J), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
             values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
             values[near] = new.kernel(self.radial_points(self._work(dtype), J))
             return values
         work = self._work(dtype)
-        product: NDArray = points.astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
+        own: NDArray = self._points(J).astype(work, copy=False)
+        product: NDArray = self._centred(points).astype(work, copy=False) @ own.T
         return self._apply(product).astype(dtype, copy=False)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
@@ -227,13 +252,17 @@ class KernelMatrix:
             return np.ones(len(Z))
         if callable(self.kernel):
             return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
+        Z = self._centred(Z)
         return self._apply(np.einsum("ij,ij->i", Z, Z))
 
     # --- within ------------------------------------------------------------------------------------
 
     def _points(self, J: NDArray | slice) -> NDArray:
         """Points as kernels of products and differences take them."""
-        return self.X[J] if self.center is None else self.X[J] - self.center
+        return self._centred(self.X[J])
+
+    def _centred(self, points: NDArray) -> NDArray:
+        return points if self.center is None else points - self.center
 
     def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
         """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""

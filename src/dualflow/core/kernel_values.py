@@ -44,7 +44,20 @@ def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree:
     if degree in (2, 3, 4):  # numpy's pow is 20 times slower than the products
         square = inner * inner
         return square if degree == 2 else square * (inner if degree == 3 else square)
+    if not float(degree).is_integer():
+        inner = _never_negative(inner, degree)
     return inner**degree
+
+
+def _never_negative(base: NDArray, degree: float) -> NDArray:
+    """The base of a broken power, with round-off below 0 set to 0."""
+    least = float(base.min(initial=0.0))
+    if least < -64 * float(np.finfo(base.dtype).eps) * float(np.abs(base).max(initial=0.0)):
+        raise ProblemError(
+            f"degree={degree!r}: γ⟨x,z⟩ + coef0 is {least:.3g} for two points, which has no such power; give a whole "
+            "number, raise coef0, or shift the features above 0"
+        )
+    return np.maximum(base, 0.0)
 
 
 def from_differences(A: NDArray, B: NDArray, gamma: float) -> NDArray:
@@ -55,7 +68,9 @@ def from_differences(A: NDArray, B: NDArray, gamma: float) -> NDArray:
 
 
 def called(kernel: str | KernelFunction, A: NDArray, B: NDArray) -> NDArray:
-    """What a callable returns, checked; a copy, for the array may be somebody's."""
+    """What a callable returns, checked; a copy, for the array may be somebody's. Of no points it is not asked."""
+    if not (len(A) and len(B)):
+        return np.empty((len(A), len(B)))
     K = np.array(kernel(A, B), dtype=float)  # type: ignore[operator]
     if K.shape != (len(A), len(B)):
         raise ProblemError(

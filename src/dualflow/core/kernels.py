@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
-from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
+from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
 from .kernel_values import called_diagonal, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
 from .values import Value, immutable
@@ -32,7 +32,7 @@ class Gram(KernelMatrix, Value):
     gamma : {"scale", "auto"} or float > 0, default="scale"
         "scale" is 1/(m · var(X)), "auto" is 1/m, as in scikit-learn.
     degree : float, default=3
-        Degree of "poly".
+        Degree of "poly"; a whole number, unless γ⟨x,z⟩ + coef0 ≥ 0 for all points, those to come among them.
     coef0 : float, default=0.0
         Offset of "poly" and "sigmoid". Mierswa's sigmoid tanh(κ⟨x,z⟩ − δ) (eq. 30) is coef0 = −δ.
 
@@ -86,6 +86,18 @@ class Gram(KernelMatrix, Value):
             return super().radial_points(dtype, J)
         return self.ready.take(J).astype(dtype)
 
+    def centred(self) -> Gram:
+        """The Gram of the same points less their mean, if the kernel is translatable and that was not done; else
+        itself. Its kernel is another: see `is_translatable`."""
+        if self.center is not None or not self.is_translatable:
+            return self
+        other = object.__new__(Gram)
+        other._set(**self.__dict__)
+        other._set(center=immutable(mean_of(self.X)))
+        squares, diag = measured(other, self.X)
+        other._set(squares=immutable(squares), _diag=immutable(diag))
+        return other
+
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
         """Wrap a given symmetric kernel matrix of shape (n, n)."""
@@ -131,4 +143,15 @@ def measured(matrix: KernelMatrix, X: NDArray) -> tuple[NDArray, NDArray]:
         diag = of_products(squares.copy(), str(kernel), matrix.gamma, matrix.coef0, matrix.degree)
     if not np.isfinite(diag).all():
         raise ProblemError(f"X: kernel={kernel!r} overflows float64 on it; scale the features")
+    if kernel == "poly" and not float(matrix.degree).is_integer():
+        _look_for_negative_bases(matrix, X, float(squares.max(initial=0.0)))
     return squares, diag
+
+
+def _look_for_negative_bases(matrix: KernelMatrix, X: NDArray, largest: float) -> None:
+    """`ProblemError` if the kernel has no value for some pair of the points; ``largest`` is the largest ‖x‖²."""
+    if matrix.coef0 >= 0 and (matrix.gamma * largest <= matrix.coef0 or X.min() >= 0):
+        return
+    height = max(1, BLOCK_ENTRIES // len(X))
+    for start in range(0, len(X), height):
+        of_products(X[start : start + height] @ X.T, "poly", matrix.gamma, matrix.coef0, matrix.degree)

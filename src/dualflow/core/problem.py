@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import psd
+from .clock import look
+from .kernel_matrix import BLOCK_ENTRIES
 from .kernels import Gram
 from .kinds import Kind
 from .memory import check_memory
@@ -147,6 +149,17 @@ class DualProblem:
         given = {f.name: getattr(self, f.name) for f in fields(DualProblem) if f.init}
         return DualProblem(**given | {"gram": self.gram if isinstance(self.gram, Gram) else self.gram.value()})
 
+    def centred(self) -> DualProblem:
+        """The same f on the same feasible set, from points less their mean where kernel and model let it, else itself.
+        Its multiplier is less by s times the `constant` that its Gram tells."""
+        if not (isinstance(self.gram, Gram) and self.gram.is_translatable and self.reading.moves(self)):
+            return self
+        if (gram := self.gram.centred()) is self.gram:
+            return self
+        other = object.__new__(DualProblem)
+        other.__dict__.update(self.__dict__ | {"gram": gram, "p": immutable(self.reading.price(self, gram))})
+        return other
+
     @property
     def n(self) -> int:
         """Number of variables."""
@@ -235,7 +248,10 @@ class DualProblem:
         return K
 
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
-        return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
+        Q: NDArray = K + self.offset
+        Q *= (self.scale * row_signs)[:, None]
+        Q *= self.sigma[J]
+        return Q
 
     def matvec(self, v: ArrayLike) -> NDArray:
         """Q v, shape (n,); only columns where v is not zero are touched."""
@@ -255,11 +271,15 @@ class DualProblem:
 
     def dense(self) -> NDArray:
         """The whole Q, shape (n, n); `ProblemError` where it cannot fit into memory."""
-        check_memory(self.n, "the whole Q", matrices=3)
-        K = self.gram.full()
-        if self.idx is not None:
-            K = K[np.ix_(self.idx, self.idx)]
-        Q = self._signed(K, self.sigma, np.arange(self.n))
+        check_memory(self.n, "the whole Q", matrices=2)
+        K, everyone = self.gram.full(), np.arange(self.n)
+        Q: NDArray = np.empty((self.n, self.n))
+        height = max(1, BLOCK_ENTRIES // self.n)
+        for start in range(0, self.n, height):
+            look()  # fresh memory takes its time
+            part = slice(start, start + height)
+            rows = K[part] if self.idx is None else K[np.ix_(self.idx[part], self.idx)]
+            Q[part] = self._signed(rows, self.sigma[part], everyone)
         Q[np.diag_indices(self.n)] += self.ridge
         return Q
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._radial import radial_apply, radial_rows, radial_sum
+from .clock import look
 from .kernel_values import CENTRED_AT_ONCE
 from .values import immutable
 
@@ -15,8 +16,9 @@ __all__ = ["RadialPoints"]
 
 #: Up to this many features the compiled product is faster than BLAS and a pass over its result.
 FEW_FEATURES = 64
-#: Kernel values a compiled call, a fraction of a second: Ctrl-C is honoured between calls.
-AT_ONCE = 1 << 27
+#: Kernel values a compiled call, a tenth of a second: Ctrl-C and the clock are honoured between calls. With BLAS,
+#: multiplications.
+AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 31
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,21 @@ class RadialPoints:
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
-        if self.has_few_features:
-            radial_rows(self.points, self.half, other.points, other.half, K)
-        else:
-            np.matmul(self.points, other.points.T, out=K)
-            radial_apply(K, self.half, other.half)
+        height = self.at_once(other)
+        for start in range(0, len(self), height):
+            look()
+            points, half, out = (of[start : start + height] for of in (self.points, self.half, K))
+            if self.has_few_features:
+                radial_rows(points, half, other.points, other.half, out)
+            else:
+                np.matmul(points, other.points.T, out=out)
+                radial_apply(out, half, other.half)
         return K
+
+    def at_once(self, other: RadialPoints) -> int:
+        """Points of these whose kernel with all of those takes a tenth of a second."""
+        entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
+        return max(1, entries // max(1, len(other)))
 
     def upper(self) -> NDArray:
         """Kernel values of all pairs, of which what lies below the diagonal may be anything."""
@@ -87,8 +98,10 @@ class RadialPoints:
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         out = np.empty((len(self), weights.shape[1]))
         few = self.has_few_features
-        height = max(1, (AT_ONCE if few else AT_ONCE >> 5) // max(1, len(other)))
+        # What is stored is to be little, too.
+        height = self.at_once(other) if few else max(1, min(self.at_once(other), (AT_ONCE >> 3) // max(1, len(other))))
         for start in range(0, len(self), height):
+            look()
             part = self.take(slice(start, start + height))
             if few:
                 out[start : start + height] = radial_sum(other.points, other.half, part.points, part.half, weights)

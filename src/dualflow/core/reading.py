@@ -32,6 +32,12 @@ class Posed(Protocol):
     def idx(self) -> NDArray | None: ...
     @property
     def kind(self) -> Any: ...
+    @property
+    def p(self) -> NDArray: ...
+    @property
+    def e(self) -> NDArray | None: ...
+    @property
+    def d(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,15 @@ class Reading:
     def demands_separation(self, problem: Posed) -> bool:
         """Whether the model has no optimum on data that are not separable, which a witness can then prove."""
         return bool(problem.kind.may_be_unbounded)
+
+    def moves(self, problem: Posed) -> bool:
+        """Whether a translation in feature space leaves the model as it is, up to bias and multiplier: the weights σᵢαᵢ
+        of all feasible α sum to 0."""
+        return problem.e is not None and problem.d == 0 and np.array_equal(problem.e, problem.sigma)
+
+    def price(self, problem: Posed, gram: KernelMatrix) -> NDArray:
+        """The linear term p, of a problem that moves, over points moved."""
+        return problem.p
 
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None

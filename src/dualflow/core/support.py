@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from . import clock
 from .active_set import ActiveSet
 from .certificate import Certifier
 from .problem import DualProblem
@@ -38,12 +39,15 @@ class Refinement:
         No bounded variable had a multiplier of the wrong sign at the end, up to round-off.
     witness : array of shape (n,) or None
         v ≥ 0, yᵀv = 0, 1ᵀv = 1, vᵀQv ≈ 0 when a hard margin does not exist.
+    late : bool
+        Whether the deadline ended it.
     """
 
     alpha: NDArray
     solves: int
     converged: bool
     witness: NDArray | None = None
+    late: bool = False
 
 
 def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | None = None) -> NDArray:
@@ -55,10 +59,7 @@ def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | Non
     """
     certifier = certifier or Certifier(problem)
     certificate = certifier.certify(alpha)
-    rho = certifier.compute(certificate.alpha) - problem.p
-    if problem.e is not None and certificate.multiplier is not None:
-        rho -= certificate.multiplier * problem.e
-    lower, _ = _active_guess(problem, alpha, rho)
+    lower, _ = _active_guess(certifier.problem, alpha, certifier.rho(certificate))
     return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
 
 
@@ -108,17 +109,26 @@ def refine(
     Refinement
     """
     certifier = certifier or Certifier(problem)
+    problem = certifier.problem
     given = problem.project(np.asarray(alpha, dtype=float))
-    start, h, rho = _start(certifier, given, gradient)
-    snapped = snap(problem, start, rho)
-    search = ActiveSet(certifier, snapped, start, h, max_solves or 20 * problem.n + 200, deadline)
-    witness = search.run()
+    search, witness, late = None, None, False
+    try:
+        with clock.within(deadline):
+            start, h, rho = _start(certifier, given, gradient)
+            snapped = snap(problem, start, rho)
+            search = ActiveSet(certifier, snapped, start, h, max_solves or 20 * problem.n + 200, deadline)
+            witness = search.run()
+            late = not search.converged and witness is None and clock.is_late()
+    except clock.OutOfTime:
+        late = True
+    if search is None:
+        return Refinement(given, 0, False, late=late)
     best = problem.project(search.alpha)
     if search.converged:
         return Refinement(best, search.solves, True, witness)
     # Only after an early stop: snapping had raised f.
     worse = _objective(certifier, best) > _objective(certifier, given)
-    return Refinement(given if worse else best, search.solves, False, witness)
+    return Refinement(given if worse else best, search.solves, False, witness, late)
 
 
 def _objective(certifier: Certifier, alpha: NDArray) -> float:

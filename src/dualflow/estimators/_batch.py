@@ -6,6 +6,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .._solve import solve
+from .._solve import check_limits, solve
 from ..core.certificate import Certificate
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
@@ -48,7 +49,12 @@ class BatchMachine(KernelMachine):
         return gram if len(rows) == gram.n else gram.subset(rows)
 
     def _solve_all(self, tasks: Iterable[DualProblem], count: int) -> list[Solution]:
-        """Solve ``count`` problems within one time limit; after Ctrl-C the remaining ones get one step each."""
+        """Solve ``count`` problems within one time limit.
+
+        After Ctrl-C the remaining ones get one step each, and say that they were interrupted; a second Ctrl-C is an
+        error, as it is between two solves, and leaves the model as it was.
+        """
+        check_limits(self.tol, self.max_steps, self.time_limit)
         engine = make_solver(self.solver, self.solver_options)
         seeds = _seeds(self.random_state, count)
         time_limit, max_steps = self.time_limit, self.max_steps
@@ -56,9 +62,10 @@ class BatchMachine(KernelMachine):
         earlier = self.solutions_ if self.warm_start and self.__sklearn_is_fitted__() else []
         started = time.monotonic()
         solutions: list[Solution] = []
+        interrupted = False
         for k, problem in enumerate(tasks):
             share = time_limit
-            if isinstance(time_limit, (int, float)) and time_limit > 0:
+            if time_limit is not None:
                 left = time_limit - (time.monotonic() - started)
                 share = max(left, 1e-9) / (count - k)
             before = earlier[k] if len(earlier) == count else None
@@ -75,7 +82,11 @@ class BatchMachine(KernelMachine):
             )
             self._check_solution(solution)
             if solution.ended is Status.INTERRUPTED:
-                max_steps, refine = 1, False
+                if interrupted:
+                    raise KeyboardInterrupt
+                interrupted, max_steps, refine = True, 1, False
+            elif interrupted and solution.ended is Status.STEP_LIMIT:
+                solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
             solutions.append(solution)
         self._warn_unless_optimal(solutions, self.max_steps)
         return solutions

@@ -80,6 +80,8 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     #: Coefficients of the support vectors, shape (n_SV, n_pairs).
     _pair_coef: NDArray
     offset_: ClassVar[Any] = refused("intercept_")
+    #: What a centre of the support vectors' kernel takes from the pairs' expansions, which `intercept_` leaves to them.
+    _constants: NDArray | float = 0.0
     radius_: ClassVar[Any] = refused("intercept_")
 
     def _check_parameters(self, *names: str) -> None:
@@ -103,7 +105,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     def _pair_values(self, X: ArrayLike) -> NDArray:
         """Decision values of the pairs, shape (n_new, n_pairs)."""
         self._check_parameters("decision_function_shape")
-        return self._expanded(X) + self.intercept_
+        return self._expanded(X) + (self.intercept_ + self._constants)
 
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Decision values.
@@ -136,4 +138,6 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         """Weights of the features, shape (n_pairs, n_features); linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        return self._pair_coef.T @ self.support_vectors_
+        gram, points = self.__dict__.get("_support_gram"), self.support_vectors_
+        # Coefficients that sum to 0 do not see a centre, but for the digits it saves.
+        return self._pair_coef.T @ (points if gram is None or gram.center is None else points - gram.center)

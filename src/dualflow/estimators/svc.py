@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
+from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
@@ -253,6 +254,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         joint = joined(len(self.classes_), parts)
         self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
         self._keep_support(gram.X, gram, joint.support)
+        self._constants = 0.0
+        if self._support_gram is not None and all(s.problem.centred() is not s.problem for s in self.solutions_):
+            own = gram.subset(joint.support).centred()
+            self._support_gram = KeptGram(own)
+            self._constants = np.array([own.constant(weights) for weights in joint.pair_coef.T])
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
         self.n_iter_ = np.array([solution.cost.steps for solution in self.solutions_])
         self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))

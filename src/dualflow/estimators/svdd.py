@@ -172,16 +172,18 @@ class SVDD(Ball, BatchMachine):
         (solution,) = self.solutions_
         coefficients = kept(solution.coefficients)
         inside = np.flatnonzero(coefficients)
-        self._keep_support(gram.X, gram, rows[inside])
+        own = solution.problem.centred().gram  # a ball moves with its points, which are known best about their mean
+        self._keep_support(own.X, own, inside)
+        self.support_ = rows[inside]
         self.dual_coef_ = coefficients[None, inside]
         self.n_support_ = np.array([len(inside)])
-        if np.array_equal(coefficients, solution.certificate.alpha):
+        if own is solution.problem.gram and np.array_equal(coefficients, solution.certificate.alpha):
             self._center_square = solution.certificate.quadratic / solution.problem.scale
         else:
-            self._center_square = float(coefficients @ solution.problem.gram.matvec(coefficients))
-        diag = gram.diag()
+            self._center_square = float(coefficients @ own.matvec(coefficients))
+        diag = own.diag()
         if np.isinf(solution.problem.upper).all():
-            squared_radius = float(self._squared_distances(gram.X[rows], diag[rows]).max())
+            squared_radius = float(self._squared_distances(gram.X[rows], diag).max())
         else:
             squared_radius = float(solution.certificate.radius or 0.0) ** 2
         if not np.isfinite(squared_radius):

@@ -21,6 +21,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from ..core.cholesky import factorise
+from ..core.clock import look
 from ..core.problem import DualProblem
 
 __all__ = ["LowRankSystem", "StiffSystem", "low_rank"]
@@ -29,6 +31,8 @@ __all__ = ["LowRankSystem", "StiffSystem", "low_rank"]
 _EXTINCT = 1e-4
 #: A rank r up to this part of n is low: r/n where both ways cost about the same is 1/3.
 _LOW = 0.25
+#: Variables up to which LAPACK finds the rank in one call, and pivots at a time beyond.
+_AT_ONCE, _PANEL = 1024, 256
 
 
 def low_rank(problem: DualProblem) -> NDArray | None:
@@ -38,15 +42,43 @@ def low_rank(problem: DualProblem) -> NDArray | None:
     """
     if not problem.psd.is_psd:
         return None
-    A = problem.dense().copy()
-    A.flat[:: len(A) + 1] -= problem.ridge
-    tolerance = 4 * np.finfo(float).eps * len(A) * float(np.abs(A.diagonal()).max())
+    Q = problem.dense()
+    plain = Q.diagonal() - problem.ridge
+    tolerance = 4 * np.finfo(float).eps * len(Q) * float(np.abs(plain).max())
+    if len(Q) > _AT_ONCE:
+        return _low_rank_by_panels(Q, plain, tolerance)
+    A = Q.copy()
+    A.flat[:: len(A) + 1] = plain
     factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(A.T, tol=tolerance, lower=1, overwrite_a=1)
     if rank > _LOW * len(A):
         return None
     L = np.zeros((len(A), rank))
     L[pivots - 1] = np.tril(factor[:, :rank])
     return L
+
+
+def _low_rank_by_panels(Q: NDArray, plain: NDArray, tolerance: float) -> NDArray | None:
+    """The same in panels of the largest pivots, which ends where the rank is no longer low, and looks at the clock."""
+    n, rank, most = len(Q), 0, int(_LOW * len(Q))
+    L, left = np.empty((n, most)), plain.copy()
+    while float(left.max()) > tolerance:
+        look()
+        J = np.argsort(-left, kind="stable")[:_PANEL]
+        columns, within = Q[:, J], np.arange(len(J))
+        columns[J, within] = plain[J]
+        columns -= L[:, :rank] @ L[J, :rank].T
+        corner, pivots, more, _ = scipy.linalg.lapack.dpstrf(columns[J], tol=tolerance, lower=1)
+        if rank + more > most:
+            return None
+        left[J] = columns[J, within]  # without the round-off of what was taken off
+        if more:
+            chosen = pivots[:more] - 1
+            new = L[:, rank : rank + more]
+            new[:] = scipy.linalg.solve_triangular(corner[:more, :more], columns[:, chosen].T, lower=True).T
+            left -= np.einsum("ij,ij->i", new, new)
+            left[J[chosen]] = 0.0
+            rank += more
+    return L[:, :rank].copy()
 
 
 class LowRankSystem:
@@ -117,9 +149,8 @@ class StiffSystem:
             A = self.Q.copy() if self.coupling is None else self.Q[S[:, None], S]
             A.flat[:: len(A) + 1] += self.D[S] + lift
             # The transpose of a symmetric C-ordered array is what LAPACK can overwrite.
-            factor, failed = scipy.linalg.lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
-            if not failed:
-                return factor
+            if factorise(A.T):
+                return A.T
             lift = max(10 * lift, float(np.finfo(float).eps * np.abs(self.Q).max() * len(self.Q)))
         raise scipy.linalg.LinAlgError("Q is indefinite beyond round-off")
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import Gram
 from ..core.options import Number, option
 from ..core.problem import DualProblem
@@ -29,6 +30,12 @@ class _Ball(Reading):
     """R² − ‖φ(x) − Σ αᵢφ(xᵢ)‖² (Howell 23), with R² = αᵀKα − ν and Q = 2K."""
 
     needs_self_kernel: ClassVar[bool] = True
+
+    def moves(self, problem: Posed) -> bool:
+        return np.array_equal(problem.p, self.price(problem, problem.gram))
+
+    def price(self, problem: Posed, gram: KernelMatrix) -> NDArray:
+        return gram.diag() + problem.ridge / problem.scale
 
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.clock import is_late, look
 from ..core.options import Number, option
 from ..core.problem import Kind
 from ..core.workspace import Workspace
@@ -28,6 +29,9 @@ class CVXOPTState:
 @dataclass(frozen=True)
 class CVXOPT(Solver[Workspace, CVXOPTState]):
     """CVXOPT's coneqp on the whole problem in one call: a reference, not a fast solver.
+
+    The time limit is looked at between its iterations, each a factorisation of the whole Q (a second or two at
+    n = 5000), and what it has by then is given back. Ctrl-C is honoured there too, and gives the start back.
 
     Parameters
     ----------
@@ -57,23 +61,41 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
 
     def step(self, problem: Workspace, state: CVXOPTState) -> CVXOPTState:
         import cvxopt
+        import cvxopt.solvers
+        from cvxopt import misc
 
         n = problem.n
         lower, upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
         # In units of the largest bound, so that the absolute tolerances mean the same for every C.
         scale = float(problem.upper[upper].max(initial=0.0)) or 1.0
-        rows = np.vstack([-np.eye(n)[lower], np.eye(n)[upper]])
         bounds = np.concatenate([-problem.lower[lower], problem.upper[upper]]) / scale
-        if not len(rows):
-            rows, bounds = np.zeros((1, n)), np.ones(1)  # coneqp wants at least one inequality: 0 ≤ 1
-        equality = {}
-        if problem.e is not None:
-            equality = {"A": cvxopt.matrix(problem.e[None]), "b": cvxopt.matrix(problem.d / scale)}
+        signs = np.repeat([-1.0, 1.0], [lower.sum(), upper.sum()])
+        which = np.concatenate([np.flatnonzero(lower), np.flatnonzero(upper)])
+        if not len(which):
+            signs, which, bounds = np.zeros(1), np.zeros(1, dtype=int), np.ones(1)  # it wants an inequality: 0 ≤ 1
+        # A dense matrix of the bounds would take ten times the time of all the rest.
+        G = cvxopt.spmatrix(signs, range(len(which)), which.tolist(), (len(which), n))
+        e, d = (np.zeros((0, n)), np.zeros(0)) if problem.e is None else (problem.e[None], np.array([problem.d]))
+        Q, A = cvxopt.matrix(problem.dense() * scale), cvxopt.matrix(e)
+        factorise, iterations = misc.kkt_chol2(G, {"l": len(which), "q": [], "s": []}, A), 0
+
+        def timely(W: Any) -> Any:
+            nonlocal iterations
+            if iterations < 2:  # it has nothing yet that it could give back
+                look()
+            elif is_late():
+                raise ArithmeticError  # upon which it gives back where it is
+            iterations += 1
+            return factorise(W, Q)
+
         result = cvxopt.solvers.coneqp(
-            cvxopt.matrix(problem.dense() * scale),
+            Q,
             cvxopt.matrix(-problem.p),
-            cvxopt.matrix(rows),
+            G,
             cvxopt.matrix(bounds),
+            A=A,
+            b=cvxopt.matrix(d / scale, (len(d), 1)),
+            kktsolver=timely,
             options={
                 "show_progress": False,
                 "abstol": self.abstol,
@@ -81,12 +103,11 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
                 "feastol": self.feastol,
                 "maxiters": self.max_iterations,
             },
-            **equality,
         )
         alpha = np.array(result["x"], dtype=float).ravel() * scale
         # CVXOPT's Lagrangian carries + yᵀ(Ax − b): its multiplier is −ν.
         nu = -float(result["y"][0]) if problem.e is not None and len(result["y"]) else np.nan
-        return CVXOPTState(alpha, nu, True)
+        return CVXOPTState(alpha, nu, not is_late())
 
     def alpha(self, state: CVXOPTState) -> NDArray:
         return state.alpha

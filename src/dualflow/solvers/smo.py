@@ -15,6 +15,8 @@ from .base import EVERY_CONVEX, Solver
 __all__ = ["SMO"]
 
 _TINY_CURVATURE = 1e-12  # LIBSVM's τ, here of the largest Qᵢᵢ: curvature where Q is flat or indefinite along a pair
+#: Updates a step where columns are not at hand: a second, after which limits are looked at.
+_FEW = 1000
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class SMO(Solver[Workspace, SMOState]):
 
     The pair is (i, j) with i the worst violator and j the one promising the largest decrease with it
     (Fan, Chen, Lin 2005, WSS 2; LIBSVM's rule; the blog's section 4 uses the first-order one). Without an
-    equality a single variable moves. One step of the driver is n pair updates.
+    equality a single variable moves. One step of the driver is n pair updates, or 1000 where n is above 4000.
 
     Parameters
     ----------
@@ -66,7 +68,8 @@ class SMO(Solver[Workspace, SMOState]):
         # Incremental updates drift; with Q at hand the fresh gradient costs one of the n updates to come.
         h = problem.gradient(alpha) if problem.keeps_dense else state.h.copy()
         sweep = _pair_updates if problem.e is not None else _single_updates
-        updates, violation = sweep(problem, alpha, h, max(100, problem.n), self.kkt_tol)
+        count = max(100, problem.n) if problem.keeps_dense else _FEW
+        updates, violation = sweep(problem, alpha, h, count, self.kkt_tol)
         return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
 
     def alpha(self, state: SMOState) -> NDArray:

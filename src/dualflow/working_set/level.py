@@ -17,6 +17,8 @@ __all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
 BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
+#: Variables by which the error of a gradient is judged.
+SAMPLE = 64
 
 
 class Level:
@@ -107,7 +109,11 @@ class Level:
         weights = self.sign[J] * change
         if self.points is None:
             where, gram, idx = slice(None), self.problem.gram, self.problem.idx
-            total = gram.sum_rows(J if idx is None else idx[J], weights, self.precision)
+            points, shares = J if idx is None else idx[J], weights
+            if idx is not None and len(met := np.unique(points)) < len(points):
+                # Both variables of a point moved (a tube of width 0), and its row is kept once.
+                points, shares = met, np.bincount(np.searchsorted(met, points), weights)
+            total = gram.sum_rows(points, shares, self.precision)
             total = total if idx is None else total[idx]
         else:
             total = self.points.take(where).expand(self.points.take(J), weights[:, None])[:, 0]
@@ -154,6 +160,13 @@ class Level:
         if np.isfinite(top + bottom):
             return 0.5 * (bottom - top)
         return bottom if np.isfinite(bottom) else -top
+
+    def error(self) -> float:
+        """What this precision's gradient is wrong by (in units of s), by the true one of a few variables."""
+        few = np.flatnonzero(self.awake)
+        few = few[:: max(1, len(few) // SAMPLE)]
+        true = self.problem.product(self.alpha, few) - self.problem.p[few]
+        return float(np.abs(self.e[few] * true / self.slope - self.G[few]).max(initial=0.0))
 
     def standing(self) -> tuple[float, float]:
         """Worst KKT violation (in units of s), and the relative duality gap as this precision sees it."""

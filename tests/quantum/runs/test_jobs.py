@@ -51,7 +51,7 @@ def test_a_line_is_on_the_disk_before_the_job_is_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda text: text[:-20], r"is damaged: line 5"),
+        (lambda text: text[:-20] + b"\n", r"is damaged: line 5"),
         (lambda text: text.replace(b'"shots"', b'"shouts"', 1), r"is damaged: line 2"),
         (lambda text: text.replace(b'{"id"', b'{"id"\xff', 1), r"is damaged: line 2"),
         (lambda text: text + b'{"id": "nobody", "outcome": "done"}\n', r"is damaged: line 6 .*nobody"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,7 +66,9 @@ class JobRecord:
 class Journal:
     """A JSON-lines file: a header, then a line for each submission and one for what came of it.
 
-    Lines are only ever appended, and are on the disk before anything is waited for.
+    Lines are only ever appended, and are on the disk before anything is waited for. Where the disk is full there is a
+    warning, and the run goes on: a job that is paid for is worth more than its line. A last line that was cut short by
+    a kill is taken off with a warning; what it said of a job is not known then.
 
     Parameters
     ----------
@@ -83,10 +87,13 @@ class Journal:
             path.refuse("journal", "would be written to")
         self.path = Path(path)
         self._latest: dict[tuple[Any, ...], JobRecord] = {}
+        self._failed: OSError | None = None
+        self._torn = False
         try:
             if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
                 self._latest = {record.key: record for record in read_journal(self.path)}
-            else:
+                self._mend()
+            if not self.path.exists() or not self.path.stat().st_size:
                 self._append(HEADER)
         except OSError as error:
             raise ProblemError(f"journal={str(path)!r} cannot be used: {error.strerror or error}") from error
@@ -98,20 +105,53 @@ class Journal:
     def submitted(self, record: JobRecord) -> JobRecord:
         """Write a submission down."""
         record = replace(record, submitted=_now(), outcome=None)
-        self._append({name: value for name, value in asdict(record).items() if name != "outcome"})
+        self._note({name: value for name, value in asdict(record).items() if name != "outcome"})
         self._latest[record.key] = record
         return record
 
     def concluded(self, record: JobRecord, outcome: str) -> None:
         """Write down what came of it."""
-        self._append({"id": record.id, "outcome": outcome, "at": _now()})
+        self._note({"id": record.id, "outcome": outcome, "at": _now()})
         self._latest[record.key] = replace(record, outcome=outcome)
 
+    def _note(self, line: dict[str, Any]) -> None:
+        """Append a line, or warn."""
+        try:
+            self._append(line)
+        except OSError as error:
+            if self._failed is None:
+                text = (
+                    f"journal {self.path} could not be written: {error}; the run goes on, and its jobs are in no file"
+                )
+                warnings.warn(text, UserWarning, stacklevel=4)
+            self._failed = error
+
     def _append(self, line: dict[str, Any]) -> None:
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Append a whole line, or nothing."""
+        if self._torn and self._failed is not None:
+            raise self._failed
+        data = json.dumps(line).encode() + b"\n"
+        with open(self.path, "ab", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            try:
+                if file.write(data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:
+                self._torn = True
+                file.truncate(size)
+                self._torn = False
+                raise
+
+    def _mend(self) -> None:
+        """Take off what stands behind the last end of a line, or end the line if it is whole."""
+        with open(self.path, "r+b") as file:
+            content = file.read()
+            end = content.rfind(b"\n") + 1
+            if _whole(content[end:]):
+                file.write(b"\n")
+            else:
+                file.truncate(end)
 
 
 def read_journal(path: str | Path) -> list[JobRecord]:
@@ -120,7 +160,7 @@ def read_journal(path: str | Path) -> list[JobRecord]:
     Raises
     ------
     ProblemError
-        The file is no journal, or a line is damaged.
+        The file is no journal, or a line is damaged; a last one that was cut short is a warning.
     OSError
         It cannot be read.
     """
@@ -128,6 +168,10 @@ def read_journal(path: str | Path) -> list[JobRecord]:
     last: dict[str, int] = {}
     with open_regular(path, MAX_BYTES, "MAX_BYTES", "journal ") as file:
         lines = file.read().split(b"\n")
+    # What a kill cut short is the last line, without its end.
+    if lines[-1] and not _whole(lines[-1]) and (len(lines) > 1 or json.dumps(HEADER).encode().startswith(lines[-1])):
+        lines.pop()
+        warnings.warn(f"journal {path}: line {len(lines) + 1}, the last, is cut short; it is left out", stacklevel=2)
     for number, line in enumerate(lines, 1):
         try:
             if number == 1:
@@ -156,6 +200,15 @@ def _record(found: dict[str, Any]) -> JobRecord:
         if type(value) is not (int if number else str) and not (name == "shots" and value is None):
             raise ValueError(f"{name} is of type {type(value).__name__}")
     return JobRecord(**found)
+
+
+def _whole(line: bytes) -> bool:
+    """Whether a line that does not end is all there."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def bindings_digest(values: NDArray) -> str:

@@ -1,0 +1,46 @@
+"""The time a run has: whatever takes long looks at the clock on its way."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+__all__ = ["OutOfTime", "is_late", "look", "within"]
+
+#: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+class OutOfTime(BaseException):
+    """The time limit of the run under way is over.
+
+    Like KeyboardInterrupt it is no Exception: who handles errors on the way must not take it for one. The driver throws
+    the half-finished step away and returns what there was before it.
+    """
+
+
+@contextlib.contextmanager
+def within(deadline: float | None) -> Iterator[None]:
+    """Work that must stop at a time of `time.monotonic`; None is work that may take as long as it does."""
+    token = _deadline.set(deadline)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def is_late() -> bool:
+    """Whether the deadline of the work under way is over."""
+    deadline = _deadline.get()
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def look() -> None:
+    """Stop the work under way if it is late: `OutOfTime` passes through to the driver.
+
+    To be called every tenth of a second or so; it costs a tenth of a microsecond.
+    """
+    if is_late():
+        raise OutOfTime

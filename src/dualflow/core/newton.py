@@ -1,0 +1,104 @@
+"""One Newton step of the refinement: where it leads, and how far to follow it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .free_system import FreeSystem
+from .projection import project_onto
+
+__all__ = ["advance", "newton_step"]
+
+_EPS = float(np.finfo(float).eps)
+#: What eᵀs may miss, as a part of Σ|sᵢ|, in a step that is believed of a factor that carries changes.
+_MISSED = 1e-10
+#: What f may seem to rise by, as a part of the terms of its change, and of what rounding α alone makes of them.
+_RISE, _ROUNDED = 64 * _EPS, 4 * _EPS
+
+
+def newton_step(system: FreeSystem, h: NDArray, missing: float) -> NDArray | None:
+    """Minimiser of ½ sᵀQs + hᵀs over the members' steps s, subject to eᵀs = ``missing``; held members stay.
+
+    None where the system has lost the digits to say.
+
+    Parameters
+    ----------
+    system : FreeSystem
+    h : array of shape (members,)
+        Qα − p.
+    missing : float
+        What α lacks of eᵀα = d; not looked at without an equality.
+    """
+    problem, members = system.problem, system.members
+    if problem.e is None:
+        step = -system.solve(h[:, None])[:, 0]
+        return step if np.isfinite(step).all() else None
+    # A multiple of e moves the multiplier, not the step: without it the right side falls with the residual, and
+    # with it the error of an inexact factor.
+    e = problem.e[members]
+    solved = system.solve(np.column_stack([_centred(system, h), e]))
+    curvature = float(e @ solved[:, 1])  # eᵀQ⁻¹e > 0 of a matrix that is positive definite
+    if not (np.isfinite(solved).all() and curvature > 0):
+        return None
+    nu = (missing + float(e @ solved[:, 0])) / curvature
+    step = nu * solved[:, 1] - solved[:, 0]
+    if not np.isfinite(step).all():
+        return None
+    error = abs(float(e @ step) - missing)
+    return None if system.changes and error > _MISSED * float(np.abs(step).sum()) else step
+
+
+def _centred(system: FreeSystem, h: NDArray) -> NDArray:
+    """h − νe with the mean multiplier ν of the live members."""
+    if system.problem.e is None:
+        return h
+    e = system.problem.e[system.members]
+    return h - float(np.mean((h * e)[system.live])) * e
+
+
+def advance(system: FreeSystem, here: NDArray, h: NDArray, step: NDArray) -> tuple[NDArray, NDArray, NDArray] | None:
+    """Walk along the step to the first bound, or clip several at once where that lowers f more.
+
+    Returns where that leads, Q times the move, and who is at a bound now, all over the members; None if f would rise.
+    Clipping several bounds a step is fast on well-conditioned sets and diverges on ill-conditioned ones, so it is taken
+    only when f itself says it is the better of the two.
+    """
+    problem, live = system.problem, system.live
+    low, high = problem.lower[system.members], problem.upper[system.members]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reach = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
+    t = min(1.0, max(0.0, float(reach.min())))
+    one = np.where(live, np.minimum(np.maximum(here + t * step, low), high), here)
+    if t == 1.0:
+        ends = [(one, np.zeros(len(here), dtype=bool))]
+    else:
+        first = reach <= t
+        one[first] = np.where(step[first] > 0, high[first], low[first])
+        ends = [_clipped(system, here, step, low, high), (one, first & live)]
+    # What of eᵀα was missing is made up for at the price of the multiplier, which is no rise.
+    slope = _centred(system, h)
+    rounded = _ROUNDED * float(np.abs(slope) @ np.abs(here))
+    best: tuple[float, NDArray, NDArray, NDArray] | None = None
+    for target, blocked in ends:
+        move = target - here
+        product = system.product(move)
+        change = slope * move + 0.5 * move * product
+        value = float(change.sum())
+        if value <= _RISE * float(np.abs(change).sum()) + rounded and (best is None or value <= best[0]):
+            best = value, target, product, blocked
+    return None if best is None else best[1:]
+
+
+def _clipped(system: FreeSystem, here: NDArray, step: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
+    """The whole step, projected onto the bounds and the equality: where that leads, and who is at a bound then."""
+    live, wish = system.live, here + step
+    e = None if system.problem.e is None else system.problem.e[system.members]
+    total = 0.0 if e is None else float(e @ here)
+    several = project_onto(wish, np.where(live, low, here), np.where(live, high, here), e, total)
+    # Round-off in the equality's root can leave those it clips just inside their bounds, where they would stop
+    # every further step and never be held.
+    near = 4 * _EPS * float(np.abs(several).sum())
+    several = np.where(live & (wish <= low) & (several <= low + near), low, several)
+    several = np.where(live & (wish >= high) & (several >= high - near), high, several)
+    return several, live & ((several <= low) | (several >= high))

@@ -1,0 +1,134 @@
+"""What a model's numbers are worth, by a computation that shares nothing with the library: primal minus dual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_EPS = float(np.finfo(float).eps)
+
+
+def kernel_matrix(X: NDArray, kernel: str, gamma: float, degree: int, coef0: float, shift: bool) -> NDArray:
+    """K in extended precision. ``shift``: a constant may be added, so that centred points do (linear kernel)."""
+    A = X.astype(np.longdouble)
+    if kernel == "rbf":
+        A = A - A.mean(axis=0)
+        squares = (A * A).sum(axis=1)
+        return np.exp(-gamma * np.maximum(squares[:, None] + squares - 2 * A @ A.T, 0))
+    if kernel == "linear" and shift:
+        A = A - A.mean(axis=0)
+    if kernel == "linear":
+        return A @ A.T
+    return (gamma * (A @ A.T) + coef0) ** degree
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Relative gap of a model, and by how much its coefficients leave their bounds and their equality.
+
+    ``unknown`` is the part of the objective that rounding in float64 alone may change: of kernel values, and of the
+    coefficients, which moves a margin by so much that a large C makes a slack of it that counts.
+    """
+
+    gap: float
+    infeasible: float
+    unknown: float
+
+
+def of_classifier(K: NDArray, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool) -> Worth:
+    """C-SVM. ``coef`` is yᵢαᵢ, shape (n,); ``b`` None: the best there is; ``free``: whether there is one."""
+    return of_products(K @ coef.astype(np.longdouble), float(np.abs(K).max()), y, upper, coef, b, free)
+
+
+def of_products(
+    product: NDArray, largest: float, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool
+) -> Worth:
+    """The same from K coef, and the largest |K|, alone."""
+    alpha, wide = y * coef, coef.astype(np.longdouble)
+    quadratic = wide @ product
+    dual = alpha.sum() - quadratic / 2
+
+    def primal(b: float) -> float:
+        return quadratic / 2 + (upper * np.maximum(0, 1 - y * (product + b))).sum()
+
+    value = primal(_best_bias(product, y, upper) if b is None else b)
+    off = abs(float(coef.sum())) / max(float(alpha.sum()), 1e-300) if free else 0.0
+    slacks = _slacks(1 - y * (product + (0.0 if not free else _best_bias(product, y, upper))), upper)
+    return _worth(value, dual, largest, wide, _outside(alpha, upper) + off, slacks=slacks)
+
+
+def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray) -> Worth:
+    """L2-SVM, its bias inside the kernel, as `LinearSVC` has it: K is that with the 1 added."""
+    wide, alpha = coef.astype(np.longdouble), y * coef
+    product = K @ wide
+    quadratic = wide @ product
+    dual = alpha.sum() - quadratic / 2 - (wide * wide).sum() / (4 * C)
+    value = quadratic / 2 + C * (np.maximum(0, 1 - y * product) ** 2).sum()
+    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(alpha, np.inf))
+
+
+def _best_bias(product: NDArray, y: NDArray, upper: NDArray) -> float:
+    """Where Σ uᵢ max(0, 1 − yᵢ(pᵢ + b)) is least: its slope starts at −Σ₊uᵢ and rises by uᵢ at each kink."""
+    kinks = y - product
+    order = np.argsort(kinks, kind="stable")
+    slopes = np.cumsum(upper[order]) - upper[y > 0].sum()
+    return kinks[order[np.argmax(slopes >= -1e-15 * upper.sum())]]
+
+
+def of_ball(K: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
+    """SVDD of squared radius ``square``; the hard ball's bound is infinite."""
+    return of_distances(K @ coef.astype(np.longdouble), np.diag(K), upper, coef, square)
+
+
+def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
+    """The same from K coef and the diagonal of K alone."""
+    wide = coef.astype(np.longdouble)
+    quadratic = wide @ product
+    distances = diag - 2 * product + quadratic
+    dual = wide @ diag - quadratic
+    if np.isinf(upper):
+        value = distances.max()
+    else:
+        value = square + upper * np.maximum(0, distances - square).sum()
+    off = _outside(coef, upper) + abs(float(coef.sum()) - 1)
+    return _worth(value, dual, float(diag.max()), wide, off, float(diag.max()))
+
+
+def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float) -> Worth:
+    """ε-SVR; ``coef`` is αᵢ − αᵢ*."""
+    wide = coef.astype(np.longdouble)
+    product = K @ wide
+    quadratic = wide @ product
+    dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
+    value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
+    off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-300)
+    slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C))
+    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(np.abs(coef), C) + off, slacks=slacks)
+
+
+def _outside(alpha: NDArray, upper: NDArray | float) -> float:
+    size = float(np.abs(alpha).max(initial=0.0))
+    return float(np.maximum(np.maximum(-alpha, alpha - upper), 0.0).max(initial=0.0)) / max(size, 1e-300)
+
+
+def _slacks(slack: NDArray, upper: NDArray) -> float:
+    """What slacks on the margin would cost, were each 1."""
+    return float(upper[np.abs(slack) < 1e-6].sum())
+
+
+def _worth(
+    primal: float,
+    dual: float,
+    largest: float,
+    coef: NDArray,
+    infeasible: float,
+    scale: float = 0.0,
+    slacks: float = 0.0,
+) -> Worth:
+    size = max(abs(float(primal)), abs(float(dual)), 1e-300)
+    weight = float(np.abs(coef).sum())
+    entry = largest * weight**2 + scale + slacks * (largest * weight + 1.0)
+    gap = max(0.0, float(primal - dual)) / size
+    return Worth(gap, infeasible, 64 * _EPS * entry / size)

@@ -1,0 +1,128 @@
+"""The short form of the searches, and that their judge can tell."""
+
+import numpy as np
+import pytest
+from sklearn import svm
+from sklearn.datasets import load_wine, make_moons
+
+from . import fits, judge, real_sets
+
+X, T = make_moons(80, noise=0.3, random_state=1)
+Y = np.where(T == 1, 1, -1)
+K = judge.kernel_matrix(X, "rbf", 0.7, 3, 0.0, True)
+
+
+def coefficients(model):
+    coef = np.zeros(len(X))
+    coef[model.support_] = model.dual_coef_[0]
+    return coef
+
+
+# --- the judge ---------------------------------------------------------------------------------
+
+
+def test_the_judge_finds_libsvms_optimum_optimal():
+    model = svm.SVC(C=3.0, gamma=0.7, tol=1e-10).fit(X, Y)
+    upper = np.full(80, 3.0)
+    for b in (None, model.intercept_[0]):
+        worth = judge.of_classifier(K, Y, upper, coefficients(model), b, True)
+        assert worth.gap < 1e-6
+        assert worth.infeasible < 1e-8
+
+
+def test_the_judge_finds_libsvms_regression_and_ball_optimal():
+    t = np.sin(X[:, 0])
+    model = svm.SVR(C=3.0, epsilon=0.1, gamma=0.7, tol=1e-10).fit(X, t)
+    assert judge.of_regression(K, t, 3.0, 0.1, coefficients(model), model.intercept_[0]).gap < 1e-6
+    # Where k(x, x) is constant the one-class machine has νn times the ball's coefficients.
+    model = svm.OneClassSVM(nu=0.2, gamma=0.7, tol=1e-10).fit(X)
+    coef = coefficients(model) / (0.2 * 80)
+    distances = 1 - 2 * K @ coef + coef @ K @ coef
+    edge = (coef > 1e-9) & (coef < 1 / 16 - 1e-9)
+    assert judge.of_ball(K, 1 / 16, coef, float(distances[edge].mean())).gap < 1e-6
+
+
+def test_the_judge_finds_liblinears_optimum_optimal():
+    model = svm.LinearSVC(C=3.0, loss="squared_hinge", tol=1e-12, max_iter=10**6, random_state=0).fit(X, Y)
+    f = model.decision_function(X)
+    coef = 2 * 3.0 * Y * np.maximum(0, 1 - Y * f)  # stationarity in the slacks
+    linear = judge.kernel_matrix(X, "linear", 1.0, 3, 0.0, False) + 1
+    assert judge.of_squared_hinge(linear, Y, 3.0, coef).gap < 1e-6
+    assert judge.of_squared_hinge(linear, Y, 3.0, 0.99 * coef).gap > 1e-5
+
+
+@pytest.mark.parametrize("change", ["one coefficient", "the intercept", "outside", "unbalanced"])
+def test_the_judge_finds_what_is_not_optimal(change):
+    model = svm.SVC(C=3.0, gamma=0.7, tol=1e-10).fit(X, Y)
+    coef, b, upper = coefficients(model), model.intercept_[0], np.full(80, 3.0)
+    if change == "one coefficient":
+        i, j = np.flatnonzero(np.abs(coef) > 2.9)[:2]
+        coef[[i, j]] -= [1e-2 * Y[i], -1e-2 * Y[i]]
+    elif change == "the intercept":
+        b += 1e-2
+    elif change == "outside":
+        coef *= 1 + 1e-3
+    else:
+        coef[np.flatnonzero(coef > 2.9)[0]] -= 1e-3
+    worth = judge.of_classifier(K, Y, upper, coef, b, True)
+    assert worth.gap > 1e-5 or worth.infeasible > 1e-5
+
+
+def test_the_best_bias_is_the_least_of_all_kinks():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        product, upper = rng.normal(size=30), rng.uniform(0.1, 3.0, size=30)
+        y = np.where(rng.random(30) < 0.4, 1, -1)
+
+        def loss(b, product=product, y=y, upper=upper):
+            return (upper * np.maximum(0, 1 - y * (product + b))).sum()
+
+        best = min(loss(b) for b in y - product)
+        assert loss(judge._best_bias(product, y, upper)) == pytest.approx(best, rel=1e-12)
+
+
+def test_a_finding_is_reported(monkeypatch, capsys):
+    """A model that says nothing of a wrong coefficient, one that raises, and one that writes into its input."""
+    honest = fits.SVC.fit
+
+    def dishonest(self, X, y, sample_weight=None):
+        honest(self, X, y, sample_weight)
+        self.dual_coef_ *= 0.9
+        X[0, 0] = 7.0
+        return self
+
+    monkeypatch.setattr(fits.SVC, "fit", dishonest)
+    assert fits.main(["--seed", "1", "--fits", "40"]) == 1
+    told = capsys.readouterr().out
+    assert "silent: gap" in told
+    assert "wrote into its input" in told
+
+
+# --- the searches ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [101, 102, 103, 104])
+def test_random_fits(seed):
+    """1000 of them: no undocumented exception, no silent gap, none above 5 s, few warnings."""
+    found = [fits.run(seed, k) for k in range(1000)]
+    assert [f"--seed {seed} --only {k}: {out.what}: {out.wrong}" for k, out in enumerate(found) if out.wrong] == []
+    fair = [out for out in found if not out.lost_digits]
+    assert sum(out.ended == "warned" for out in fair) <= 0.005 * len(fair)
+
+
+@pytest.mark.long
+def test_random_fits_for_half_an_hour():
+    assert fits.main(["--minutes", "30", "--processes", "2"]) == 0
+
+
+def test_fits_of_bundled_sets():
+    sets = {name: (X.astype(float), real_sets.in_two(y)) for name, (X, y) in real_sets.load_all(None).items()}
+    found = [(k, *real_sets.run(5, k, sets)) for k in range(60)]
+    assert [(k, what, wrong) for k, what, _, wrong, _ in found if wrong] == []
+
+
+def test_two_classes_of_many_and_of_few():
+    _, labels = load_wine(return_X_y=True)
+    assert np.unique(real_sets.in_two(labels)).tolist() == [-1.0, 1.0]
+    assert real_sets.in_two(np.array([0, 0, 0, 1])).tolist() == [1.0, 1.0, 1.0, -1.0]
+    assert real_sets.in_two(np.array([0, 1, 1, 1])).tolist() == [1.0, -1.0, -1.0, -1.0]
