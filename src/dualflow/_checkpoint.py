@@ -104,6 +104,8 @@ def check_writable(path: Path) -> None:
     try:
         with contextlib.suppress(_Probed), replacing(path):
             raise _Probed
+    except ProblemError as error:
+        raise ProblemError(f"checkpoint {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise ProblemError(f"checkpoint {path} cannot be written: {reason}; give another path") from error

@@ -25,7 +25,7 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_made():
     assert peak < 1 << 20
 
 
-@pytest.mark.parametrize("solver", ["smo", "gradient-flow", "cvxopt", "lotka-volterra", "particle-swarm"])
+@pytest.mark.parametrize("solver", ["smo", "gradient-flow", "cvxopt", "lotka-volterra"])
 def test_a_solver_that_needs_it_says_what_it_takes(solver, monkeypatch):
     X = np.random.default_rng(0).normal(size=(60, 2))
     problem = problems.svc(Gram(X), np.where(X[:, 0] > 0, 1.0, -1.0), loss="squared_hinge")

@@ -217,7 +217,7 @@ def test_a_pipe_is_not_waited_for(tmp_path, read):
 
 @pytest.mark.parametrize("read", READERS)
 def test_what_is_endless_is_not_read(read):
-    with pytest.raises(ProblemError, match="/dev/zero is not a file but a device"):
+    with pytest.raises(ProblemError, match=r"/dev/zero is (not a file but )?a device"):
         read(Path("/dev/zero"))
 
 

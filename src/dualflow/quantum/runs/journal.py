@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._files import open_regular
+from ..._files import open_regular, target_of
 from ..._unconfirmed import Unconfirmed
 from ...exceptions import ProblemError
 
@@ -90,11 +90,14 @@ class Journal:
         self._failed: OSError | None = None
         self._torn = False
         try:
-            if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
+            _, there = target_of(self.path)
+            if there is not None and there.st_size:
                 self._latest = {record.key: record for record in read_journal(self.path)}
                 self._mend()
             if not self.path.exists() or not self.path.stat().st_size:
                 self._append(HEADER)
+        except ProblemError as error:
+            raise ProblemError(f"journal={str(path)!r} cannot be used: {error}") from error
         except OSError as error:
             raise ProblemError(f"journal={str(path)!r} cannot be used: {error.strerror or error}") from error
 
