@@ -10,14 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import psd
-from .clock import look
-from .kernel_matrix import BLOCK_ENTRIES
 from .kernels import Gram
 from .kinds import Kind
-from .memory import check_memory
 from .projection import project_onto
 from .reading import Reading
 from .values import immutable
+from .whole import whole_matrix
 
 __all__ = ["DualProblem", "Kind"]
 
@@ -271,17 +269,7 @@ class DualProblem:
 
     def dense(self) -> NDArray:
         """The whole Q, shape (n, n); `ProblemError` where it cannot fit into memory."""
-        check_memory(self.n, "the whole Q", matrices=2)
-        K, everyone = self.gram.full(), np.arange(self.n)
-        Q: NDArray = np.empty((self.n, self.n))
-        height = max(1, BLOCK_ENTRIES // self.n)
-        for start in range(0, self.n, height):
-            look()  # fresh memory takes its time
-            part = slice(start, start + height)
-            rows = K[part] if self.idx is None else K[np.ix_(self.idx[part], self.idx)]
-            Q[part] = self._signed(rows, self.sigma[part], everyone)
-        Q[np.diag_indices(self.n)] += self.ridge
-        return Q
+        return whole_matrix(self)
 
     # --- f and the feasible set ----------------------------------------------------------------
 
