@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import replacing
+from ._files import open_regular, replacing
+from ._npy import array_of
 from .core.options import Number
 from .exceptions import ProblemError
 
@@ -33,6 +34,8 @@ FORMAT = 3
 
 #: Kinds of dtype an array of a state may have.
 _KINDS = "biuf"
+#: Most bytes of a file, and of its header: a state is a few arrays of n numbers, and of a population at most.
+MAX_BYTES, HEADER_BYTES = 1 << 36, 1 << 26
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def check_writable(path: Path) -> None:
     try:
         with contextlib.suppress(_Probed), replacing(path):
             raise _Probed
+    except ProblemError as error:
+        raise ProblemError(f"checkpoint {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise ProblemError(f"checkpoint {path} cannot be written: {reason}; give another path") from error
@@ -204,10 +209,17 @@ def _a(kind: type, value: Any, where: str) -> Any:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    with zipfile.ZipFile(path) as archive:
+    """Header and arrays; a file unpacks to no more than its own size, which is known before anything is allocated."""
+    with open_regular(path, MAX_BYTES, "MAX_BYTES", "checkpoint ") as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-        if not stored or sum(member.file_size for member in members) > path.stat().st_size:
+        if not stored or sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
             raise ValueError("it unpacks to more than its size")
-    with np.load(path, allow_pickle=False) as file:
-        return json.loads(file["header"].tobytes()), {name: file[name] for name in file.files if name != "header"}
+        arrays = {
+            member.filename.removesuffix(".npy"): array_of(member.filename, archive.read(member), _KINDS, True)
+            for member in members
+        }
+    text = arrays.pop("header").tobytes()
+    if len(text) > HEADER_BYTES:
+        raise ValueError(f"its header has {len(text)} bytes")
+    return json.loads(text), arrays

@@ -9,12 +9,9 @@ later formats.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import math
 import os
 import re
-import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import replacing
+from ._files import open_regular, replacing
+from ._npy import array_of
 from .exceptions import ProblemError
 
 __all__ = ["DTYPES", "read", "write"]
@@ -33,8 +31,9 @@ HEADER = "header.json"
 MARK = b"dualflow sha256 "
 #: Kinds of dtype a member may have, at most 8 bytes a number: none of them can hold an object.
 DTYPES = "biufUSmM"
-#: Most bytes of the header.
-HEADER_BYTES = 1 << 28
+#: Most bytes of the header, and most values in it: seconds and a gigabyte. A solve of a pair of classes takes 600
+#: bytes, 35 values.
+HEADER_BYTES, HEADER_VALUES = 1 << 26, 1 << 22
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,200}\.npy", re.ASCII)
 
@@ -64,7 +63,7 @@ def write(path: Path, header: dict[str, Any], arrays: Mapping[str, NDArray]) -> 
     Raises
     ------
     ProblemError
-        An array has another dtype, or a name is not one.
+        An array has another dtype, a name is not one, or the header is larger than `read` takes.
     OSError
         The file cannot be written.
     """
@@ -80,6 +79,10 @@ def write(path: Path, header: dict[str, Any], arrays: Mapping[str, NDArray]) -> 
         np.lib.format.write_array(digest, plain[name], version=(1, 0), allow_pickle=False)
         members[name] = {"sha256": digest.sha256.hexdigest()}
     text = json.dumps(header | {"members": members}, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
+    try:
+        _check_header(text)
+    except ValueError as error:
+        raise ProblemError(f"{path} cannot be written: {error}; so many models do not go into one file") from None
     with replacing(path) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name in sorted([HEADER, *members]):
@@ -107,19 +110,17 @@ def read(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray]
     OSError
         The file cannot be read.
     """
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ProblemError(f"{path} is not a file")
-    with open(path, "rb") as file:
+    with open_regular(path, max_bytes) as file:
         size = file.seek(0, os.SEEK_END)
-        if size > max_bytes:
-            raise ProblemError(f"{path} has {size} bytes, max_bytes={max_bytes} are allowed; raise it if that is right")
         _check_whole(path, file, size)
         try:
             with zipfile.ZipFile(file) as archive:
                 infos = _check_directory(archive, size)
                 if infos[HEADER].file_size > HEADER_BYTES:
                     raise ValueError(f"its {HEADER} has {infos[HEADER].file_size} bytes")
-                header = json.loads(archive.read(HEADER), parse_constant=_no_constant)
+                text = archive.read(HEADER)
+                _check_header(text)
+                header = json.loads(text, parse_constant=_no_constant)
                 listed = header["members"]
                 if set(listed) != set(infos) - {HEADER}:
                     raise ValueError("it does not hold the members its header lists")
@@ -128,10 +129,17 @@ def read(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray]
                     data = archive.read(name)
                     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                         raise ValueError(f"the SHA-256 of {name} is not the one its header gives")
-                    arrays[name.removesuffix(".npy")] = _array(name, data)
+                    arrays[name.removesuffix(".npy")] = array_of(name, data, DTYPES)
         except Exception as error:  # zipfile, json and numpy between them raise nearly anything on damaged bytes
             raise ProblemError(f"{path} is not a dualflow file or is damaged: {_said(error)}") from error
     return header, arrays
+
+
+def _check_header(text: bytes) -> None:
+    """ValueError for a header that would take long to read."""
+    # Every value but the first of its list or object comes after a comma.
+    if len(text) > HEADER_BYTES or sum(map(text.count, (b",", b"[", b"{"))) > HEADER_VALUES:
+        raise ValueError(f"its {HEADER} has more than {HEADER_BYTES} bytes or {HEADER_VALUES} values")
 
 
 def _said(error: Exception) -> str:
@@ -193,20 +201,3 @@ def _check_directory(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
 def _check_dtype(name: str, dtype: np.dtype) -> None:
     if dtype.kind not in DTYPES or not dtype.itemsize or (dtype.kind in "iuf" and dtype.itemsize > 8):
         raise ProblemError(f"{name} has dtype {dtype}, which cannot be stored without pickle on every machine")
-
-
-def _array(name: str, data: bytes) -> NDArray:
-    """The array of a ``.npy``, whose size is known before anything is allocated."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError(f"{name} is not of .npy version 1.0")
-    shape, column_major, dtype = np.lib.format.read_array_header_1_0(stream)
-    _check_dtype(name, dtype)
-    if column_major or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise ValueError(f"{name} is not the array of shape {shape} and dtype {dtype} it says it is")
-    array = np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape).astype(dtype.newbyteorder("="))
-    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
-        raise ValueError(f"{name} holds truth values other than 0 and 1")
-    if dtype.kind == "U":
-        array.tolist()  # numbers that are no characters are found here, not in a prediction
-    return array

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import ClassVar, Generic, TypeVar
 
+from ._unconfirmed import Unconfirmed
 from .exceptions import DualflowError, SolverUnavailable, near_miss
 
 __all__ = ["Catalogue", "Listed"]
@@ -85,7 +86,11 @@ class Catalogue(Generic[ListedT]):
             Nothing has that name (the error of this catalogue); the message lists the names and the nearest.
         SolverUnavailable
             Its module cannot be imported, or has no such class.
+        ProblemError
+            The name was read from a file, and is none of ours: code that a file names is not run.
         """
+        if isinstance(name, Unconfirmed) and ("<" in name or name not in self.targets):
+            name.refuse(self.what, "could run any code that is installed")
         # Looking up entry points takes as long as a small fit, so names of our own do without.
         target = _match(self.targets, name)
         if target is None:

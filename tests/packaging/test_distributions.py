@@ -48,7 +48,7 @@ def tree(tmp_path):
     ignored = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT / "src", copy / "src", ignore=ignored)
     shutil.copytree(ROOT / "tests" / "packaging", copy / "tests" / "packaging", ignore=ignored)
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "SECURITY.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for source in copy.rglob("*.pyx"):
         source.write_text("# cython: language_level=3\n", encoding="utf-8")
@@ -74,7 +74,15 @@ def test_the_sdist_holds_the_sources_and_nothing_generated(tree, tmp_path):
         wanted = {f"src/{name}" for name in files(pattern)}
         assert wanted, pattern
         assert wanted <= held, wanted - held
-    assert {"setup.py", "pyproject.toml", "LICENSE", "README.md", "tests/packaging/fit_installed.py"} <= held
+    assert {
+        "setup.py",
+        "pyproject.toml",
+        "LICENSE",
+        "README.md",
+        "SECURITY.md",
+        "src/dualflow_command.py",
+        "tests/packaging/fit_installed.py",
+    } <= held
     assert not {name for name in held if name.endswith((".c", ".so", ".pyd", ".pyc"))}
 
 
@@ -85,7 +93,7 @@ def test_the_wheel_holds_what_runs_and_no_sources_of_the_compiled_files(tree, tm
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     compiled = {name.removesuffix(".pyx") + EXTENSION_SUFFIXES[0] for name in files("*.pyx")}
     assert len(compiled) >= 2
-    assert held == files("*.py") | files("*.j2") | {"dualflow/py.typed"} | compiled
+    assert held == files("*.py") | files("*.j2") | {"dualflow/py.typed", "dualflow_command.py"} | compiled
 
 
 def compiler(folder: Path, kind: str) -> str:

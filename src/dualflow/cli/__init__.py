@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from . import circuit_files, compare, lists
-from .output import INTERRUPTED
+from .output import CLOSED, INTERRUPTED, say
 
 __all__ = ["app", "main"]
 
@@ -30,16 +30,43 @@ app.add_typer(circuit_files.circuits, name="circuits")
 
 
 def main() -> None:
-    """Entry point of the `dualflow` command."""
+    """The `dualflow` command; `dualflow_command` is its entry point."""
+    _open_streams()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # what could not be written is known here, not when the interpreter has gone
     except SystemExit as leave:
-        if leave.code == INTERRUPTED:
+        if leave.code == CLOSED:
+            _drop_output()
+        elif leave.code == INTERRUPTED:
             # A simulator's worker thread cannot be stopped, and the interpreter would wait for its last circuit.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(INTERRUPTED)
         raise
+    except BrokenPipeError:
+        _drop_output()
+        raise SystemExit(CLOSED) from None
+    except OSError as error:  # of that flush: a full disk, say
+        _drop_output()
+        say(f"Error: the output could not be written: {error.strerror}", err=True)
+        raise SystemExit(2) from None
+
+
+def _open_streams() -> None:
+    """Streams that were closed lead nowhere, and none fails for want of a character."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        if hasattr(stream := getattr(sys, name), "reconfigure"):
+            stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is left in the buffer has nowhere to go, and the interpreter is not to try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_version(wanted: bool) -> None:

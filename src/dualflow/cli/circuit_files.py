@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .output import clear_errors, print_table
+from ..exceptions import ProblemError
+from .output import OVERWRITE, clear_errors, print_table, say
 
 __all__ = ["circuits"]
 
@@ -31,9 +32,14 @@ def list_circuits() -> None:
 @circuits.command()
 def export(
     out: Annotated[Path, typer.Option(help="Folder, made if need be; other files in it stay.")] = Path("circuits"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
 ) -> None:
     """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes every time."""
     with clear_errors():
-        from ..quantum.circuits.export import export_circuits
+        from ..quantum.circuits.export import export_circuits, others_in_the_way
 
-        typer.echo(f"{len(export_circuits(out))} files: {out}")
+        if not overwrite and (others := others_in_the_way(out)):
+            raise ProblemError(
+                f"{others[0]} is there already, and dualflow did not write it: give another folder, or add --overwrite"
+            )
+        say(f"{len(export_circuits(out))} files: {out}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..exceptions import ProblemError
-from .output import INTERRUPTED, clear_errors, console, progress_bar
+from .output import INTERRUPTED, OVERWRITE, check_output, clear_errors, console, progress_bar, say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,17 +50,22 @@ def compare(
     time_limit: Annotated[float, typer.Option(help="Seconds a row; it shows what there is by then.")] = 5.0,
     tol: Annotated[float, typer.Option(help="Relative gap at which a run ends.")] = 1e-6,
     report: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("dualflow-report.html"),
-    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the rows of the result as CSV, too, to this file.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
 ) -> None:
     """Compare all solvers on the same points: raw gap, refined gap, accuracy, time, circuits."""
     with clear_errors():
         from ..comparison import compare as run
+        from ..report.comparison import is_comparison_csv, is_comparison_html
         from .csv_data import read_csv
 
-        files = [path for path in (None if no_report else report, csv) if path is not None]
-        for path in files:
-            _check_writable(path)
+        if csv is not None:
+            check_output(csv, "--csv", is_comparison_csv, overwrite, data)
+        if not no_report:
+            check_output(report, "--report", is_comparison_html, overwrite, data)
+            if csv is not None and csv.resolve() == report.resolve():
+                raise ProblemError(f"--csv and --report are the same file, {csv}; give two names")
         X, y = _digits(digits) if data is None else read_csv(data, label)
         if data is None and (label or classes):
             raise ProblemError("--label and --classes go with --data; for the bundled digits use --digits")
@@ -92,15 +96,15 @@ def compare(
         out = console()
         out.print(comparison)
         if comparison.interrupted:
-            typer.echo("Interrupted; no file was written.", err=True)
+            say("Interrupted; no file was written.", err=True)
             raise typer.Exit(INTERRUPTED)
         if csv is not None:
             comparison.to_csv(csv)
-            typer.echo(f"CSV: {csv}")
+            say(f"CSV: {csv}")
         if not no_report:
             comparison.to_html(report)
-            typer.echo(f"Report: {report}")
-        typer.echo(HONEST)
+            say(f"Report: {report}")
+        say(HONEST)
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -112,16 +116,6 @@ def _number_or_text(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def _check_writable(path: Path) -> None:
-    """Before a minute of work, not after it."""
-    if path.is_dir():
-        raise ProblemError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise ProblemError(f"{path}: the folder {path.parent} does not exist; create it or give another path")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ProblemError(f"{path} cannot be written: permission denied")
 
 
 def _digits(digits: str) -> tuple[NDArray, NDArray]:

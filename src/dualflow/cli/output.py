@@ -1,23 +1,40 @@
-"""What the commands share: clear errors, a live bar, tables."""
+"""What the commands share: clear errors, files that are not overwritten by mistake, a live bar, tables."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..exceptions import DualflowError
+from .._files import target_of
+from .._text import visible
+from ..exceptions import DualflowError, ProblemError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["INTERRUPTED", "clear_errors", "console", "print_table", "progress_bar"]
+__all__ = [
+    "CLOSED",
+    "INTERRUPTED",
+    "OVERWRITE",
+    "check_output",
+    "clear_errors",
+    "console",
+    "print_table",
+    "progress_bar",
+    "say",
+]
 
 WIDTH = 120  # of tables that do not go to a terminal
-INTERRUPTED = 130
+#: Exit codes, those of a shell: 128 and the signal, of Ctrl-C and of a reader that has left.
+INTERRUPTED, CLOSED = 130, 141
+
+OVERWRITE = "Overwrite files that are there, even if dualflow did not write them."
 
 
 @contextmanager
@@ -26,16 +43,62 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader of our output has left; typer ends quietly
+        raise typer.Exit(CLOSED) from None  # the reader of our output has left, and wants no sentence either
     except (DualflowError, TypeError, OSError) as error:
         text = str(error)
         if isinstance(error, OSError) and not isinstance(error, DualflowError) and error.filename:
             text = f"{error.filename}: {error.strerror}"
-        typer.echo("Error: " + " ".join(text.split()), err=True)
+        say("Error: " + " ".join(text.split()), err=True)
+        raise typer.Exit(2) from None
+    except MemoryError as error:
+        say("Error: there is not enough memory. " + " ".join(str(error).split()), err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
+        say("Interrupted.", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def say(text: str, err: bool = False) -> None:
+    """One line, in which nothing can command a terminal."""
+    typer.echo(visible(text), err=err)
+
+
+def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overwrite: bool, data: Path | None) -> None:
+    """Before a minute of work, not after it: whether a file can be written, and whether it may be.
+
+    Parameters
+    ----------
+    path : Path
+        The value of ``option``.
+    is_ours : callable
+        Whether a file that is there was written by this command.
+    overwrite : bool
+        Whether others may be overwritten, too; never ``data``, the file that is read.
+
+    Raises
+    ------
+    ProblemError
+        It cannot, or may not.
+    """
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise ProblemError(f"{path}: the folder {path.parent} does not exist; create it or give another path")
+    try:
+        target, old = target_of(path)
+    except PermissionError:
+        raise ProblemError(f"{path} cannot be written: permission denied") from None
+    if old is None:
+        if not os.access(target.parent, os.W_OK):
+            raise ProblemError(f"{path} cannot be written: permission denied")
+        return
+    if data is not None and os.path.exists(data) and os.path.samefile(data, target):
+        raise ProblemError(f"{option} {path} is the file of --data, which would be lost; give another name")
+    if not overwrite and not is_ours(target):
+        raise ProblemError(
+            f"{option} {path} is there already, and dualflow did not write it. {option} names a file to write (--data "
+            "the one to read): give another name, or add --overwrite"
+        )
 
 
 @contextmanager
@@ -48,14 +111,18 @@ def progress_bar() -> Iterator[Any]:
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=visible(text))
 
 
 def console() -> Console:
     """Where tables go."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # as everywhere else; rich would leave with a code of its own
+
+    return Quiet(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 def print_table(headers: Any, rows: Any) -> None:
@@ -68,5 +135,5 @@ def print_table(headers: Any, rows: Any) -> None:
     for number, header in enumerate(headers):
         table.add_column(header, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
     console().print(table)

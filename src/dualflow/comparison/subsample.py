@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernel_checks import as_matrix
+from ..estimators._validation import exact_labels
 from ..exceptions import ProblemError
 
 __all__ = ["Subsample"]
@@ -100,7 +101,7 @@ def _stratified(second: NDArray, max_n: int, rng: np.random.Generator) -> NDArra
 
 
 def _labels(y: ArrayLike, n: int, name: str, data: str) -> NDArray:
-    labels = np.asarray(y)
+    labels = np.asarray(exact_labels(y, name))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (n,):

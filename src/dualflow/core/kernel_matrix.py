@@ -15,6 +15,7 @@ from ..exceptions import ProblemError
 from .clock import look
 from .kernel_checks import KernelFunction
 from .kernel_values import called, from_differences, of_products
+from .memory import check_memory
 from .radial import FEW_FEATURES, RadialPoints
 
 __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
@@ -181,10 +182,11 @@ class KernelMatrix:
         return out
 
     def full(self) -> NDArray:
-        """The whole K, shape (n, n), symmetric to the bit."""
+        """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
         known = self._known()
         if known is not None:
             return known
+        check_memory(self.n, "the whole kernel matrix", matrices=1)
         K: NDArray = np.empty((self.n, self.n))
         height = max(1, BLOCK_ENTRIES // self.n)
         parts = [np.arange(start, min(start + height, self.n)) for start in range(0, self.n, height)]

@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import psd
-from .clock import look
-from .kernel_matrix import BLOCK_ENTRIES
 from .kernels import Gram
 from .kinds import Kind
 from .projection import project_onto
 from .reading import Reading
 from .values import immutable
+from .whole import whole_matrix
 
 __all__ = ["DualProblem", "Kind"]
 
@@ -266,15 +265,8 @@ class DualProblem:
         return plain + self.ridge[which] * v[which]
 
     def dense(self) -> NDArray:
-        """The whole Q, shape (n, n). Ask only when n² entries are affordable."""
-        K, Q, height = self.gram.full(), np.empty((self.n, self.n)), max(1, BLOCK_ENTRIES // self.n)
-        for start in range(0, self.n, height):
-            look()  # fresh memory takes its time
-            part = slice(start, start + height)
-            rows = K[part] if self.idx is None else K[np.ix_(self.idx[part], self.idx)]
-            Q[part] = self._signed(rows, self.sigma[part], np.arange(self.n))
-        Q[np.diag_indices(self.n)] += self.ridge
-        return Q
+        """The whole Q, shape (n, n); `ProblemError` where it cannot fit into memory."""
+        return whole_matrix(self)
 
     # --- f and the feasible set ----------------------------------------------------------------
 

@@ -41,14 +41,20 @@ def several(classes: NDArray, name: str) -> None:
 
 def same(given: NDArray, classes: NDArray) -> None:
     """Refuse other classes than those of the first call."""
-    if not np.array_equal(given, classes):
+    if given.tolist() != classes.tolist():  # not of NumPy: integers and floats are compared as they are
         raise ProblemError(f"classes={given.tolist()} differs from those of earlier calls, {classes.tolist()}")
 
 
 def codes_of(labels: NDArray, classes: NDArray) -> NDArray:
     """Which of the known classes each label is."""
-    codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    strange = classes[codes] != labels
+    if labels.dtype.kind != classes.dtype.kind and labels.dtype.kind in "iuf" and classes.dtype.kind in "iuf":
+        # NumPy would compare them as floats, in which large integers are equal; Python compares what they are.
+        known = {label: code for code, label in enumerate(classes.tolist())}
+        codes = np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+        strange = codes < 0
+    else:
+        codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        strange = classes[codes] != labels
     if strange.any():
         raise ProblemError(
             f"y holds {np.unique(labels[strange]).tolist()}, none of the classes {classes.tolist()} of the first call"

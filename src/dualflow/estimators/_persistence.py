@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _container
 from ..exceptions import ProblemError
+from ._unconfirmed import unconfirmed
 from ._values import decode, encode
 
 __all__ = ["CLASSES", "FORMAT", "Persistent", "load"]
@@ -115,7 +116,7 @@ class Persistent(BaseEstimator):
         raise NotImplementedError
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32) -> Any:
+def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False) -> Any:
     """Read a model that its ``save`` wrote; nothing in the file is executed, whoever wrote it.
 
     Every checksum is verified before anything is looked at, and everything is checked before it becomes part of a
@@ -124,11 +125,17 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32) -> Any:
     into it, but none that looks better than it is. What is told of the past (`Solution.cost`, ``Solution.provenance``,
     how a run ended short of its tolerance, counts of points met) is hearsay.
 
+    Parameters that name code or files are kept as they were, but not acted upon: with a solver or a device that is
+    not dualflow's own ("backend:<module>:<factory>", say) or a journal, ``fit`` refuses until they are set by
+    `set_params`, to the same value even. That goes for clones of the model, too. Predictions need none of them.
+
     Parameters
     ----------
     path : str or Path
     max_bytes : int, default=2**32
         Larger files are refused. A file unpacks to no more than its own size.
+    trusted : bool, default=False
+        Whether such parameters are as good as your own. Nothing else depends on it.
 
     Returns
     -------
@@ -148,7 +155,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32) -> Any:
     header, arrays = _container.read(path, max_bytes)
     _check_format(path, header)
     try:
-        return _made(header, arrays)
+        return _made(header, arrays, trusted)
     except Exception as error:  # whatever a file that was tampered with leads to
         raise ProblemError(f"{path} holds no sound model: {error or type(error).__name__}") from error
 
@@ -173,26 +180,26 @@ def _check_format(path: Path, header: dict[str, Any]) -> None:
         )
 
 
-def _made(header: dict[str, Any], arrays: dict[str, NDArray]) -> Any:
+def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> Any:
     name = header["class"]
     if name not in CLASSES:
         raise ValueError(f"its class {name!r} is not one of {', '.join(CLASSES)}")
     module, _, attribute = CLASSES[name].partition(":")
     kind = getattr(importlib.import_module(module), attribute)
-    parameters = {parameter: decode(value) for parameter, value in header["parameters"].items()}
+    said = decode({part: header[part] for part in ("parameters", "features", "objects", "facts")})  # one budget for all
+    parameters, facts = said["parameters"], said["facts"]
     if unknown := set(parameters) - set(kind().get_params(deep=False)):
         raise ValueError(f"{name} has no parameters {sorted(unknown)}")
-    model = kind(**parameters)
-    n, names = header["features"]["n"], header["features"]["names"]
+    model = kind(**(parameters if trusted else unconfirmed(parameters)))
+    n, names = said["features"]["n"], said["features"]["names"]
     if type(n) is not int or n < 1:
         raise ValueError(f"its number of features is {n!r}")
     model.n_features_in_ = n
     if names is not None:
-        model.feature_names_in_ = decode(names)
+        model.feature_names_in_ = names
         if model.feature_names_in_.shape != (n,) or not all(type(text) is str for text in model.feature_names_in_):
             raise ValueError(f"its feature names are not {n} names")
-    arrays = arrays | {k: decode(v) for k, v in header["objects"].items()}
-    facts = decode(header["facts"])
+    arrays = arrays | said["objects"]
     model._unpack(arrays, facts)
     # What the model would write now must be what was read: nothing was left out, ignored or turned into another type.
     again, facts_again = model._pack()

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..exceptions import ProblemError
 
-__all__ = ["checked_data", "checked_weight"]
+__all__ = ["checked_data", "checked_weight", "exact_labels"]
 
 
 def checked_data(
@@ -33,6 +33,8 @@ def checked_data(
     _reject_unfit(X)
     for array in y:
         _reject_mixed_labels(array)
+    if not numeric:
+        y = tuple(map(exact_labels, y))
     wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
     found = validate_data(model, X, *y, **wanted, **({"y_numeric": True} if numeric else {}))
     return found if y else (found,)
@@ -81,3 +83,26 @@ def _reject_mixed_labels(y: Any) -> None:
         text = {isinstance(label, str) for label in np.asarray(y, dtype=object).flat}
         if len(text) == 2:
             raise ProblemError("y mixes text with other labels (or missing ones); give labels of one type")
+
+
+def exact_labels(y: Any, name: str = "y") -> Any:
+    """The labels, nullable integers of pandas as plain ones; ProblemError where NumPy would make one label of two: it
+    turns integers that no integer dtype holds into floats, and drops NUL characters, without a word."""
+    dtype: Any = getattr(y, "dtype", None)
+    if getattr(dtype, "kind", "") in "iu" and hasattr(dtype, "numpy_dtype") and not y.isna().any():
+        return y.to_numpy(dtype.numpy_dtype)  # scikit-learn would take floats
+    if isinstance(y, (list, tuple)):
+        kind = np.asarray(y, dtype=None if _is_flat(y) else object).dtype.kind
+        if kind == "U" and any(isinstance(label, str) and label.endswith("\0") for label in y):
+            raise ProblemError(f"{name} holds text that ends in NUL characters, which NumPy drops; take them off")
+        whole = [int(label) for label in y if isinstance(label, (int, np.integer))] if kind == "f" else []
+        if any(float(label) != label for label in whole):
+            raise ProblemError(
+                f"{name} holds integers as large as {max(whole, key=abs)}, and no integer dtype holds all its labels; "
+                "as floats some would be equal: give text, [str(label) for label in y]"
+            )
+    return y
+
+
+def _is_flat(y: Any) -> bool:
+    return not any(isinstance(label, (list, tuple, np.ndarray)) for label in y)

@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._npy import MOST_EMPTY
+from .._unconfirmed import Unconfirmed
 from ..exceptions import ProblemError
 from ..registry import solver_class
 from ..solvers import CATALOGUE, Solver
 
 __all__ = ["decode", "encode"]
+
+#: What a file may hold of values that take far longer to make than to write down; of pairs with keys that are not text,
+#: which can be chosen to collide; and of bytes that arrays of text take.
+MOST_TAGS, MOST_PAIRS, MOST_TEXT_BYTES = 1 << 16, 1 << 14, 1 << 24
 
 _NUMPY = re.compile(r"\|b1|[<|][iu][1248]|<f[248]|<U\d{1,9}|\|S\d{1,9}", re.ASCII)
 
@@ -29,6 +35,8 @@ def encode(value: Any, where: str) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
+    if kind is Unconfirmed:
+        return str(value)
     if kind is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if kind is bytes:
@@ -78,35 +86,74 @@ def _encode_numpy(value: Any, where: str) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The value that `encode` was given; ValueError, TypeError or KeyError for what it cannot have made."""
-    if isinstance(value, list):
-        return [decode(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if not any(key.startswith("$") for key in value):
-        return {key: decode(item) for key, item in value.items()}
-    ((tag, content),) = value.items()
-    if tag == "$float":
-        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
-    if tag == "$bytes":
-        return bytes.fromhex(content)
-    if tag == "$tuple":
-        return tuple(decode(content))
-    if tag == "$map":
-        return {decode(key): decode(item) for key, item in content}
-    if tag == "$scalar":
-        name, number = content
-        return _array([str(name).replace("O", "?"), [1], [number]])[0]
-    if tag == "$array":
-        return _array(content)
-    if tag == "$solver":
-        name, options = content
-        if name not in CATALOGUE:
-            raise ValueError(f"it names a solver {name!r}, which is not in the catalogue")
-        return solver_class(name).from_options(decode(options))
-    if tag == "$random_state":
-        return _generator(decode(content))
-    raise ValueError(f"its header has an unknown tag {tag!r}")
+    """The value that `encode` was given; ValueError, TypeError or KeyError for what it cannot have made, or what would
+    take more time and memory than its size lets expect."""
+    return _Decoder().decode(value)
+
+
+class _Decoder:
+    """Reads one value, and keeps count of what a short text may make expensive."""
+
+    def __init__(self) -> None:
+        self.tags, self.pairs, self.text_bytes = MOST_TAGS, MOST_PAIRS, MOST_TEXT_BYTES
+
+    def decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if not any(key.startswith("$") for key in value):
+            return {key: self.decode(item) for key, item in value.items()}
+        ((tag, content),) = value.items()
+        if tag == "$float":
+            return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
+        if tag == "$bytes":
+            return bytes.fromhex(content)
+        if tag == "$tuple":
+            return tuple(self.decode(content))
+        self.tags = _less(self.tags, 1, "tagged values")
+        if tag == "$map":
+            self.pairs = _less(self.pairs, len(content), "keys that are not text")
+            return {self.decode(key): self.decode(item) for key, item in content}
+        if tag == "$scalar":
+            name, number = content
+            return self.array([str(name).replace("O", "?"), [1], [number]])[0]
+        if tag == "$array":
+            return self.array(content)
+        if tag == "$solver":
+            name, options = content
+            if name not in CATALOGUE:
+                raise ValueError(f"it names a solver {name!r}, which is not in the catalogue")
+            return solver_class(name).from_options(self.decode(options))
+        if tag == "$random_state":
+            return _generator(self.decode(content))
+        raise ValueError(f"its header has an unknown tag {tag!r}")
+
+    def array(self, content: list[Any]) -> NDArray:
+        name, shape, items = content
+        if math.prod(shape) != len(items) or not all(type(d) is int and 0 <= d <= MOST_EMPTY for d in shape):
+            raise ValueError(f"its header has an array of shape {shape} with {len(items)} entries")
+        if name == "O":
+            objects = np.empty(len(items), dtype=object)
+            for k, item in enumerate(items):
+                objects[k] = self.decode(item)
+            return objects.reshape(shape)
+        if not _NUMPY.fullmatch(name):
+            raise ValueError(f"its header has an array of dtype {name!r}")
+        dtype = np.dtype(name)
+        if dtype.kind in "US":
+            # All entries are as wide as the dtype says, however short their text is; an empty array has one, too.
+            self.text_bytes = _less(self.text_bytes, dtype.itemsize * max(1, len(items)), "bytes of text")
+        array = np.array(self.decode(items), dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
+        if _encode_numpy(array, "header") != {"$array": content}:
+            raise ValueError(f"its header has an array whose entries are not of dtype {name!r}")
+        return array
+
+
+def _less(left: int, taken: int, what: str) -> int:
+    if taken > left:
+        raise ValueError(f"its header has more {what} than are allowed")
+    return left - taken
 
 
 def _generator(state: Any) -> np.random.RandomState:
@@ -118,18 +165,3 @@ def _generator(state: Any) -> np.random.RandomState:
     generator = np.random.RandomState(0)
     generator.set_state(state)
     return generator
-
-
-def _array(content: list[Any]) -> NDArray:
-    name, shape, items = content
-    if name == "O":
-        objects = np.empty(len(items), dtype=object)
-        for k, item in enumerate(items):
-            objects[k] = decode(item)
-        return objects.reshape(shape)
-    if not _NUMPY.fullmatch(name):
-        raise ValueError(f"its header has an array of dtype {name!r}")
-    array = np.array(decode(items), dtype=name).reshape(shape).astype(np.dtype(name).newbyteorder("="))
-    if _encode_numpy(array, "header") != {"$array": content}:
-        raise ValueError(f"its header has an array whose entries are not of dtype {name!r}")
-    return array

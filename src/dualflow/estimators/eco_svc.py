@@ -19,7 +19,7 @@ from ..problems.classification import COST, hinge
 from ._classifier import PairClassifier, joined
 from ._ecology import Ecology
 from ._labels import codes_of, encode, same, several
-from ._validation import checked_weight
+from ._validation import checked_weight, exact_labels
 from ._verify import check_one_world, known_classes, stored
 
 __all__ = ["EcoSVC"]
@@ -227,7 +227,7 @@ class EcoSVC(PairClassifier, Ecology):
             if first:
                 raise ProblemError("classes must be given in the first call of partial_fit: all labels that will come")
             return
-        given = encode(np.asarray(classes))[0]
+        given = encode(np.asarray(exact_labels(classes, "classes")))[0]
         if first:
             several(given, name)
             self.classes_ = given

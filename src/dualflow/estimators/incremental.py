@@ -18,6 +18,7 @@ from ._classifier import Joint, PairClassifier, joined
 from ._ids import nearest
 from ._incremental import IncrementalMachine
 from ._labels import codes_of, encode, same, several
+from ._validation import exact_labels
 from ._verify import check_one_world, known_classes, stored
 
 __all__ = ["IncrementalSVC"]
@@ -158,7 +159,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         first = not self.__sklearn_is_fitted__()
         with self._transaction():
             points, labels = self._check_batch(X, y)
-            given = None if classes is None else np.unique(np.asarray(classes))
+            given = None if classes is None else np.unique(np.asarray(exact_labels(classes, "classes")))
             if first:
                 self.classes_, self._declared = encode(labels)[0] if given is None else given, given is not None
                 if len(self.classes_) < 2:

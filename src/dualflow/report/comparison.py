@@ -7,12 +7,19 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._files import replacing_text
+from .._text import cell, visible
 from .model import Results, Row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Comparison"]
+__all__ = ["Comparison", "is_comparison_csv", "is_comparison_html"]
+
+#: Columns of the CSV file.
+_NAMES = [f.name for f in fields(Row) if f.name != "solution"]
+#: What an HTML file of `Comparison.to_html` begins with.
+_TITLE = b"<title>dualflow: comparison of solvers</title>"
 
 
 @dataclass(frozen=True)
@@ -31,19 +38,24 @@ class Comparison(Results):
     """
 
     def to_csv(self, path: str | Path) -> None:
-        """One line a row, figures in full precision, empty where there is none."""
-        names = [f.name for f in fields(Row) if f.name != "solution"]
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        """One line a row, figures in full precision, empty where there is none. A file that is there is replaced.
+
+        Text that a spreadsheet would take for a formula has an apostrophe before it, and control characters are
+        escaped: names and reasons come from anyone's solvers and data.
+        """
+        with replacing_text(path) as file:
             writer = csv.writer(file)
-            writer.writerow(names)
+            writer.writerow(_NAMES)
             for row in self.rows:
-                writer.writerow(["" if (value := getattr(row, name)) is None else value for name in names])
+                writer.writerow([_cell(getattr(row, name)) for name in _NAMES])
 
     def to_html(self, path: str | Path) -> None:
         """One self-contained file: tables, charts, limitations, versions; no script or network needed."""
         from .html import render
 
-        Path(path).write_text(render(self), encoding="utf-8")
+        text = render(self)
+        with replacing_text(path) as file:
+            file.write(text)
 
     def table(self, width: int = 120) -> str:
         """The tables as plain text of at most ``width`` columns."""
@@ -58,3 +70,26 @@ class Comparison(Results):
         from .terminal import renderable
 
         return renderable(self)
+
+
+def is_comparison_csv(path: Path) -> bool:
+    """Whether `Comparison.to_csv` wrote a file, by its first line; an empty one is nobody's."""
+    start = _start(path)
+    return not start or start.startswith(",".join(_NAMES).encode() + b"\r\n")
+
+
+def is_comparison_html(path: Path) -> bool:
+    """Whether `Comparison.to_html` wrote a file, by its title; an empty one is nobody's."""
+    start = _start(path)
+    return not start or _TITLE in start
+
+
+def _start(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(1000)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        return cell(visible(value))
+    return "" if value is None else value

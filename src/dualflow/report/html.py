@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from .._text import visible
 from .chart import chart
 from .columns import QUANTUM, RESULTS, limits, status_text
 from .model import Results
@@ -18,6 +20,7 @@ def render(comparison: Results) -> str:
         loader=PackageLoader("dualflow", "report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_plain,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -32,6 +35,11 @@ def render(comparison: Results) -> str:
         status_text=status_text,
         reference_text=reference_text,
     )
+
+
+def _plain(value: object) -> object:
+    """Text without control characters, for whoever looks at the file in a terminal; markup of our own stays."""
+    return visible(value, "\n") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _setting(value: object) -> str:

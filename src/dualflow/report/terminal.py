@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from .._text import visible
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
 
@@ -45,15 +46,15 @@ def _section(section: Section) -> list[RenderableType]:
     results.add_column("status", max_width=13)
     _add_columns(results, RESULTS)
     for row in section.rows:
-        status = Text(status_text(row), style="red" if row.status in _BAD else "")
+        status = _text(status_text(row), style="red" if row.status in _BAD else "")
         if remark := row.reason or row.note:
             if remark not in notes:
                 notes.append(remark)
             status.append(f" [{notes.index(remark) + 1}]")
         results.add_row(*_head(row), status, *(column.cell(row) for column in RESULTS), style=_ROLE_STYLE.get(row.role))
     parts: list[RenderableType] = [results]
-    parts += [Text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
-    parts.append(Text(f"  reference: {reference_text(section)}", style="dim"))
+    parts += [_text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
+    parts.append(_text(f"  reference: {reference_text(section)}", style="dim"))
     circuits = [row for row in section.rows if row.device is not None and row.ran]
     if circuits:
         quantum = _table("quantum resources")
@@ -63,6 +64,11 @@ def _section(section: Section) -> list[RenderableType]:
             quantum.add_row(*_head(row), *(column.cell(row) for column in QUANTUM), style=_ROLE_STYLE.get(row.role))
         parts += [Text(""), quantum]
     return [*parts, Text("")]
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Text of anyone's solvers and data, which cannot command a terminal."""
+    return Text(visible(text, "\n"), style=style)
 
 
 def reference_text(section: Section) -> str:
@@ -76,7 +82,7 @@ def reference_text(section: Section) -> str:
 
 def _table(title: str) -> Table:
     return Table(
-        title=Text(title, style="bold"),
+        title=_text(title, style="bold"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -101,7 +107,7 @@ def _head(row: Row) -> tuple[Text, Text, Text]:
     place = MISSING if row.rank is None else str(row.rank)
     where = row.variant.replace("control: ", "control:\n").replace("pennylane:", "pennylane:\n")
     return (
-        Text(place),
-        Text("\n".join(wrap(row.solver, NAME - 1, break_long_words=False))),
-        Text(where),
+        _text(place),
+        _text("\n".join(wrap(row.solver, NAME - 1, break_long_words=False))),
+        _text(where),
     )  # names break at their hyphens

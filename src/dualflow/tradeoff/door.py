@@ -13,6 +13,7 @@ from ..core.kernels import Gram
 from ..core.options import Number, OneOf
 from ..core.psd import CHECK_UP_TO
 from ..core.seeds import generator_of
+from ..estimators._validation import exact_labels
 from ..evolution.fronts import nondominated
 from ..exceptions import ProblemError
 from .flip import flipped, turned_back
@@ -154,7 +155,7 @@ def pareto_front(
 
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
     """Signs of shape (n,), and the two classes, the one of +1 last."""
-    labels = np.asarray(y)
+    labels = np.asarray(exact_labels(y))
     if labels.shape != (n,):
         raise ProblemError(f"y has shape {labels.shape}, X has {n} points; one label a point is needed")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._files import replacing_text
 from ..core.certificate import Certificate
 from ..core.kernel_checks import as_matrix
 from ..core.kernels import Gram
@@ -224,8 +225,8 @@ class ParetoFront:
         return cross_validated(first.gram, first.signs, weights, self.fit_intercept, folds, random_state)
 
     def to_csv(self, path: str | Path) -> None:
-        """One line a point, figures in full precision, empty where there is none."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        """One line a point, figures in full precision, empty where there is none. A file that is there is replaced."""
+        with replacing_text(path) as file:
             writer = csv.writer(file)
             writer.writerow(_COLUMNS)
             for point in self.points:

@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import io
 import json
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,17 +27,31 @@ from .gates import PENNYLANE
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["elementary", "example_angles", "examples", "export_circuits", "exported_files", "families", "qpy_bytes"]
+__all__ = [
+    "elementary",
+    "example_angles",
+    "examples",
+    "export_circuits",
+    "exported_files",
+    "families",
+    "others_in_the_way",
+    "qpy_bytes",
+]
 
 #: Format of the QPY files: the oldest that any Qiskit 2 writes, so that every Qiskit 2 reads them.
 QPY_VERSION = 13
 #: Stands in their headers for the Qiskit that wrote them. Readers older than that would warn, and the bytes after
 #: the header are the same from this one on.
 QPY_QISKIT = (2, 0, 0)
+#: What its files begin with.
+QPY_START = b"QISKIT" + bytes((QPY_VERSION, *QPY_QISKIT))
 #: Decimals of the distributions: numpy's sin and cos differ in the last bits from one processor to the next.
 DECIMALS = 12
 #: Widest circuit drawn in the README, and the width of its drawings in characters.
 DRAWN_QUBITS, DRAWN_WIDTH = 4, 110
+
+#: What a manifest begins with.
+_MANIFEST = b'{\n "written_with": '
 
 _INTRODUCTION = """\
 # Circuits
@@ -139,6 +154,17 @@ def exported_files() -> dict[str, bytes]:
     return dict(sorted(made.items()))
 
 
+def others_in_the_way(out: Path) -> list[Path]:
+    """Files in a folder that an export would replace, and that are not of an earlier one: it has left a manifest."""
+    manifest = out / "manifest.json"
+    if manifest.is_file():
+        with open(manifest, "rb") as file:
+            if file.read(len(_MANIFEST)) == _MANIFEST:
+                return []
+    written = (out / c.family / f"{c.name}.{kind}" for c in examples() for kind in ("qasm", "qpy"))
+    return [path for path in (manifest, out / "README.md", *written) if os.path.lexists(path)]
+
+
 def export_circuits(out: Path) -> list[Path]:
     """Write `exported_files` into a folder, which is made; other files there are left alone.
 
@@ -164,7 +190,7 @@ def qpy_bytes(circuit: QuantumCircuit) -> bytes:
     qpy.dump(circuit, file, version=QPY_VERSION)
     data = file.getvalue()
     # "QISKIT", the format's version, then three bytes for major, minor and patch of Qiskit.
-    return data[:7] + bytes(QPY_QISKIT) + data[10:]
+    return QPY_START + data[len(QPY_START) :]
 
 
 def _qasm(circuit: QuantumCircuit) -> bytes:
@@ -213,7 +239,7 @@ def _manifest(entries: dict[str, dict[str, Any]]) -> str:
         blocks.append(f"  {text(name)}: {{\n{lines}\n  }}")
     written_with = {"qiskit": __version__, "qpy": QPY_VERSION}
     body = ",\n".join(blocks)
-    return f'{{\n "written_with": {text(written_with)},\n "circuits": {{\n{body}\n }}\n}}\n'
+    return f'{_MANIFEST.decode()}{text(written_with)},\n "circuits": {{\n{body}\n }}\n}}\n'
 
 
 def _readme(chosen: list[ParametricCircuit], entries: dict[str, dict[str, Any]]) -> str:

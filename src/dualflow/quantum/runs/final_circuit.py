@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
 from ..circuits import ParametricCircuit
-from ..circuits.export import qpy_bytes
+from ..circuits.export import QPY_START, qpy_bytes
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
@@ -46,7 +46,8 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     Raises
     ------
     ProblemError
-        The solver ran no circuit, or its final state is not one circuit's.
+        The solver ran no circuit, or its final state is not one circuit's; or the bytes, of a model file say, are not
+        those of a circuit as `pack_circuit` writes them. Of older formats Qiskit's reader could be made to run code.
     """
     from qiskit import qpy
 
@@ -54,5 +55,14 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     if data is None:
         name = solution.provenance.get("solver", "its solver")
         raise ProblemError(f"the solution of {name!r} holds no final circuit; variational solvers leave one")
-    circuit: QuantumCircuit = qpy.load(io.BytesIO(np.asarray(data, dtype=np.uint8).tobytes()))[0]
+    content = np.asarray(data, dtype=np.uint8).tobytes()
+    if not content.startswith(QPY_START):
+        raise ProblemError(f"the final circuit is not QPY of version {QPY_START[6]}, the one that dualflow writes")
+    try:
+        circuits = qpy.load(io.BytesIO(content))
+    except Exception as error:  # of damaged bytes it raises nearly anything
+        raise ProblemError(f"the final circuit is damaged: {error}") from error
+    if len(circuits) != 1:
+        raise ProblemError(f"the final circuit is {len(circuits)} circuits")
+    circuit: QuantumCircuit = circuits[0]
     return circuit

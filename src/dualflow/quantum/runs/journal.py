@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._files import open_regular, target_of
+from ..._unconfirmed import Unconfirmed
 from ...exceptions import ProblemError
 
 __all__ = ["DONE", "JobRecord", "Journal", "bindings_digest", "read_journal"]
 
 HEADER = {"journal": "dualflow jobs", "format": 1}
+#: Most bytes of a journal: a job takes a few hundred.
+MAX_BYTES = 1 << 30
 #: Outcome of a job whose read-out came; any other is the message of what went wrong.
 DONE = "done"
 
@@ -74,20 +78,26 @@ class Journal:
     Raises
     ------
     ProblemError
-        The file cannot be written, is no journal, or is damaged; it is left as it is.
+        The file cannot be written, is no journal, or is damaged; it is left as it is. Or its name was read from a
+        model file, and nobody confirmed it.
     """
 
     def __init__(self, path: str | Path) -> None:
+        if isinstance(path, Unconfirmed):
+            path.refuse("journal", "would be written to")
         self.path = Path(path)
         self._latest: dict[tuple[Any, ...], JobRecord] = {}
         self._failed: OSError | None = None
         self._torn = False
         try:
-            if self.path.exists() and self.path.stat().st_size:
+            _, there = target_of(self.path)
+            if there is not None and there.st_size:
                 self._latest = {record.key: record for record in read_journal(self.path)}
                 self._mend()
             if not self.path.exists() or not self.path.stat().st_size:
                 self._append(HEADER)
+        except ProblemError as error:
+            raise ProblemError(f"journal={str(path)!r} cannot be used: {error}") from error
         except OSError as error:
             raise ProblemError(f"journal={str(path)!r} cannot be used: {error.strerror or error}") from error
 
@@ -159,7 +169,8 @@ def read_journal(path: str | Path) -> list[JobRecord]:
     """
     records: list[JobRecord] = []
     last: dict[str, int] = {}
-    lines = Path(path).read_bytes().split(b"\n")
+    with open_regular(path, MAX_BYTES, "MAX_BYTES", "journal ") as file:
+        lines = file.read().split(b"\n")
     # What a kill cut short is the last line, without its end.
     if lines[-1] and not _whole(lines[-1]) and (len(lines) > 1 or json.dumps(HEADER).encode().startswith(lines[-1])):
         lines.pop()
@@ -175,14 +186,23 @@ def read_journal(path: str | Path) -> list[JobRecord]:
                     records[last[found["id"]]] = replace(records[last[found["id"]]], outcome=str(found["outcome"]))
                 else:
                     last[found["id"]] = len(records)
-                    records.append(JobRecord(**found))
-        except (ValueError, TypeError, KeyError) as error:
+                    records.append(_record(found))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             what = "is not a journal of jobs" if number == 1 else "is damaged"
             raise ProblemError(
                 f"journal {path} {what}: line {number} ({type(error).__name__}: {error}). The file was left as it is; "
                 "give another path, or take the line out: its job is then submitted again"
             ) from error
     return records
+
+
+def _record(found: dict[str, Any]) -> JobRecord:
+    """A record of the types it declares; ValueError or TypeError for others."""
+    for name, value in found.items():
+        number = name in ("shots", "seed")
+        if type(value) is not (int if number else str) and not (name == "shots" and value is None):
+            raise ValueError(f"{name} is of type {type(value).__name__}")
+    return JobRecord(**found)
 
 
 def _whole(line: bytes) -> bool:

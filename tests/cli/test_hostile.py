@@ -1,0 +1,353 @@
+"""The command line on bad days: files that are not to be lost, readers that leave, hostile text, an early Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dualflow
+from dualflow import ProblemError, cli
+from dualflow._text import cell, visible
+from dualflow.cli import csv_data
+from dualflow.cli.csv_data import read_csv
+from dualflow.quantum.runs.journal import HEADER, JobRecord, Journal, read_journal
+from tests.cli.test_cli import QUICK, refused, run, table, write
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, signals and devices are POSIX's")
+COMMAND = [sys.executable, "-c", "from dualflow_command import main; main()"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+ESCAPE = "\x1b]0;owned\x07\x1b[2J"
+
+
+# --- files that are not to be lost -----------------------------------------------------------------
+
+
+def test_a_table_given_as_output_is_not_overwritten(folder):
+    path = write(folder, table(), "mydata.csv")
+    for arguments in (("--csv", path), ("--data", path, "--csv", path), ("--report", path)):
+        refused(run(*QUICK, *arguments), "mydata.csv", "--data", "give another name")
+        assert path.read_text(encoding="utf-8") == table()
+    assert [p.name for p in folder.iterdir()] == ["mydata.csv"]
+
+
+def test_the_data_are_not_overwritten_even_if_asked_for(folder):
+    path = write(folder, table(), "mydata.csv")
+    (folder / "link").symlink_to("mydata.csv")
+    for out in (path, "link"):
+        refused(run(*QUICK, "--data", path, "--csv", out, "--overwrite"), "is the file of --data")
+    assert path.read_text(encoding="utf-8") == table()
+
+
+def test_results_are_written_over_earlier_ones(folder):
+    for _ in range(2):
+        result = run(*QUICK, "--csv", "rows.csv")
+        assert result.exit_code == 0, result.output
+    assert sorted(p.name for p in folder.iterdir()) == ["dualflow-report.html", "rows.csv"]
+
+
+def test_other_files_are_overwritten_when_asked_for(folder):
+    path = write(folder, table(), "other.csv")
+    result = run(*QUICK, "--csv", path, "--no-report", "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert path.read_text(encoding="utf-8").startswith("problem,solver,")
+
+
+def test_one_file_cannot_be_both_outputs(folder):
+    refused(run(*QUICK, "--csv", "out", "--report", "./out"), "are the same file")
+
+
+def test_circuits_are_not_written_over_the_files_of_others(folder):
+    readme = write(folder, "mine", "README.md")
+    refused(run("circuits", "export", "--out", folder), "README.md is there already", "--overwrite")
+    assert readme.read_text() == "mine"
+    assert [p.name for p in folder.iterdir()] == ["README.md"]
+
+
+@posix
+def test_output_that_is_no_file_is_refused_before_the_work(folder):
+    os.mkfifo("pipe")
+    refused(run(*QUICK, "--csv", "pipe"), "is a pipe")
+    refused(run(*QUICK, "--report", "/dev/null"), "is a device")
+
+
+# --- streams ---------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("command", ["solvers", "devices", "--help", "--version"])
+def test_a_reader_that_leaves_gets_no_traceback(command):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*COMMAND, command], stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode in (141, 1)  # 1 is click's, for its own texts
+
+
+@posix
+def test_closed_streams_are_no_error():
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        line = f"{sys.executable} -c 'from dualflow_command import main; main()' solvers {closed}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0
+        assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_stdout_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, "solvers"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_terminal_without_the_characters_is_no_error():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*COMMAND, "solvers"], capture_output=True, env=environment, timeout=120)
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert b"working-set" in done.stdout
+
+
+@posix
+def test_ctrl_c_at_any_moment_of_the_start_is_one_line():
+    code = "import os, sys; sys.stdout.write('.'); sys.stdout.flush(); from dualflow_command import main; main()"
+    for delay in (0.0, 0.05, 0.2, 0.4):
+        command = [sys.executable, "-c", code, "compare", "--no-report", "--time-limit", "5"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stdout.read(1)
+            time.sleep(0.03 + delay)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=120)
+        assert process.returncode == 130, (delay, errors)
+        assert errors.startswith(b"Interrupted")
+        assert errors.count(b"\n") == 1
+
+
+@posix
+def test_ctrl_c_that_is_ignored_stays_so():
+    code = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from dualflow_command import main
+import sys
+sys.argv = ["dualflow", "--version"]
+try:
+    main()
+finally:
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"dualflow {dualflow.__version__}\n"
+
+
+# --- hostile text ----------------------------------------------------------------------------------
+
+
+def test_text_that_commands_is_shown():
+    assert visible(ESCAPE) == r"\x1b]0;owned\x07\x1b[2J"
+    assert visible("a\u202eb\u2028\x9b\ud800\r\n", keep="\n") == "a\\u202eb\\u2028\\x9b\\ud800\\r\n"
+    for plain in ("", "plain", "Größe – α → ∞", "日本語"):
+        assert visible(plain) is plain or visible(plain) == plain
+
+
+def test_formulas_are_text():
+    assert [cell(text) for text in ("=1+1", "+1", "-1", "@x", "\tx", "x=1", "")] == [
+        "'=1+1", "'+1", "'-1", "'@x", "'\tx", "x=1", "",
+    ]  # fmt: skip
+    assert cell(-1.5) == -1.5
+
+
+def test_labels_and_names_of_files_cannot_command_the_terminal(folder):
+    path = write(folder, table().replace("up", f"u{ESCAPE}p"), f"d{ESCAPE.replace('/', '')}.csv")
+    result = run(*QUICK, "--data", path, "--csv", "rows.csv")
+    assert result.exit_code == 0, result.output
+    wrong = run(*QUICK, "--data", path, "--classes", f"left{ESCAPE},down")
+    refused(wrong, "no class")
+    files = [(folder / name).read_text(encoding="utf-8") for name in ("rows.csv", "dualflow-report.html")]
+    for text in (result.stdout, result.stderr, wrong.stderr, *files):
+        assert "\x1b" not in text
+        assert "\x07" not in text
+
+
+def test_names_from_a_journal_cannot_command_the_terminal(folder):
+    journal = Journal("jobs.jsonl")
+    record = JobRecord(f"id{ESCAPE}", f"tag{ESCAPE}", f"device{ESCAPE}", "circuit", "0", 100, 1)
+    journal.submitted(record)
+    journal.concluded(record, f"failed{ESCAPE}")
+    result = run("jobs", "jobs.jsonl")
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert r"\x1b" in result.stdout
+
+
+# --- journals --------------------------------------------------------------------------------------
+
+LINE = {"id": "a", "tag": "t", "device": "d", "circuit": "c", "bindings": "b", "shots": 1, "seed": 1, "submitted": "s"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        json.dumps(LINE | {"tag": {"a": 1}}),
+        json.dumps(LINE | {"device": ["d"]}),
+        json.dumps(LINE | {"seed": 1.5}),
+        json.dumps(LINE | {"shots": True}),
+        json.dumps(LINE | {"more": 1}),
+        json.dumps(LINE | {"id": []}),
+        '{"outcome": "done", "id": "nobody"}',
+        '{"outcome": "done", "id": {}}',
+        "9" * 5000,
+        "null",
+        "\x00",
+        "\udcff",
+    ],
+)
+def test_lines_of_a_journal_that_are_none_are_one_sentence(folder, line):
+    lines = [json.dumps(HEADER), json.dumps(LINE), line, json.dumps(LINE)]
+    (folder / "jobs.jsonl").write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+    refused(run("jobs", "jobs.jsonl"), "jobs.jsonl", "line 3")
+    for read in (read_journal, Journal):
+        with pytest.raises(ProblemError, match="line 3"):
+            read(folder / "jobs.jsonl")
+
+
+@posix
+def test_journals_that_are_no_files_are_refused(folder):
+    os.mkfifo("pipe")
+    for path, kind in (("pipe", "pipe"), ("/dev/zero", "device"), (folder, "directory")):
+        refused(run("jobs", path), f"is not a file but a {kind}")
+        with pytest.raises(ProblemError, match=f"a {kind}"):
+            Journal(path)
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def data(folder: Path, content: bytes | str) -> Path:
+    path = folder / "data.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a,b,kind\n1,2,x\n1,2,\xe9\n", ("line 3", "UTF-8")),
+        (b"\xff\xfea\0,\0b\0", ("line 1", "UTF-8")),
+        (b"a,b,kind\n1,2,x\n1,2\0,y\n", ("line 3", "NUL")),
+        (b'a,b,kind\n1,"2,x\n1,2,y\n', ("data.csv", "line")),
+        (b'a,b,kind\n1,"2"3,x\n', ("line 2",)),
+        (b"a,b,kind\n1," + b"9" * 200_000 + b",x\n", ("line 2", "field")),
+        (b"a,b,kind\n1," + b"x" * 100_000 + b",x\n", ("line 2", "is not a finite number")),
+        (b"a,b,kind\n1,1_000,x\n", ("line 2", "'1_000' is not a finite number")),
+        ("a,b,kind\n1,١,x\n", ("line 2", "is not a finite number")),
+        (b"1,2,x\nnan,2,x\n", ("line 2", "'nan'")),
+        (b"nan,2,x\n1,2,x\n", ("line 1", "'nan'")),
+        (b",2,x\n1,2,y\n", ("line 1", "an empty cell")),
+        (b"a,b,kind\n1,2,x\n\n\n1,2,\n", ("line 5", "kind is empty")),
+        (b"a,b,kind\n1,2,x\n1,2,3\n", ("line 2", "mixes numbers and text")),
+        (b"a,b,kind\n1,2,x\n1,2,y,z\n", ("line 3 has 4 cells",)),
+        (b"\n\n \n", ("is empty",)),
+    ],
+)
+def test_tables_that_are_none_are_one_sentence_with_file_and_line(folder, content, words):
+    result = run("compare", "--data", data(folder, content))
+    refused(result, "data.csv", *words)
+    assert len(result.stderr) < 500
+
+
+@pytest.mark.parametrize("label", ["²", "१", "9" * 5000, "-1", "0", "1.0", " 1", "", "+1", "1_0", ESCAPE])
+def test_labels_that_name_no_column_are_one_sentence(folder, label):
+    refused(run("compare", "--data", data(folder, table()), f"--label={label}"), "has no column")
+
+
+def test_a_label_that_names_two_columns_is_refused(folder):
+    refused(run("compare", "--data", data(folder, "a,a,b\n1,2,x\n"), "--label", "a"), "has 2 columns 'a'")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1,2,x\r\n3,4,y\r\n",
+        "\ufeff1,2,x\n3,4,y",
+        '"1","2","x"\n\n3,4,"y"\n\n',
+        " 1 , 2 ,x\n3,4, y \n",
+        "1,2,x\r3,4,y\r",
+    ],
+)
+def test_one_table_in_many_writings(folder, content):
+    X, y = read_csv(data(folder, content), None)
+    assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert y.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([2**53, 2**53 + 1], "i"),
+        ([-(2**63), 2**63 - 1], "i"),
+        ([2**63, 2**64 - 1], "u"),
+        ([-1, 2**63, 2**63 + 1], "U"),
+        ([2**64, 2**64 + 1], "U"),
+        (["9007199254740992.0", "9007199254740993.0"], "i"),
+        (["0.1", "0.10000000000000000001"], "U"),
+        (["0.5", "1.5"], "f"),
+        (["01", "1"], "i"),
+        (["1_0", "10a"], "U"),
+    ],
+)
+def test_labels_that_differ_stay_apart(folder, labels, kind):
+    content = "a,label\n" + "".join(f"{k}.5,{label}\n" for k, label in enumerate(labels))
+    found = read_csv(data(folder, content), None)[1]
+    assert found.dtype.kind == kind
+    assert len(np.unique(found)) == (1 if labels == ["01", "1"] else len(labels))
+    if kind in "iu" and type(labels[0]) is int:
+        assert found.tolist() == labels
+
+
+def test_classes_of_large_numbers_are_chosen_exactly(folder):
+    rows = "".join(f"{k / 7},{k % 3},{2**53 + k % 3}\n" for k in range(30))
+    path = data(folder, rows)
+    result = run(*QUICK, "--data", path, "--classes", f"{2**53 + 1},{2**53 + 2}", "--no-report")
+    assert result.exit_code == 0, result.output
+    assert f"trained on class {2**53 + 1}" in result.stdout
+
+
+@posix
+def test_tables_that_are_no_files_are_refused(folder):
+    os.mkfifo("pipe")
+    for path, kind in (("pipe", "pipe"), ("/dev/zero", "device")):
+        refused(run("compare", "--data", path), f"is not a file but a {kind}")
+
+
+def test_a_table_that_is_too_large_is_not_read(folder, monkeypatch):
+    monkeypatch.setattr(csv_data, "MAX_BYTES", 100)
+    refused(run("compare", "--data", data(folder, table())), "data.csv has", "MAX_BYTES=100")
+
+
+def test_the_entry_point_is_that_of_the_command():
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["scripts"]["dualflow"] == "dualflow_command:main"
+    assert callable(cli.main)

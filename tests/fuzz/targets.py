@@ -1,0 +1,293 @@
+"""What is fuzzed: each target writes bytes to a file, lets dualflow read it, and raises where that is a defect.
+
+A file ends in an answer or in a documented error, whatever is in it; never in another exception, in more memory or time
+than its size explains, in code that it names, or in a change of the user's files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+
+import numpy as np
+from typer.testing import CliRunner
+
+import dualflow
+from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
+from dualflow.cli.csv_data import read_csv
+from dualflow.quantum.runs.journal import HEADER, JobRecord, Journal, read_journal
+
+from . import mutations
+
+__all__ = ["TARGETS", "Defect", "Target"]
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(16, 2)), np.arange(16) % 2
+#: A module that nobody imports, unless a file makes them.
+CANARY = "tests.fuzz.canary"
+
+
+class Defect(AssertionError):  # noqa: N818 - what it is, not what was raised
+    """What must not happen."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader.
+
+    Parameters
+    ----------
+    name : str
+    seeds : callable
+        Files it reads without complaint, as bytes.
+    mutate : callable
+        A structure-aware change.
+    run : callable
+        Reads a file.
+    """
+
+    name: str
+    seeds: Callable[[], list[bytes]]
+    mutate: mutations.Mutation
+    run: Callable[[Path, bytes], None]
+
+    def __call__(self, content: bytes) -> None:
+        """Raise unless the content is read, or refused as it should be."""
+        folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.run(folder, content)
+        except (ProblemError, dualflow.SolverMismatch) as refusal:
+            _check_refusal(refusal)
+        finally:
+            shutil.rmtree(folder)
+        if CANARY in sys.modules:
+            del sys.modules[CANARY]
+            raise Defect("a module was imported because a file names it")
+
+
+def _check_refusal(refusal: BaseException) -> None:
+    if not str(refusal).strip():
+        raise Defect("a refusal without a sentence")
+    cause: BaseException | None = refusal
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            raise Defect("more memory was asked for than there is, before it was refused") from refusal
+        cause = cause.__cause__ or cause.__context__
+
+
+# --- models ----------------------------------------------------------------------------------------
+
+
+def _models() -> list[bytes]:
+    device = {"device": f"backend:{CANARY}:make", "journal": "journal.jsonl", "shots": 100}
+    quantum = dualflow.SVC(
+        loss="squared_hinge", solver="variational-flow", solver_options={"device": "null", "shots": 100}
+    )
+    models = [
+        dualflow.SVC(random_state=1).fit(X, Y),
+        dualflow.SVC(C=3.0, kernel="poly", random_state=1).fit(X, np.array(list("abc"))[np.arange(16) % 3]),
+        dualflow.SVC(kernel="precomputed", class_weight={0: 1.0, 1: 2.0}, random_state=1).fit(X @ X.T, Y),
+        dualflow.SVDD(nu=0.5, random_state=1).fit(X),
+        EcoSVC(n_init=8).partial_fit(X, Y, classes=[0, 1]),
+        EcoSVDD(n_init=8).partial_fit(X),
+        IncrementalSVC().partial_fit(X, Y, classes=[0, 1]),
+        IncrementalSVDD().partial_fit(X),
+        IncrementalSVR().partial_fit(X, X[:, 0]),
+        quantum.set_params(random_state=1, max_steps=2).fit(X[:4], Y[:4]).set_params(solver_options=device),
+    ]
+    folder, contents = Path(mkdtemp(prefix="dualflow-fuzz-")), []
+    for model in models:
+        model.save(folder / "model")
+        contents.append((folder / "model").read_bytes())
+    shutil.rmtree(folder)
+    return contents
+
+
+def _run_model(folder: Path, content: bytes) -> None:
+    (folder / "model").write_bytes(content)
+    model = dualflow.load(folder / "model")
+    if model.n_features_in_ <= 1000:  # those of a precomputed kernel may be any number
+        model.predict(X[:3] if model.n_features_in_ == 2 else np.zeros((3, model.n_features_in_)))
+    model.save(folder / "again")
+    names = {path.name for path in folder.iterdir()}
+    if hasattr(model, "solver_options") and isinstance(model.solver_options, dict) and "device" in model.solver_options:
+        # Parameters of a file are as good as anybody's.
+        with contextlib.suppress(dualflow.DualflowError, ValueError, TypeError, AttributeError):
+            model.set_params(max_steps=1, time_limit=1.0).fit(X[:4], Y[:4])
+    if {path.name for path in folder.iterdir()} != names:
+        raise Defect("a file was written because a model names it")
+
+
+# --- checkpoints -----------------------------------------------------------------------------------
+
+_PROBLEM = problems.svc(dualflow.Gram(X), 2 * Y - 1, C=2.0)
+_SOLVERS = ("smo", "gradient-flow", "working-set", "frank-wolfe")
+
+
+def _checkpoints() -> list[bytes]:
+    folder, contents = Path(mkdtemp(prefix="dualflow-fuzz-")), []
+    simplex = problems.svc(dualflow.Gram(X), 2 * Y - 1, C=2.0, loss="squared_hinge")
+    for k, solver in enumerate(_SOLVERS):
+        try:
+            dualflow.solve(_PROBLEM, solver, checkpoint=folder / str(k), max_steps=2, random_state=0)
+        except dualflow.SolverMismatch:
+            dualflow.solve(simplex, solver, checkpoint=folder / str(k), max_steps=2, random_state=0)
+        contents.append((folder / str(k)).read_bytes())
+    shutil.rmtree(folder)
+    return contents
+
+
+def _run_checkpoint(folder: Path, content: bytes) -> None:
+    for solver in _SOLVERS[:3]:
+        (folder / "run").write_bytes(content)
+        try:
+            dualflow.solve(_PROBLEM, solver, checkpoint=folder / "run", max_steps=20, time_limit=1.0, random_state=0)
+        except ProblemError as refusal:
+            _check_refusal(refusal)
+
+
+# --- journals --------------------------------------------------------------------------------------
+
+
+@cache
+def _journals() -> list[bytes]:
+    folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+    journal = Journal(folder / "journal")
+    for k in range(3):
+        record = JobRecord(f"job-{k}", "tag", "aer", "circuit", "0123", None if k else 100, k)
+        journal.submitted(record)
+        journal.concluded(record, "done" if k else "failed \x1b[31mred")
+    content = (folder / "journal").read_bytes()
+    shutil.rmtree(folder)
+    return [content, json.dumps(HEADER).encode() + b"\n"]
+
+
+def _run_journal(folder: Path, content: bytes) -> None:
+    (folder / "journal").write_bytes(content)
+    result = CliRunner().invoke(cli.app, ["jobs", str(folder / "journal")])
+    _check_result(result)
+    for record in read_journal(folder / "journal"):
+        hash(record.key)
+
+
+# --- tables and the command line -------------------------------------------------------------------
+
+
+@cache
+def _tables() -> list[bytes]:
+    rows = [f"{a:.3f},{b:.3f},{'up' if b > 0 else 'down'}" for a, b in X]
+    numbers = [f"{a:.3f};{b:.3f}".replace(";", ",") + f",{k % 2}" for k, (a, b) in enumerate(X)]
+    return [
+        "\n".join(["a,b,kind", *rows]).encode(),
+        "\r\n".join(numbers).encode(),
+        b"\xef\xbb\xbf" + "\n".join(['"a","b ""x""",kind', *rows, ""]).encode(),
+    ]
+
+
+def _run_table(folder: Path, content: bytes) -> None:
+    (folder / "data.csv").write_bytes(content)
+    for label in (None, "kind", "1", "²"):
+        try:
+            points, labels = read_csv(folder / "data.csv", label)
+        except ProblemError as refusal:
+            if "data.csv" not in str(refusal):
+                raise Defect(f"a refusal that does not name the file: {refusal}") from refusal
+            continue
+        if not np.isfinite(points).all() or points.shape[0] != len(labels) or labels.dtype.kind not in "iufU":
+            raise Defect("a table that is none")
+
+
+_WORDS = ["--data", "--label", "--classes", "--digits", "--problems", "--solvers", "--C", "--nu", "--kernel", "--gamma"]
+_WORDS += ["--report", "--csv", "--no-report", "--overwrite", "--seed", "--tol", "--shots", "--devices", "--degree"]
+_WORDS += ["data.csv", "other.csv", ".", "pipe", "link", "loop", "/dev/zero", "/dev/full", "nowhere/x", "", "-", "--"]
+_WORDS += ["kind", "a", "1", "0", "-1", "nan", "inf", "1e400", "up,down", "smo", "hinge", "svdd", "rbf", "scale", "²"]
+_WORDS += ["compare", "jobs", "solvers", "devices", "circuits", "list", "--help", "--version", "null", "9" * 5000]
+_WORDS += ["\x1b[2J", "\ud800"]
+
+
+def _command_lines() -> list[bytes]:
+    lines = [
+        "compare --data data.csv --solvers smo --problems hinge --no-report --csv rows.csv",
+        "compare --data data.csv --label kind --classes up,down --solvers smo --problems svdd --report out.html",
+        "compare --solvers smo --problems hinge --csv data.csv --no-report",
+        "jobs other.csv",
+        "solvers",
+        "devices",
+    ]
+    return [line.replace(" ", "\n").encode() for line in lines]
+
+
+def _words_changed(rng: Random, data: bytes) -> bytes:
+    words = data.split(b"\n")
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        k, word = rng.randrange(len(words) + 1), rng.choice(_WORDS).encode("utf-8", "surrogatepass")
+        if rng.random() < 0.5:
+            words[k : k + 1] = [word]
+        elif rng.random() < 0.6:
+            words.insert(k, word)
+        else:
+            del words[k : k + 1]
+    return b"\n".join(words)
+
+
+def _run_command(folder: Path, content: bytes) -> None:
+    words = [word.decode("utf-8", "surrogateescape").replace("\0", "") for word in content.split(b"\n")][:30]
+    (folder / "data.csv").write_bytes(_tables()[0])
+    (folder / "other.csv").write_bytes(b"mine\n")
+    (folder / "link").symlink_to("other.csv")
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "pipe")
+    # Nothing slow or outside: few points, one solver, and no folder but this.
+    outside = any(".." in word or (word.startswith("/") and not word.startswith("/dev/")) for word in words)
+    if outside or "export" in words:
+        return
+    if "compare" in words:
+        words += ["--max-n", "8", "--time-limit", "1", "--solvers", "smo", "--problems", "hinge"]
+    before, here = (folder / "other.csv").read_bytes(), Path.cwd()
+    os.chdir(folder)
+    try:
+        result = CliRunner().invoke(cli.app, words)
+    finally:
+        os.chdir(here)
+    _check_result(result)
+    if "--overwrite" not in words and (folder / "other.csv").read_bytes() != before:
+        raise Defect("a file of the user's was overwritten")
+    if (folder / "data.csv").read_bytes() != _tables()[0] and "--overwrite" not in words:
+        raise Defect("the data were overwritten")
+
+
+def _check_result(result: object) -> None:
+    """Exit code 0, or 2 and a sentence; nothing that commands a terminal."""
+    error = result.exception  # type: ignore[attr-defined]
+    if error is not None and not isinstance(error, SystemExit):
+        raise Defect(f"a traceback: {error!r}") from error
+    if result.exit_code not in (0, 2):  # type: ignore[attr-defined]
+        raise Defect(f"exit code {result.exit_code}")  # type: ignore[attr-defined]
+    if "Error: " in result.stderr and any(c in result.stderr for c in "\x1b\x07\x9b"):  # type: ignore[attr-defined]
+        raise Defect("control characters reach the terminal")
+    if any(c in result.stdout for c in "\x1b\x07\x9b"):  # type: ignore[attr-defined]
+        raise Defect("control characters reach the terminal")
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("model", _models, mutations.model_changed, _run_model),
+        Target("checkpoint", _checkpoints, mutations.checkpoint_changed, _run_checkpoint),
+        Target("journal", _journals, mutations.lines_changed, _run_journal),
+        Target("csv", _tables, mutations.flipped, _run_table),
+        Target("cli", _command_lines, _words_changed, _run_command),
+    )
+}
