@@ -148,11 +148,12 @@ def test_a_trajectory_has_the_multiplier_of_the_problem_given():
 
 @kernels
 def test_a_growing_matrix_takes_a_centre(kernel):
-    """By default it takes none: its first points say little of those to come."""
+    """By default the mean of its first points: all that it knows of those to come."""
     plain, moved = GrowingGram(X[:5], **kernel), GrowingGram(X[:5], **kernel, center=FAR)
     moved.append(X[5:] + FAR)
     plain.append(X[5:])
-    assert plain.center is None
+    np.testing.assert_allclose(plain.center, X[:5].mean(axis=0), rtol=1e-12)
+    plain = Gram(X, **kernel)
     np.testing.assert_array_equal(moved.block(np.arange(5, 90), np.arange(5, 90)), plain.full()[5:, 5:])
     np.testing.assert_array_equal(moved.value().full(), moved.full())
     weights = np.zeros(90)

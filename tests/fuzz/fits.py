@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,10 @@ def draw(seed: int, k: int) -> Case:
 
         def of_ball(model: Any) -> judge.Worth:
             upper = np.inf if nu is None else 1.0 / (nu * len(X))
-            return judge.of_ball(K(True), max(upper, 1.0 / len(X)), weights(model, len(X)), -float(model.offset_))
+            worth = judge.of_ball(K(True), max(upper, 1.0 / len(X)), weights(model, len(X)), -float(model.offset_))
+            # Points that are one point but for the rounding of their mean.
+            alike = float(np.ptp(X, axis=0).max()) <= 64 * np.finfo(float).eps * float(np.abs(X).max())
+            return replace(worth, unknown=np.inf) if alike else worth
 
         return Case(f"{told} nu={nu}", model, (X,), {}, of_ball)
     if name == "IncrementalSVR":
@@ -152,6 +155,14 @@ def far_from_origin(X: NDArray) -> bool:
     return spread < 1e-2 * float(np.abs(X.mean(axis=0)).max())
 
 
+def reach(model: Any, X: NDArray) -> float:
+    """By how much an entry of the radial kernel is wrong, in its last place: products of points are in its exponent."""
+    if model.kernel != "rbf":
+        return 1.0
+    centred = X - X.mean(axis=0)
+    return 1.0 + float(model.gamma) * float((centred**2).sum(axis=1).max())
+
+
 def weights(model: Any, n: int) -> NDArray:
     """The model's coefficients by training point, shape (n,)."""
     coef = np.zeros(n)
@@ -190,6 +201,7 @@ def run(seed: int, k: int) -> Outcome:
     out.ended = "warned" if told else "fine"
     try:
         worth = case.worth(case.model)
+        worth = replace(worth, unknown=worth.unknown * reach(case.model, case.arguments[0]))
     except Exception:
         out.wrong.append(traceback.format_exc(limit=-2).strip())
         return out
@@ -202,7 +214,9 @@ def run(seed: int, k: int) -> Outcome:
         return out
     if not worth.gap <= allowed and not told:
         out.wrong.append(f"silent: gap {float(worth.gap):.2e}, certified {certified}, unknown {worth.unknown:.1e}")
-    if told and certified is not None and worth.gap > certified * 1.01 + allowed:
+    # The squared hinge is certified as a problem on the simplex, whose relative gap is another number.
+    comparable = not out.lost_digits and getattr(case.model, "loss", "hinge") == "hinge"
+    if told and comparable and certified is not None and worth.gap > certified * 1.01 + allowed:
         out.wrong.append(f"gap {float(worth.gap):.2e} is wider than certified, {certified:.2e}")
     if not worth.infeasible <= INFEASIBLE:
         out.wrong.append(f"infeasible by {worth.infeasible:.1e}")

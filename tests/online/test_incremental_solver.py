@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from dualflow import Gram, Incremental, ProblemError, problems
+from dualflow import Gram, Incremental, IncrementalSVC, ProblemError, problems
 from dualflow.core.workspace import Workspace
 
 X, T = make_moons(90, noise=0.3, random_state=0)
@@ -89,3 +89,20 @@ def test_a_state_that_is_none_is_refused(forge):
     with pytest.raises(ProblemError, match="none of this problem"):
         solver.step(context, replace(state, at=forge(state.at)))
     assert solver.step(context, state).fed == 42
+
+
+def test_a_bound_that_cuts_a_correction_short_moves_no_gradient():
+    """`polish` takes α to the solution of the margin's system; where a bound is in the way, g is that of there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = IncrementalSVC(C=2.0, gamma=1.0).fit(X, X[:, 0] > 0)
+    engine = model._streams[0].engine
+    S = engine.margin
+    assert len(S) > 1
+    engine.g[S[0]] += 50.0  # a correction no bound has room for
+    before = engine.matrix.product(engine.alpha) + engine.b * engine.e - engine.g
+    engine.polish()
+    after = engine.matrix.product(engine.alpha) + engine.b * engine.e - engine.g
+    rest = np.setdiff1d(np.arange(engine.n), S)
+    np.testing.assert_allclose(after[rest], before[rest], atol=1e-9)
+    assert ((engine.alpha[S] == 0) | (engine.alpha[S] == engine.u[S])).any()

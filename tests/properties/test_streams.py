@@ -175,6 +175,7 @@ class Stream(RuleBasedStateMachine):
         gone = which.sample(sorted(self.known), which.randint(1, len(self.known)))
         self.model.forget(gone, purge=purge)
         self.known -= set(gone)
+        self.fresh += gone  # to be learned again, later
 
     @precondition(lambda self: self.known and not self.called)
     @rule()

@@ -222,8 +222,8 @@ cdef void rates(Room *R, Index c, double v, const double *p_rate, bint whole) no
 def tally(engine):
     """Put α within its bounds, which round-off exceeds, and add up what the relative gap is made of.
 
-    Returns Σα, eᵀα − d, αᵀg, αᵀp, Σ uᵢ max(−gᵢ, 0) over the learned variables, the same with every g lower by what it
-    is known to (``figures[FLOOR]``, which is set), and whether any violates by far more. Infinite bounds count as d.
+    Returns Σα, eᵀα − d, αᵀg, αᵀp, Σ uᵢ max(−gᵢ, 0) over the learned variables, and the same with every g lower by what
+    it is known to (``figures[FLOOR]``, which is set). Infinite bounds count as d.
     """
     cdef double[::1] alpha = engine.alpha, g = engine.g, figures = engine.figures
     cdef const double[::1] e = engine.e, u = engine.u, p = engine.p, diag = engine.diag
@@ -231,7 +231,6 @@ def tally(engine):
     cdef Index i, n = alpha.shape[0]
     cdef double weight = 0.0, total = 0.0, slack = 0.0, price = 0.0, short = 0.0, most = 0.0
     cdef double d = engine.d, largest = 0.0, dearest = 0.0, floor, bound
-    cdef bint wrong = False
     for i in range(n):
         if alpha[i] < 0.0:
             alpha[i] = 0.0
@@ -250,5 +249,4 @@ def tally(engine):
             bound = u[i] if u[i] < INFINITY else d
             short += bound * max(-g[i], 0.0)
             most += bound * (floor - g[i])
-            wrong = wrong or (g[i] < -STRAYED * floor and bound > 0.0)
-    return weight, total - d if engine.bordered else 0.0, slack, price, short, most, wrong
+    return weight, total - d if engine.bordered else 0.0, slack, price, short, most

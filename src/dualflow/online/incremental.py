@@ -250,8 +250,9 @@ class Engine(State):
         if float(np.abs(right).max()) <= least:
             return
         self.near = None
-        change = inverse_times(self, right)
-        self.alpha[S] = np.clip(self.alpha[S] + change[1:], 0.0, self.u[S])
+        change, before = inverse_times(self, right), self.alpha[S]
+        self.alpha[S] = np.clip(before + change[1:], 0.0, self.u[S])
+        change[1:] = self.alpha[S] - before  # what a bound has cut off moves no g
         self.figures[MULTIPLIER] += change[0]
         combined(self.pool.rows, self.member_slots[: len(S)], change[1:], self.gamma[: self.n])
         self.g += self.gamma[: self.n]

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ._path import BOUND, COUNT, DRIVEN, ENTERING, FLOOR, FREE, MULTIPLIER, PENDING, REST, tally
+from ._path import BOUND, COUNT, DRIVEN, ENTERING, FLOOR, FREE, MULTIPLIER, PENDING, REST, STRAYED, tally
 from .incremental import Engine
 from .state import PathError
 
@@ -25,9 +25,13 @@ def known_gap(engine: Engine) -> tuple[float, float]:
     Never below that of the exact g with its best b, up to what g has lost: the second one is the largest it can be if
     every g is off by the round-off of its largest terms.
     """
-    weight, surplus, slack, price, short, most, wrong = tally(engine)
-    if weight == 0.0 and not wrong:
-        return 0.0, 0.0
+    weight, surplus, slack, price, short, most = tally(engine)
+    if weight == 0.0:
+        # Then g is known without any product, whatever the engine made of it on the way here.
+        live = (engine.where != PENDING) & (engine.u > 0)
+        g = engine.b * engine.e[live] - engine.p[live]
+        wrong = bool((g < -STRAYED * float(engine.figures[FLOOR])).any())
+        return (np.inf, np.inf) if wrong else (0.0, 0.0)
     if abs(surplus) > INFEASIBLE * weight:
         return np.inf, np.inf
     moved = abs(engine.b * surplus)

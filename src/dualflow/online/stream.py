@@ -17,6 +17,8 @@ __all__ = ["BLOCK", "Community", "learn"]
 BLOCK = 1024
 #: The part of the points that are different from all others, up to which equal ones are taken together.
 DISTINCT = 0.9
+#: The part of a weight that is round-off.
+LITTLE = 1e-14
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,10 @@ def learn(
         habitat.settle(equilibrate, np.arange(problem.n))
         if habitat.gap() > enough:
             habitat.open(equilibrate)
-        alpha = habitat.alpha if alone else _dealt(habitat.alpha, problem.upper, group, together.cap)
+        alpha = habitat.alpha
+        if not alone:
+            room = pose(together.X, together.sign, together.cap, seen).upper
+            alpha = _dealt(alpha, problem.upper, group, room)
         idle = np.flatnonzero((alpha == 0) & (problem.upper[group] > 0))
         idle = idle[np.argsort(habitat.reluctance()[group[idle]], kind="stable")]
         alive = np.flatnonzero(alpha > 0)
@@ -167,13 +172,13 @@ def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
     return first[order], rank[group]
 
 
-def _dealt(alpha: NDArray, upper: NDArray, group: NDArray, cap: NDArray) -> NDArray:
-    """The weights of places as weights of the points there: to each in turn as much as it may have."""
-    with np.errstate(invalid="ignore"):
-        room = np.where(np.isinf(upper), np.inf, upper / np.bincount(group, cap))[group] * cap
+def _dealt(alpha: NDArray, upper: NDArray, group: NDArray, room: NDArray) -> NDArray:
+    """The weights of places as weights of the points there, of which each has its ``room``: to each in turn as much as
+    it may have. What round-off leaves of a room, or takes of it, is none: who is at a bound is there exactly."""
     given = np.where(alpha[group] >= upper[group], room, 0.0)
     for k in np.flatnonzero((alpha > 0) & (alpha < upper)):
         (members,) = np.nonzero(group == k)
         before = np.concatenate([[0.0], np.cumsum(room[members])[:-1]])
-        given[members] = np.clip(alpha[k] - before, 0.0, room[members])
+        part, little = np.clip(alpha[k] - before, 0.0, room[members]), LITTLE * alpha[k]
+        given[members] = np.where(part <= little, 0.0, np.where(room[members] - part <= little, room[members], part))
     return given

@@ -17,6 +17,8 @@ __all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
 BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
+#: Gradients beyond this are as good as this.
+LARGEST = 1e29
 #: Variables by which the error of a gradient is judged.
 SAMPLE = 64
 
@@ -238,7 +240,9 @@ class Level:
         """Solve one block and carry its changes to the whole gradient; returns the number of pair updates."""
         W, self._stands = self.choose(), None
         beta, G = self.beta[W], self.G[W]
-        problem = (G.astype(self.dtype), self.diag[W], beta, self.low[W], self.high[W])
+        # float32 ends at 3e38, and the compiled loop is built for finite numbers.
+        within = np.clip(G, -LARGEST, LARGEST).astype(self.dtype)
+        problem = (within, self.diag[W], beta, self.low[W], self.high[W])
         stop = (self.problem.e is not None, tolerance, limit)
         if self.points is None:
             updates, _, _ = solve_pairs(self.block(W), np.arange(len(W), dtype=np.int64), len(W), *problem, *stop)
