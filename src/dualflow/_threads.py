@@ -29,9 +29,9 @@ class _OneThread:
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._owner:
-                if self._controller is None:
-                    self._controller = ThreadpoolController()  # looks through all libraries: milliseconds, once
+            if self._controller is None:
+                self._controller = ThreadpoolController()  # looks through all libraries: milliseconds, once
+            if not self._owner and any(pool.num_threads > 1 for pool in self._controller.lib_controllers):
                 self._limit = self._controller.limit(limits=1, user_api="blas")
                 self._owner = threading.get_ident()
             self._depth += self._owner == threading.get_ident()
