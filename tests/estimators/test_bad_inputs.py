@@ -422,3 +422,13 @@ def test_overflowing_new_points_are_an_error(estimator):
     model = type(estimator)(kernel="poly").fit(X, Y)
     with pytest.raises(ProblemError, match=r"X: .*overflows"):
         model.predict(X * 1e200)
+
+
+def test_a_wide_gap_far_from_the_origin_is_explained():
+    """A polynomial kernel of points far from the origin has no digits left to tell them apart."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    with pytest.warns(ConvergenceWarning, match=r"times as far from the origin .* centre the features"):
+        SVC(kernel="poly", gamma=1.0, C=100.0).fit(X + 1e6, y)
+    with pytest.warns(ConvergenceWarning, match="Raise max_steps"):
+        SVC(kernel="poly", gamma=1.0, C=100.0, max_steps=1, refine=False, solver="smo").fit(X, y)

@@ -1,4 +1,5 @@
-"""The quick form of ``python -m tests.fuzz``: some hundred inputs a target, and what was found once."""
+"""The quick form of ``python -m tests.fuzz``: some hundred inputs a target, and inputs made of defects that
+were found."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def test_no_input_breaks_it(name):
 
 
 @pytest.mark.parametrize("path", sorted(FOUND.glob("*-*")), ids=lambda path: path.name)
-def test_what_was_found_once_stays_mended(path):
+def test_what_broke_it_once_is_refused_now(path):
     TARGETS[path.name.partition("-")[0]](path.read_bytes())
 
 

@@ -27,6 +27,9 @@ from ._packing import Pose, unpack_solutions
 
 __all__ = ["BatchMachine", "kept"]
 
+#: How many times as far from the origin as from one another points must be for that to be said of a wide gap.
+FAR = 20.0
+
 
 class BatchMachine(KernelMachine):
     """Base of the estimators that solve anew at each `fit`, by a solver of one's choice."""
@@ -117,7 +120,7 @@ class BatchMachine(KernelMachine):
             worst = max(short, key=_gap)
             _warn(
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}. Raise max_steps or time_limit, scale the features, or lower C."
+                f"relative gap {_gap(worst):.3g}. {_advice(worst.problem)}"
             )
         if mended and max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -147,6 +150,20 @@ def kept(coefficients: NDArray) -> NDArray:
     """The coefficients with round-off set to 0: what is below 1e-12 of the largest is left by projections."""
     size = float(np.abs(coefficients).max(initial=0.0))
     return np.where(np.abs(coefficients) > 1e-12 * size, coefficients, 0.0)
+
+
+def _advice(problem: DualProblem) -> str:
+    """What may help where a solve ended short of its tolerance."""
+    gram = problem.centred().gram
+    if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
+        mean = gram.X.mean(axis=0)
+        spread, size = float(np.abs(gram.X - mean).max()), float(np.abs(mean).max())
+        if 0 < FAR * spread < size:
+            return (
+                f"The points are {size / spread:.3g} times as far from the origin as from one another, and "
+                f"kernel={gram.kernel!r} has lost the digits in which its values differ: centre the features."
+            )
+    return "Raise max_steps or time_limit, scale the features, or lower C."
 
 
 def _relative(certificate: Certificate) -> float:
