@@ -125,8 +125,7 @@ def learn(
             habitat.open(equilibrate)
         alpha = habitat.alpha
         if not alone:
-            room = pose(together.X, together.sign, together.cap, seen).upper
-            alpha = _dealt(alpha, problem.upper, group, room)
+            alpha = _dealt(alpha, problem.upper, group, pose(together.X, together.sign, together.cap, seen).upper)
         idle = np.flatnonzero((alpha == 0) & (problem.upper[group] > 0))
         idle = idle[np.argsort(habitat.reluctance()[group[idle]], kind="stable")]
         alive = np.flatnonzero(alpha > 0)
