@@ -55,7 +55,8 @@ def read_csv(path: Path, label: str | None) -> tuple[NDArray, NDArray]:
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[Line]:
     """The rows that are not blank, with the number of the line each ends in."""
-    reader = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), strict=True)
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    reader = csv.reader(text, strict=True)
     try:
         for row in reader:
             if any("\0" in cell for cell in row):
@@ -66,6 +67,8 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[Line]:
         raise ProblemError(f"{path}, {_where(path)} is not a CSV text file in UTF-8: {error.reason}") from None
     except csv.Error as error:
         raise ProblemError(f"{path}, line {reader.line_num} is not CSV: {error}") from None
+    finally:
+        text.close()
 
 
 def _where(path: Path) -> str:

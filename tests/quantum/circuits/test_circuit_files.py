@@ -331,6 +331,7 @@ def test_a_newcomer_joins_by_being_public(monkeypatch, tmp_path, checks):
             check(Entry(tmp_path, name))
 
 
+@pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")  # Qiskit's, of its own matrices
 def test_composed_gates_are_written_out():
     assert {"block", "ucry", "PauliEvolution"} <= set(Blocks(2).build().count_ops())
     written = export.elementary(Blocks(2).build())
@@ -398,8 +399,10 @@ def test_export_replaces_its_own_files_and_leaves_others_alone(tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "tree_q2.qpy").write_bytes(b"old")
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    assert run("export", "--out", tmp_path).exit_code == 0
+    assert run("export", "--out", tmp_path).exit_code == 2  # for all it knows, that file is somebody's
+    assert run("export", "--out", tmp_path, "--overwrite").exit_code == 0
     assert held(tmp_path) == export.exported_files() | {"mine.txt": b"mine"}
+    assert run("export", "--out", tmp_path).exit_code == 0
 
 
 def test_errors_of_the_command_line(monkeypatch, tmp_path):

@@ -72,7 +72,8 @@ import json
 from qiskit import qpy
 from qiskit.quantum_info import Statevector
 
-entry = json.load(open("circuits/manifest.json", encoding="utf-8"))["circuits"]["{name}"]
+with open("circuits/manifest.json", encoding="utf-8") as file:
+    entry = json.load(file)["circuits"]["{name}"]
 with open("circuits/" + entry["files"]["qpy"]["path"], "rb") as file:
     [circuit] = qpy.load(file)
 bound = circuit.assign_parameters(entry["example"]["values"])
