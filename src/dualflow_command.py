@@ -14,14 +14,12 @@ __all__ = ["main"]
 
 def main() -> None:
     """Load dualflow, and run the command."""
-    by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not ignored, as behind nohup
-    if by_default:
-        # Not an exception: raised within another package's import it might come out as another one.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as behind nohup
+        # Not an exception: raised within another package's import, or while arguments are read, it might come out as
+        # another one, or as none. A command that begins takes Ctrl-C over.
         signal.signal(signal.SIGINT, _leave)
     from dualflow.cli import main as run
 
-    if by_default:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,9 @@ OVERWRITE = "Overwrite files that are there, even if dualflow did not write them
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """Our own errors and those of files: one sentence on stderr, exit code 2. Ctrl-C: exit code 130."""
+    at_start = signal.getsignal(signal.SIGINT)
+    if callable(at_start) and getattr(at_start, "__module__", "") == "dualflow_command":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on it is answered below
     try:
         yield
     except BrokenPipeError:
