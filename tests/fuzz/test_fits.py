@@ -117,6 +117,7 @@ FOUND = [
     (102, 1214),  # gradients beyond float32 in a level started far from its optimum
     (102, 1630),  # g moved by what a bound had cut off
     (102, 3241),
+    (2026, 13816),  # three rounds of mending, after which a wrong g was believed
 ]
 
 
