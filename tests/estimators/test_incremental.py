@@ -390,6 +390,8 @@ def test_the_first_segment_is_exact_where_no_breakpoint_comes():
     quick, exact = model.leave_one_out("first_segment"), model.leave_one_out()
     assert quick.unlearned == 0
     engine = model._streams[0].engine
+    engine.refactorise(engine)
+    engine.refresh()  # as `leave_one_out` does, on its own twin
     kept, straight = engine.snapshot(), 0
     for k in np.flatnonzero(engine.alpha > 0):
         before = engine.pivots
@@ -398,7 +400,7 @@ def test_the_first_segment_is_exact_where_no_breakpoint_comes():
             straight += 1
             assert quick.margins[k] == pytest.approx(exact.margins[k], abs=1e-9)
         engine.restore(kept)
-    assert straight >= 2
+    assert straight >= 3
     rest = engine.alpha == 0
     assert np.array_equal(quick.margins[rest], exact.margins[rest])
 
