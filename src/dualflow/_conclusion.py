@@ -29,6 +29,9 @@ _SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, 
 #: Endings that no certificate changes; who runs many solves must see Ctrl-C even where the one it came in was done.
 _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
 
+#: Certified relative gap up to which a solver is believed that there is nothing left to refine.
+SHARP = 1e-10
+
 #: How short of 1 a margin may fall and still be called round-off.
 MARGIN = 1e-9
 
@@ -107,7 +110,10 @@ def _finish(
     if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
         witness = inseparability_witness(problem, start)
     # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
-    wanted = refine or (problem.is_hard_margin and status is not Status.OPTIMAL)
+    exact = (
+        raw is not None and raw.within(min(SHARP, run.tol)) and run.state is not None and run.engine.is_exact(run.state)
+    )
+    wanted = (refine and not exact) or (problem.is_hard_margin and status is not Status.OPTIMAL)
     convex = run.certifier.psd.kind != "indefinite"
     if witness is None and wanted and convex and status not in _SPENT:
         try:

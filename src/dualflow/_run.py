@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ class Run:
             "trajectory": self.record,
         }
         saved = keeping.load(self.engine)
-        self.workspace = Workspace(self.twin, evidence=replace(self.certifier.psd))
+        self.workspace = Workspace(self.twin, evidence=self.certifier.psd.twin())
         self.context = self.engine.open(self.twin, self.workspace)
         if saved is not None:
             self.resume(saved)

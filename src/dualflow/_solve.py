@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def solve(
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = twin(posed)
-        engine.check(solvers_own, replace(certifier.psd))
+        engine.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
         deadline = None if time_limit is None else asked + time_limit
         keeping = Keeping.of(checkpoint)

@@ -424,3 +424,40 @@ def test_indefinite_problems_rest_by_their_violation():
     assert solution.raw_certificate.gap is None
     assert v[rises].max() - v[falls].min() <= 2e-3 * np.abs(problem.p).max()
     assert problem.objective(alpha) < 0
+
+
+SMALL = {
+    "soft": lambda: problems.svc(Gram(X, gamma=1.0), Y, 10.0),
+    "large C": lambda: problems.svc(Gram(X, gamma=1.0), Y, 1e4),
+    "no intercept": lambda: problems.svc(Gram(X, gamma=1.0), Y, 10.0, fit_intercept=False),
+    "penalised": lambda: problems.svc(Gram(X, gamma=1.0), Y, 10.0, fit_intercept="penalised"),
+    "squared hinge": lambda: problems.svc(Gram(X, gamma=1.0), Y, 10.0, loss="squared_hinge"),
+    "ball": lambda: problems.svdd(Gram(X, gamma=1.0), 0.2),
+    "tube": lambda: problems.svr(Gram(X, gamma=1.0), X[:, 1] ** 2, 10.0, epsilon=0.05),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_problems_are_brought_to_their_end(name):
+    """The answer is the solver's own, it is that of the refinement, and its bounds are met exactly."""
+    problem = SMALL[name]()
+    solution, refined = solve(problem, refine="early"), solve(problem, "working-set", gap_tol=1e-4, refine=True)
+    assert not solution.refined
+    assert refined.refined
+    assert solution.certificate.relative_gap <= 1e-11
+    np.testing.assert_allclose(solution.alpha, refined.alpha, rtol=0, atol=1e-9 * refined.alpha.max())
+    for bound in (problem.lower, problem.upper):
+        np.testing.assert_array_equal(solution.alpha == bound, refined.alpha == bound)
+    best, _ = coneqp_optimum(QuadraticProgram(problem.dense(), problem.p, problem.upper, problem.e, problem.d))
+    assert solution.certificate.objective == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize("n", [300, 600])
+def test_many_free_variables_are_handed_over(n):
+    points, labels = make_classification(n, 20, random_state=0)
+    solution = solve(problems.svc(Gram(points, gamma=0.05), 2.0 * labels - 1, 100.0), refine="early")
+    assert solution.refined
+    free = (solution.alpha > 0) & (solution.alpha < 100.0)
+    assert free.sum() > 112
+    assert solution.raw_certificate.relative_gap > 1e-6
+    assert solution.certificate.relative_gap <= 1e-10

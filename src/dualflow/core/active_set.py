@@ -28,8 +28,9 @@ _ROUGH = 1e-3
 #: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
 _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
-#: A look at all is made of the change since the last one if that is one of at most this part of the weights.
-_CHANGED = 0.5
+#: A look at all is made of the change since the last one if that is one of at most this part of the weights, and if
+#: one from scratch, which must come in the end, takes more kernel values than this (half a millisecond).
+_CHANGED, _AT_HAND = 0.5, 1 << 18
 #: What the gradient a search starts from may be wrong by, as a part of its size: it comes from float32.
 _ROUGH_ERROR = 1e-6
 
@@ -60,6 +61,7 @@ class ActiveSet:
         self.max_solves, self.deadline = max_solves, deadline
         self.alpha, self.h = alpha.copy(), gradient.copy()
         self.diag_max = float(self.problem.diag().max()) or 1.0
+        self.p_max = float(np.abs(self.problem.p).max())
         self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
         # Where all were last looked at, the gradient found there, and what it may be wrong by, as a part of its size.
@@ -75,8 +77,8 @@ class ActiveSet:
     def look(self, from_scratch: bool = False) -> bool:
         """The gradient of all: from scratch, or by what changed since the last look; whether it was from scratch."""
         alpha, free = self.alpha, self.free
-        moved = np.count_nonzero(alpha != self.seen)
-        if not from_scratch and 0 < moved <= _CHANGED * np.count_nonzero(alpha):
+        moved, weights = np.count_nonzero(alpha != self.seen), np.count_nonzero(alpha)
+        if not from_scratch and 0 < moved <= _CHANGED * weights and len(alpha) * weights > _AT_HAND:
             exact = self.h[free]
             self.h = self.found + self.problem.product(alpha - self.seen)
             self.h[free] = exact
@@ -161,7 +163,7 @@ class ActiveSet:
         if problem.e is None:
             return h.copy()
         if len(free):
-            return h - float(np.mean(h[free] * problem.e[free])) * problem.e
+            return h - float(h[free] @ problem.e[free]) / len(free) * problem.e
         wish = h * problem.e
         sides = alpha < problem.upper, alpha > problem.lower
         rises, falls = np.where(problem.e > 0, sides, sides[::-1])
@@ -176,11 +178,12 @@ class ActiveSet:
         problem, alpha = self.problem, self.alpha
         rho = self.multipliers()
         wrong = np.where(alpha <= problem.lower, -rho, np.where(alpha >= problem.upper, rho, 0.0))
-        wrong[(problem.upper <= problem.lower)] = 0.0
         wrong[self.free] = 0.0
-        looked_at = np.zeros(problem.n, dtype=bool)
-        looked_at[among] = True
-        candidates = np.flatnonzero(looked_at & (wrong > max(beyond, self.round_off())))
+        wrongly = (wrong > max(beyond, self.round_off())) & (problem.upper > problem.lower)
+        if not isinstance(among, slice):
+            rest, wrongly = wrongly, np.zeros(problem.n, dtype=bool)
+            wrongly[among] = rest[among]
+        candidates = np.flatnonzero(wrongly)
         return candidates[np.argsort(-wrong[candidates], kind="stable")]
 
     def minimise_free(self, part: float = 0.0) -> None:
@@ -243,12 +246,12 @@ class ActiveSet:
         h = self.h[self.free]
         if self.problem.e is not None:
             h = h * self.problem.e[self.free]
-            h = h - float(np.mean(h))
+            h = h - float(h.sum()) / len(h)
         return float(np.abs(h).max())
 
     def size(self) -> float:
         """How large the terms of a gradient are."""
-        return self.diag_max * float(np.abs(self.alpha).sum()) + float(np.abs(self.problem.p).max())
+        return self.diag_max * float(np.abs(self.alpha).sum()) + self.p_max
 
     def round_off(self) -> float:
         """What a gradient may be wrong by."""

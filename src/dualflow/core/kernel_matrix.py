@@ -167,7 +167,7 @@ class KernelMatrix:
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
         """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
         v = np.asarray(v, dtype=float)
-        J, known = np.flatnonzero(v), self._known()
+        J, known = v.nonzero()[0], self._known()
         if known is not None and rows is None and len(J) > self.n // 4:
             return known @ v
         height = self.n if rows is None else len(rows)

@@ -54,7 +54,7 @@ def _centred(system: FreeSystem, h: NDArray) -> NDArray:
     if system.problem.e is None:
         return h
     e = system.problem.e[system.members]
-    return h - float(np.mean((h * e)[system.live])) * e
+    return h - float((h * e)[system.live].mean()) * e
 
 
 def advance(system: FreeSystem, here: NDArray, h: NDArray, step: NDArray) -> tuple[NDArray, NDArray, NDArray] | None:

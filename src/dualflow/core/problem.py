@@ -80,6 +80,8 @@ class DualProblem:
         def vector(value: ArrayLike, name: str) -> NDArray:
             if isinstance(value, np.ndarray) and value.shape == (n,):
                 return immutable(value)
+            if isinstance(value, float):
+                return immutable(np.full(n, value))  # a tenth of the time of broadcasting
             try:
                 return immutable(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:
@@ -91,9 +93,11 @@ class DualProblem:
             "upper": vector(self.upper, "upper"),
             "ridge": vector(self.ridge, "ridge"),
             "sigma": vector(self.sigma, "sigma"),
-            "e": None if self.e is None else vector(self.e, "e"),
+            "e": None if self.e is None or self.e is self.sigma else vector(self.e, "e"),
             "d": float(self.d),
         }
+        if self.e is self.sigma:
+            values["e"] = values["sigma"]
         if self.idx is not None:
             values["idx"] = immutable(self.idx, np.intp)
         for name, value in values.items():
@@ -108,20 +112,21 @@ class DualProblem:
         if self.idx is not None and (self.idx.shape != (n,) or self.idx.min() < 0 or self.idx.max() >= points):
             raise ProblemError(f"idx must have shape ({n},) with entries in 0…{points - 1}")
         # Conditions are put so that NaN does not meet them.
-        if not (np.isfinite(self.p).all() and (self.ridge >= 0).all() and (self.ridge < np.inf).all()):
+        if not (np.isfinite(self.p).all() and self.ridge.min() >= 0 and self.ridge.max() < np.inf):
             self._refuse("p and ridge must be finite, and ridge ≥ 0")
         if not (self.scale > 0 and np.isfinite(self.scale)) or not (self.offset >= 0 and np.isfinite(self.offset)):
             raise ProblemError(f"scale must be > 0 and offset ≥ 0, found {self.scale} and {self.offset}")
         if not (np.abs(self.sigma) == 1).all():
             self._refuse("sigma must hold +1 and −1 only")
-        free = bool((self.lower == -np.inf).all())
-        if not free and not (self.lower == 0).all():
+        least, most = self.lower.min(), self.lower.max()
+        free = bool(most == -np.inf)
+        if not free and not least == most == 0:
             self._refuse("lower must be 0 everywhere or −∞ everywhere")
-        if not (self.upper >= 0).all() or (free and not np.isposinf(self.upper).all()):
+        if not self.upper.min() >= 0 or (free and not np.isposinf(self.upper).all()):
             self._refuse("upper must be ≥ 0, and ∞ where lower is −∞")
         if self.e is None:
             return
-        if not (np.abs(self.e) == 1).all():
+        if self.e is not self.sigma and not (np.abs(self.e) == 1).all():
             self._refuse("e must hold +1 and −1 only")
         reach = float(self.upper[self.e > 0].sum()), float(self.upper[self.e < 0].sum())
         if not free and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):

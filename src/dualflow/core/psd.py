@@ -39,6 +39,10 @@ class SpectrumEvidence:
     kind: str
     smallest_eigenvalue: float | None = None
 
+    def twin(self) -> SpectrumEvidence:
+        """An equal one, for a solver."""
+        return SpectrumEvidence(self.kind, self.smallest_eigenvalue)
+
     @property
     def is_psd(self) -> bool:
         """Whether a duality gap bounds anything."""

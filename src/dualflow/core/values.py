@@ -12,8 +12,20 @@ __all__ = ["Value", "immutable"]
 
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
     """A copy over memory that stays read-only: its owner is a `bytes`, so that ``flags.writeable`` can't be set."""
+    if type(array) is np.ndarray and array.dtype == dtype and _is_ours(array):
+        return array.view()  # nobody can write to it; its shape, which can be set, is the view's own
     source = np.ascontiguousarray(array, dtype=dtype)
+    # A view of it, whose base, which others can reach, is nobody's.
     return np.frombuffer(source.tobytes() or bytes(source.itemsize), dtype, source.size).reshape(source.shape)
+
+
+def _is_ours(array: NDArray) -> bool:
+    """Whether an array is a whole one that `immutable` made. Its owner alone does not say so: that of an array out of
+    a pickle is a `bytes` too, and can be written to."""
+    base: Any = array.base
+    if type(base) is not np.ndarray or type(base.base) is not bytes or base.flags.writeable or base.ndim != 1:
+        return False
+    return array.nbytes == len(base.base) and array.flags.c_contiguous
 
 
 class Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import fields
 from functools import cached_property
 from math import prod
@@ -20,6 +20,8 @@ from .problem import DualProblem
 from .radial import RadialPoints
 
 __all__ = ["Workspace", "twin"]
+
+_FIELDS = tuple(field.name for field in fields(DualProblem))
 
 #: Variables up to which single columns are taken from the whole Q (128 MB).
 DENSE_UP_TO = 4000
@@ -46,7 +48,7 @@ class Workspace(DualProblem):
     def __init__(
         self, problem: DualProblem, gram: KeptGram | None = None, evidence: psd.SpectrumEvidence | None = None
     ) -> None:
-        self.__dict__.update({f.name: getattr(problem, f.name) for f in fields(DualProblem)})
+        self.__dict__.update({name: getattr(problem, name) for name in _FIELDS})
         if gram is None:
             gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram)
         self.__dict__["gram"] = gram
@@ -163,8 +165,10 @@ def twin(problem: DualProblem) -> DualProblem:
     own = object.__new__(type(gram))
     own.__dict__.update({name: _own(value) for name, value in vars(gram).items()})
     other = object.__new__(DualProblem)
-    given = {f.name: _own(getattr(problem, f.name)) for f in fields(DualProblem) if f.name != "gram"}
-    other.__dict__.update(given | {"gram": own, "reading": deepcopy(problem.reading)})
+    given = {name: _own(getattr(problem, name)) for name in _FIELDS if name != "gram"}
+    reading = problem.reading
+    plain = all(isinstance(value, (str, bool, int, float)) for value in vars(reading).values())
+    other.__dict__.update(given | {"gram": own, "reading": copy(reading) if plain else deepcopy(reading)})
     return other
 
 

@@ -136,7 +136,7 @@ class KernelMachine(Persistent):
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
         self._support_gram = None
         if not precomputed and len(support):
-            self._support_gram = KeptGram(gram.subset(support))
+            self._support_gram = KeptGram(gram).subset(support)
 
     def _check_new_data(self, X: ArrayLike) -> NDArray:
         """Validated X of shape (n_new, n_features_in_)."""

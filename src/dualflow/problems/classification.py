@@ -86,7 +86,7 @@ def svc(
         if fit_intercept and not (signs == label).any():
             raise ProblemError(f"y: no point of class {label:+g} with a positive weight; two classes are needed")
     if loss == "hinge":
-        upper = np.where(weight > 0, C, 0.0) * np.where(weight > 0, weight, 1.0)
+        upper = C * weight if np.isfinite(C) else np.where(weight > 0, C, 0.0)
         return hinge(gram, y, upper, fit_intercept=fit_intercept)
     if loss != "squared_hinge":
         raise ProblemError(f"loss={loss!r} is not one of 'hinge', 'squared_hinge'")

@@ -122,6 +122,11 @@ class Solver(Listed, Generic[ContextT, StateT]):
         """Whether a state is worth a certificate out of turn, because the run may end with it."""
         return False
 
+    def is_exact(self, state: StateT) -> bool:
+        """Whether a state is the optimum up to round-off, bounds met exactly: where the certificate agrees, nothing is
+        refined."""
+        return False
+
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """Fields of `Cost` that only the solver knows: circuits, shots, device_time_s, …"""
         return {}

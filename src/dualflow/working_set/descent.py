@@ -12,6 +12,7 @@ from ..core.problem import Kind
 from ..core.workspace import Workspace
 from .level import Level
 from .seeding import nested_order, restrict, seed
+from .whole import solve_whole
 
 __all__ = ["Descent", "WorkingSetState"]
 
@@ -22,6 +23,9 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
 #: The same on the simplex.
 SIMPLEX_GAP = 0.01
+#: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
+#: would, the violation that is the end, and the one that round-off may end at. On the simplex few are free.
+WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
 #: Smallest level of the seeding.
 SEED_FROM = 1000
 #: Pair updates in a block before the rest is looked at again.
@@ -42,7 +46,8 @@ class WorkingSetState:
     ``best`` is the least estimated gap (violation, where no gap is finite) of this level and precision, and
     ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
     blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
-    ``offered`` says that float32 came to rest here: a certificate decides whether that is enough.
+    ``offered`` says that float32 came to rest here, or that float64 came to its end: a certificate decides whether that
+    is enough.
     """
 
     alpha: NDArray
@@ -90,11 +95,23 @@ class Descent:
                 depth += 1
         alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
         order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
-        return WorkingSetState(alpha, order, depth, True, np.inf, 0, 0, np.inf, 0, alpha, 0)
+        return WorkingSetState(alpha, order, depth, not self.ends_here, np.inf, 0, 0, np.inf, 0, alpha, 0)
+
+    @property
+    def on_simplex(self) -> bool:
+        return self.workspace.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether a problem that may be handed over is small enough to be brought to its end in float64 instead."""
+        small = self.workspace.n <= (SIMPLEX_WHOLE if self.on_simplex else WHOLE)
+        return self.hand_over and small and self.workspace.psd.is_psd
 
     def step(self, state: WorkingSetState) -> WorkingSetState:
         """The next state, some blocks on."""
         problem = self.workspace
+        if self.ends_here and problem.n <= FEW:
+            return self.finished(state)
         level = self.level_of(state)
         if state.offered:
             # Look once with the true gradient.
@@ -106,25 +123,33 @@ class Descent:
         done, updates, violation, gap, rest = self.advance(level, state.single, BLOCKS_PER_STEP)
         measure = gap if np.isfinite(gap) else violation
         fell = measure < 0.9 * state.best
-        after = replace(
-            state,
-            alpha=self.expanded(state, level),
-            violation=violation,
-            blocks=state.blocks + done,
-            updates=state.updates + updates,
-            replay=state.replay + done,
-            best=min(measure, state.best),
-            stalled=0 if fell else state.stalled + 1,
-        )
-        self.at = (after.depth, after.single, after.blocks)
-        if not rest and after.stalled < STALLED:
-            return after
+        alpha = self.expanded(state, level)
+        after: dict[str, Any] = {
+            "alpha": alpha,
+            "violation": violation,
+            "blocks": state.blocks + done,
+            "updates": state.updates + updates,
+            "replay": state.replay + done,
+            "best": min(measure, state.best),
+            "stalled": 0 if fell else state.stalled + 1,
+        }
+        self.at = (state.depth, state.single, after["blocks"])
+        if not rest and after["stalled"] < STALLED:
+            return replace(state, **after)
         if state.depth:
-            return _afresh(after, depth=state.depth - 1)
+            return _afresh(state, **after | {"depth": state.depth - 1})
         # float32 cannot vouch for itself; the refinement can live with what it leaves, unless that hides who violates.
         if state.single and (not self.hand_over or level.error() > 2 * self.wanted[1]):
-            return replace(after, offered=True)
-        return _afresh(after, done=True)
+            return replace(state, **after, offered=True)
+        # At the end a certificate may say that there is nothing to refine.
+        return _afresh(state, **after | {"done": True, "offered": self.ends_here and violation <= NEAR_END})
+
+    def finished(self, state: WorkingSetState) -> WorkingSetState:
+        """The state at the end of a problem that is small enough to be solved in one go."""
+        start = seed(self.workspace, state.alpha)
+        alpha, violation, updates = solve_whole(self.workspace, start, END_KKT)
+        end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
+        return _afresh(state, alpha=alpha, violation=violation, done=True, **end)
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Qα − p of a state, if it is the whole problem's in work."""
@@ -148,6 +173,9 @@ class Descent:
             if rest or done == blocks:
                 break
             inner = level.depth_of_a_block * violation
+            if self.ends_here:
+                first = not (self.on_simplex or _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP))
+                inner = 0.3 * HAND_OVER_KKT if first else END_KKT
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
             moved = level.improve(inner, min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)))
@@ -159,14 +187,17 @@ class Descent:
 
     def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
         """Whether a level is as good as wanted, or good enough to hand over."""
-        crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n
-        return _at_rest(violation, gap, kkt_tol, gap_tol) or (crawls and gap <= CRAWLING_GAP)
+        crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n and gap <= CRAWLING_GAP
+        many = self.ends_here and not self.on_simplex and _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP)
+        return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
 
     @property
     def wanted(self) -> tuple[float, float]:
         """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
         if not self.workspace.psd.is_psd:
             return np.inf, self.kkt_tol or SINGLE_KKT
+        if self.ends_here:
+            return np.inf, END_KKT
         if self.hand_over:
             # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
             return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
@@ -196,8 +227,9 @@ class Descent:
 
 
 def _afresh(state: WorkingSetState, **changes: Any) -> WorkingSetState:
-    """The state at the beginning of another level or precision, or at the end."""
-    return replace(state, best=np.inf, stalled=0, anchor=state.alpha, replay=0, **changes)
+    """The state, with what changed, at the beginning of another level or precision, or at the end."""
+    anchor = changes.get("alpha", state.alpha)
+    return replace(state, **changes | {"best": np.inf, "stalled": 0, "anchor": anchor, "replay": 0})
 
 
 def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:

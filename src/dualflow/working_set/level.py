@@ -10,6 +10,7 @@ from ..core.problem import Kind
 from ..core.radial import RadialPoints
 from ..core.workspace import Workspace
 from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
+from .units import InUnits
 
 __all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
 
@@ -23,41 +24,25 @@ LARGEST = 1e29
 SAMPLE = 64
 
 
-class Level:
-    """β = eα/b, G = (Mβ − ep)/s with M = b·diag(e)Q diag(e), in one precision.
+class Level(InUnits):
+    """β and G in one precision.
 
-    Without an equality e counts as 1. The units b of α and s of the gradient make M/s of order 1 whatever the
-    scale of the kernel, which the constants of the compiled loop rely on; s = 1 for the hinge, so that violations
-    are LIBSVM's. The state that matters (α) belongs to the solver; this is working memory, and the rows made on demand
-    are in the workspace's: one level of a problem is at work at a time.
+    The state that matters (α) belongs to the solver; this is working memory, and the rows made on demand are in the
+    workspace's: one level of a problem is at work at a time.
 
     A block is solved by the compiled loop, which makes the rows it needs (radial kernels of few features) or has the
     block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
     """
 
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type) -> None:
-        self.problem, self.dtype = problem, dtype
-        gram, n = problem.gram, problem.n
+        self.dtype = dtype
+        gram, n, diag = problem.gram, problem.n, problem.diag()
+        super().__init__(problem, alpha, diag)
         # Kernel values too large for float32 are scaled first and rounded then.
         self.precision = dtype if gram.is_safe_in_single else float
-        e = np.ones(n) if problem.e is None else problem.e
-        self.e, self.sign = e, e * problem.sigma
-        upper = problem.effective_upper
-        diag = problem.diag()
-        largest = float(diag.max(initial=0.0)) or 1.0
-        if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
-            self.unit, self.slope = problem.d, problem.d * largest
-        else:
-            self.slope = float(np.abs(problem.p).max(initial=0.0)) or 1.0
-            self.unit = self.slope / largest
         self.factor = problem.scale * self.unit / self.slope
         self.ridge = problem.ridge * (self.unit / self.slope)
         self.diag: NDArray = (diag * (self.unit / self.slope)).astype(dtype)
-        # The compiled loop is built for finite numbers: ∞ becomes a bound no step can reach.
-        upper = np.minimum(upper / self.unit, 1e300)
-        self.low, self.high = np.where(e > 0, 0.0, -upper), np.where(e > 0, upper, 0.0)
-        self.beta = np.clip(e * alpha / self.unit, self.low, self.high)
-        self.ep = e * problem.p / self.slope
         self.G = -self.ep
         self.chosen_at = np.zeros(n, dtype=np.int64)
         self.blocks = self.updates = 0
@@ -76,12 +61,6 @@ class Level:
         self._stands: tuple[float, float] | None = None
         self.violation = self.standing()[0]
         self.doze()
-
-    @property
-    def alpha(self) -> NDArray:
-        """α of this level, shape (n,)."""
-        # A bound is given back as it came: (u/b)·b may be an ulp off.
-        return np.clip(self.e * self.beta * self.unit, 0.0, self.problem.upper)
 
     @property
     def gradient(self) -> NDArray:
@@ -146,15 +125,15 @@ class Level:
 
     def wake(self) -> bool:
         """Bring G up to date for those asleep; whether there were any."""
-        asleep = np.flatnonzero(~self.awake)
-        if len(asleep):
+        if asleep := not self.awake.all():
+            (still,) = (~self.awake).nonzero()
             moved = np.flatnonzero(self.beta != self.seen)
-            self.carry(asleep, moved, self.beta[moved] - self.seen[moved])
+            self.carry(still, moved, self.beta[moved] - self.seen[moved])
             self.awake[:] = True
             self._stands = None
         self.seen = self.beta.copy()
         self.doze()
-        return len(asleep) > 0
+        return asleep
 
     @staticmethod
     def middle(top: float, bottom: float) -> float:
@@ -249,7 +228,7 @@ class Level:
         else:
             rows, slots = self.room_for_rows(W)
             updates, _, self.made = solve_pairs(rows, slots, self.made, *problem, *stop, self.source)
-        moved = np.flatnonzero(beta != self.beta[W])
+        (moved,) = (beta != self.beta[W]).nonzero()
         change = beta[moved] - self.beta[W[moved]]
         self.beta[W] = beta
         self.updates += int(updates)
