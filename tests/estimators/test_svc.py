@@ -325,3 +325,18 @@ def test_a_margin_an_ulp_short_of_1_costs_nothing(seed):
     """At C = 1e10 it would cost more than all the rest: seed 5 had a certified gap of 4.7e-4."""
     X, y = make_blobs(40, centers=[[-3, 0], [3, 1]], random_state=seed)
     assert SVC(C=1e10, kernel="linear", tol=1e-5).fit(X, y).certificate_.relative_gap <= 1e-5
+
+
+def test_many_classes_of_few_points():
+    """A pair of classes is solved in one go; no solve is cut short because its part of the time is milliseconds."""
+    rng = np.random.default_rng(0)
+    centres = 3.0 * rng.normal(size=(40, 5))
+    X, y = np.repeat(centres, 4, axis=0) + rng.normal(size=(160, 5)), np.repeat(np.arange(40), 4)
+    model, peer = SVC(gamma=0.2, time_limit=60.0).fit(X, y), svm.SVC(gamma=0.2, tol=1e-8).fit(X, y)
+    assert len(model.solutions_) == 780
+    assert not any(solution.refined for solution in model.solutions_)
+    assert all(solution.cost.steps == 1 for solution in model.solutions_)
+    assert max(solution.certificate.relative_gap for solution in model.solutions_) <= 1e-10
+    new = np.repeat(centres, 2, axis=0) + rng.normal(size=(80, 5))
+    model.decision_function_shape = peer.decision_function_shape = "ovo"
+    np.testing.assert_allclose(model.decision_function(new), peer.decision_function(new), rtol=0, atol=1e-5)

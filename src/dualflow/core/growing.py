@@ -84,7 +84,7 @@ class GrowingGram(KernelMatrix):
         ready = RadialPoints(self._buffers["points"][: self.n], self._buffers["half"][: self.n]).take(J)
         return ready.astype(dtype)
 
-    def _count(self, entries: int) -> None:
+    def count(self, entries: int) -> None:
         self.entries_computed += entries
 
     def value(self) -> Gram:
@@ -126,7 +126,7 @@ class GrowingGram(KernelMatrix):
 
     def part_of_row(self, k: int, start: int, stop: int) -> NDArray:
         """K[k, start:stop]."""
-        self._count(stop - start)
+        self.count(stop - start)
         return self._between(np.array([k]), slice(start, stop), float)[0]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from .radial import RadialPoints
 from .row_cache import RowCache
 
 __all__ = ["KeptGram"]
+
+_GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag")
+_given = attrgetter(*_GIVEN)
 
 #: Room for kept rows, in bytes, for each precision.
 CACHE_BYTES = 1 << 30
@@ -28,8 +32,7 @@ class KeptGram(KernelMatrix):
     """
 
     def __init__(self, gram: KernelMatrix) -> None:
-        for name in ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag"):
-            setattr(self, name, getattr(gram, name))
+        self.__dict__.update(zip(_GIVEN, _given(gram), strict=True))
         self.entries_computed = 0
         self._full: NDArray | None = None
         self._radial: dict[str, RadialPoints] = {}
@@ -45,8 +48,8 @@ class KeptGram(KernelMatrix):
     def _known(self) -> NDArray | None:
         return self._full if self._full is not None else super()._known()
 
-    def _count(self, entries: int) -> None:
-        super()._count(entries)
+    def count(self, entries: int) -> None:
+        super().count(entries)
         self.entries_computed += entries
 
     def _points(self, J: NDArray | slice) -> NDArray:

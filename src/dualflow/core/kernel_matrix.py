@@ -73,7 +73,7 @@ class KernelMatrix:
         """The whole K, if it is at hand."""
         return self.X if self.kernel == "precomputed" else None
 
-    def _count(self, entries: int) -> None:
+    def count(self, entries: int) -> None:
         """Take note of kernel entries to be evaluated, and of the time."""
         look()
 
@@ -133,14 +133,14 @@ class KernelMatrix:
         J = np.asarray(J, dtype=np.intp)
         known = self._known()
         if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
-            self._count(self.n * len(J))
+            self.count(self.n * len(J))
             return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
         if out is not None:
             out[:] = self.rows(J, dtype)
             return out
         if known is not None:
             return known[J].astype(dtype, copy=False)
-        self._count(self.n * len(J))
+        self.count(self.n * len(J))
         return self._between(J, slice(None), dtype)
 
     def columns(self, J: ArrayLike) -> NDArray:
@@ -153,7 +153,7 @@ class KernelMatrix:
         known = self._known()
         if known is not None:
             return known[np.ix_(rows, J)].astype(dtype, copy=False)
-        self._count(len(rows) * len(J))
+        self.count(len(rows) * len(J))
         return self._between(rows, J, dtype)
 
     def upper_block(self, J: ArrayLike) -> NDArray:
@@ -161,7 +161,7 @@ class KernelMatrix:
         J = np.asarray(J, dtype=np.intp)
         if not self.is_radial or self._known() is not None:
             return self.block(J, J)
-        self._count(len(J) * len(J) // 2)
+        self.count(len(J) * len(J) // 2)
         return self.radial_points(float, J).upper()
 
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
@@ -172,7 +172,7 @@ class KernelMatrix:
             return known @ v
         height = self.n if rows is None else len(rows)
         if self.is_radial and known is None:
-            self._count(height * len(J))
+            self.count(height * len(J))
             dtype, where = self._work(dtype), slice(None) if rows is None else rows
             return self.radial_points(dtype, where).expand(self.radial_points(dtype, J), v[J, None])[:, 0]
         out = np.zeros(height)

@@ -8,6 +8,7 @@ from copy import copy, deepcopy
 from dataclasses import fields
 from functools import cached_property
 from math import prod
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from . import psd
 from ._radial import aligned
 from .kept import KeptGram
-from .problem import DualProblem
+from .problem import DualProblem, Kind
 from .radial import RadialPoints
 
 __all__ = ["Workspace", "twin"]
 
 _FIELDS = tuple(field.name for field in fields(DualProblem))
+_given = attrgetter(*_FIELDS)
+#: What has no parts that could be changed.
+_PLAIN = (float, int, str, bool, type(None), Kind)
 
 #: Variables up to which single columns are taken from the whole Q (128 MB).
 DENSE_UP_TO = 4000
@@ -48,7 +52,7 @@ class Workspace(DualProblem):
     def __init__(
         self, problem: DualProblem, gram: KeptGram | None = None, evidence: psd.SpectrumEvidence | None = None
     ) -> None:
-        self.__dict__.update({name: getattr(problem, name) for name in _FIELDS})
+        self.__dict__.update(zip(_FIELDS, _given(problem), strict=True))
         if gram is None:
             gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram)
         self.__dict__["gram"] = gram
@@ -165,16 +169,20 @@ def twin(problem: DualProblem) -> DualProblem:
     own = object.__new__(type(gram))
     own.__dict__.update({name: _own(value) for name, value in vars(gram).items()})
     other = object.__new__(DualProblem)
-    given = {name: _own(getattr(problem, name)) for name in _FIELDS if name != "gram"}
     reading = problem.reading
-    plain = all(isinstance(value, (str, bool, int, float)) for value in vars(reading).values())
-    other.__dict__.update(given | {"gram": own, "reading": copy(reading) if plain else deepcopy(reading)})
+    plain = all(type(value) in _PLAIN for value in vars(reading).values())
+    given = {"gram": own, "reading": copy(reading) if plain else deepcopy(reading)}
+    other.__dict__.update(
+        {name: given.get(name) or _own(value) for name, value in zip(_FIELDS, _given(problem), strict=True)}
+    )
     return other
 
 
 def _own(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.view()  # shape and dtype of an array can be set, whoever owns its memory
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, RadialPoints):
         return RadialPoints(value.points.view(), value.half.view())
     if callable(value):

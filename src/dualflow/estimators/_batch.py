@@ -27,6 +27,9 @@ from ._packing import Pose, unpack_solutions
 
 __all__ = ["BatchMachine", "kept"]
 
+#: Seconds that each of many solves may take, if that is not more than ten times its part of the time.
+PATIENCE = 0.1
+
 #: How many times as far from the origin as from one another points must be for that to be said of a wide gap.
 FAR = 20.0
 
@@ -70,7 +73,9 @@ class BatchMachine(KernelMachine):
             share = time_limit
             if time_limit is not None:
                 left = time_limit - (time.monotonic() - started)
-                share = max(left, 1e-9) / (count - k)
+                # Most of many solves take less than their part; one that takes more is not cut short for that.
+                part = max(left, 1e-9) / (count - k)
+                share = min(max(part, PATIENCE), 10 * part, max(left, 1e-9))
             before = earlier[k] if len(earlier) == count else None
             solution = solve(
                 problem,

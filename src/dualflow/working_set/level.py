@@ -97,7 +97,9 @@ class Level(InUnits):
             total = gram.sum_rows(points, shares, self.precision)
             total = total if idx is None else total[idx]
         else:
-            total = self.points.take(where).expand(self.points.take(J), weights[:, None])[:, 0]
+            others = self.points.take(where)
+            self.problem.gram.count(len(others) * len(J))
+            total = others.expand(self.points.take(J), weights[:, None])[:, 0]
         self.G[where] += self.factor * self.sign[where] * (total + self.problem.offset * weights.sum())
         if isinstance(where, slice):
             self.G[J] += self.ridge[J] * change
@@ -227,7 +229,9 @@ class Level(InUnits):
             updates, _, _ = solve_pairs(self.block(W), np.arange(len(W), dtype=np.int64), len(W), *problem, *stop)
         else:
             rows, slots = self.room_for_rows(W)
-            updates, _, self.made = solve_pairs(rows, slots, self.made, *problem, *stop, self.source)
+            before = self.made
+            updates, _, self.made = solve_pairs(rows, slots, before, *problem, *stop, self.source)
+            self.problem.gram.count((self.made - before) * len(W))
         (moved,) = (beta != self.beta[W]).nonzero()
         change = beta[moved] - self.beta[W[moved]]
         self.beta[W] = beta
