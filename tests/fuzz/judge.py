@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,8 @@ def of_products(
 
     value = primal(_best_bias(product, y, upper) if b is None else b)
     off = abs(float(coef.sum())) / max(float(alpha.sum()), 1e-300) if free else 0.0
-    slacks = _slacks(1 - y * (product + (0.0 if not free else _best_bias(product, y, upper))), upper)
+    slack = 1 - y * (product + (0.0 if not free else _best_bias(product, y, upper)))
+    slacks = _slacks(slack, upper, largest * float(np.abs(wide).sum()))
     return _worth(value, dual, largest, wide, _outside(alpha, upper) + off, slacks=slacks)
 
 
@@ -66,7 +67,11 @@ def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray) -> Worth:
     quadratic = wide @ product
     dual = alpha.sum() - quadratic / 2 - (wide * wide).sum() / (4 * C)
     value = quadratic / 2 + C * (np.maximum(0, 1 - y * product) ** 2).sum()
-    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(alpha, np.inf))
+    largest = float(np.abs(K).max())
+    # What rounding makes of a margin costs its square, C times: that may be all there is of a small objective.
+    slack = 64 * _EPS * (largest * float(alpha.sum()) + 1.0)
+    worth = _worth(value, dual, largest, wide, _outside(alpha, np.inf))
+    return replace(worth, unknown=worth.unknown + len(y) * C * slack**2 / max(abs(float(dual)), 1e-300))
 
 
 def _best_bias(product: NDArray, y: NDArray, upper: NDArray) -> float:
@@ -103,9 +108,10 @@ def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArra
     quadratic = wide @ product
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
     value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
-    off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-300)
-    slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C))
-    return _worth(value, dual, float(np.abs(K).max()), wide, _outside(np.abs(coef), C) + off, slacks=slacks)
+    off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-9 * C)
+    largest = float(np.abs(K).max())
+    slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C), largest * float(np.abs(wide).sum()))
+    return _worth(value, dual, largest, wide, _outside(np.abs(coef), C) + off, slacks=slacks)
 
 
 def _outside(alpha: NDArray, upper: NDArray | float) -> float:
@@ -113,9 +119,10 @@ def _outside(alpha: NDArray, upper: NDArray | float) -> float:
     return float(np.maximum(np.maximum(-alpha, alpha - upper), 0.0).max(initial=0.0)) / max(size, 1e-300)
 
 
-def _slacks(slack: NDArray, upper: NDArray) -> float:
-    """What slacks on the margin would cost, were each 1."""
-    return float(upper[np.abs(slack) < 1e-6].sum())
+def _slacks(slack: NDArray, upper: NDArray, product: float) -> float:
+    """What slacks on the margin would cost, were each 1; ``product`` is how large the terms of a decision value are,
+    for what rounding makes of them may have taken a point off the margin."""
+    return float(upper[np.abs(slack) < max(1e-6, 64 * _EPS * product)].sum())
 
 
 def _worth(

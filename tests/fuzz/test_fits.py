@@ -117,6 +117,8 @@ FOUND = [
     (102, 1214),  # gradients beyond float32 in a level started far from its optimum
     (102, 1630),  # g moved by what a bound had cut off
     (102, 3241),
+    (11, 26215),  # what was dropped as round-off were margins, times C
+    (11, 28913),  # an ulp below its bound, a weight put an ecosystem's bias between the classes
     (2026, 13816),  # three rounds of mending, after which a wrong g was believed
 ]
 

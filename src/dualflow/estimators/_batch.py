@@ -30,6 +30,9 @@ __all__ = ["BatchMachine", "kept"]
 #: Seconds that each of many solves may take, if that is not more than ten times its part of the time.
 PATIENCE = 0.1
 
+#: What a projection's rounding leaves of a weight that is 0, as a part of the largest.
+LEFT = 16 * float(np.finfo(float).eps)
+
 #: How many times as far from the origin as from one another points must be for that to be said of a wide gap.
 FAR = 20.0
 
@@ -152,9 +155,9 @@ class BatchMachine(KernelMachine):
 
 
 def kept(coefficients: NDArray) -> NDArray:
-    """The coefficients with round-off set to 0: what is below 1e-12 of the largest is left by projections."""
+    """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin."""
     size = float(np.abs(coefficients).max(initial=0.0))
-    return np.where(np.abs(coefficients) > 1e-12 * size, coefficients, 0.0)
+    return np.where(np.abs(coefficients) > LEFT * size, coefficients, 0.0)
 
 
 def _advice(problem: DualProblem) -> str:

@@ -13,7 +13,7 @@ from ..core.kept import KeptGram
 from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..exceptions import ProblemError
-from ..online.invasion import interval, middle
+from ..online.invasion import best_multiplier
 from ..online.stream import Community
 from ..problems.classification import COST, hinge
 from ._classifier import PairClassifier, joined
@@ -264,7 +264,7 @@ class EcoSVC(PairClassifier, Ecology):
 
     def _bias(self, c: Community) -> float:
         """b = −ν of a community's equilibrium."""
-        return -middle(*interval(c.h, c.sign, c.alpha, c.cap)) if self.fit_intercept else 0.0
+        return -best_multiplier(c.h, c.sign, c.cap, 0.0) if self.fit_intercept else 0.0
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()

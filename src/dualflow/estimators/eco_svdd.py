@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import problems
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
-from ..online.invasion import interval, middle
+from ..online.invasion import best_multiplier
 from ._ball import Ball, sphere
 from ._ecology import Ecology
 from ._verify import agree
@@ -133,7 +133,7 @@ class EcoSVDD(Ball, Ecology):
         self.support_ = c.ids[J]
         self.dual_coef_, self.n_support_ = c.alpha[None, J], np.array([len(J)])
         quadratic = float(c.alpha[J] @ (c.h + problem.p)[J])  # h = Qα − p
-        nu = middle(*interval(c.h, c.sign, c.alpha, problem.upper))
+        nu = best_multiplier(c.h, c.sign, problem.upper, problem.d)
         self._center_square = quadratic / problem.scale
         radius = problem.reading.radius(problem, quadratic, nu) or 0.0
         self.radius_, self.offset_ = sphere(radius**2, problem.gram.diag(), self._center_square)

@@ -17,11 +17,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core._bound import maximisers
 from ..core.certificate import Certifier
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["Equilibrate", "Habitat", "blur", "interval", "middle", "restrict"]
+__all__ = ["Equilibrate", "Habitat", "best_multiplier", "blur", "interval", "middle", "restrict"]
 
 #: Minimise a small problem from a feasible start: ``equilibrate(problem, alpha) -> alpha``.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
@@ -76,6 +77,12 @@ def middle(low: float, high: float) -> float:
     """The middle of an interval of multipliers; its only end if the other is infinite, 0 if both are."""
     ends = [end for end in (low, high) if np.isfinite(end)]
     return sum(ends) / len(ends) if ends else 0.0
+
+
+def best_multiplier(h: NDArray, e: NDArray, upper: NDArray, d: float) -> float:
+    """The ν of the best lower bound, as certificates have it. An `interval` is empty where a variable is an ulp off its
+    bound, and its middle then between two classes."""
+    return middle(*maximisers(h, e, upper, d))
 
 
 class Habitat:
