@@ -42,7 +42,19 @@ class SolverUnavailable(DualflowError, ImportError):  # noqa: N818 - a public na
 
 
 class DeviceError(DualflowError, RuntimeError):
-    """A device refused, lost or failed a job."""
+    """A device refused, lost or failed a job.
+
+    Attributes
+    ----------
+    transient : bool
+        The same may work a little later: it is worth another try.
+    sent : bool or None
+        Whether the job has reached the machine; None if nobody knows, so that sending it again may pay for it twice.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False, sent: bool | None = False) -> None:
+        super().__init__(message)
+        self.transient, self.sent = transient, sent
 
 
 def near_miss(word: object, known: Iterable[str]) -> str:

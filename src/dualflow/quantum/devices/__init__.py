@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...catalogue import Catalogue
 from ...exceptions import DeviceError
-from .base import Capabilities, Device, Job, Readout, check_shots
+from .base import Capabilities, Device, Job, Limits, Price, Readout, check_shots
 from .noise import Noise
 
 __all__ = [
@@ -18,7 +18,9 @@ __all__ = [
     "Device",
     "DeviceInfo",
     "Job",
+    "Limits",
     "Noise",
+    "Price",
     "Readout",
     "check_shots",
     "list_devices",

@@ -16,7 +16,7 @@ from ..circuits.encoding import reverse_bits
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
 
-__all__ = ["Capabilities", "Device", "Job", "Readout", "check_shots"]
+__all__ = ["Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots"]
 
 SHOTS = Number(at_least=1, whole=True, none=True, note="for the exact distribution")
 SEED = Number(at_least=0, below=2**31, whole=True)
@@ -42,6 +42,49 @@ class Capabilities:
     sampled: bool
     noisy: bool
     qubits: int | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one job may hold; None where there is no limit, or nobody knows it.
+
+    Attributes
+    ----------
+    circuits : int or None
+        Bindings of a batch.
+    shots : int or None
+        Of each circuit.
+    """
+
+    circuits: int | None = None
+    shots: int | None = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a batch takes on the machine, by the vendor's own formula; None where the vendor says nothing.
+
+    Attributes
+    ----------
+    qpu_seconds : float or None
+    cost : float or None
+        In ``currency``.
+    currency : str
+    formula : str
+        In words, with what it rests on.
+    """
+
+    qpu_seconds: float | None = None
+    cost: float | None = None
+    currency: str = "USD"
+    formula: str = ""
+
+    def __add__(self, other: Price) -> Price:
+        def both(a: float | None, b: float | None) -> float | None:
+            return None if a is None or b is None else a + b
+
+        formula = self.formula or other.formula
+        return Price(both(self.qpu_seconds, other.qpu_seconds), both(self.cost, other.cost), self.currency, formula)
 
 
 @dataclass(frozen=True)
@@ -89,6 +132,16 @@ class Job:
 
     job_id: str
     tag: str
+    #: Seconds between two looks at a job that is waited for: no less than the vendor's own.
+    poll_s: ClassVar[float] = 0.05
+
+    def status(self) -> str:
+        """One of "queued", "running", "done", "failed", "cancelled"."""
+        return "done" if self.done() else "running"
+
+    def cancel(self) -> None:
+        """Take it back, if it has not run; a job that has is left as it is."""
+        raise DeviceError(f"job {self.job_id} cannot be cancelled", sent=True)
 
     def done(self) -> bool:
         """Whether `result` returns (or raises) at once."""
@@ -114,6 +167,8 @@ class Device(Listed):
     name: str = ""
     capabilities: Capabilities
     control: ClassVar[bool] = False  # a stand-in that runs no circuit
+    remote: ClassVar[bool] = False  # its jobs live on when this process has died
+    limits: Limits = Limits()
 
     @classmethod
     def named(cls, name: str) -> Device:
@@ -175,6 +230,20 @@ class Device(Listed):
     def fetch(self, job_id: str) -> Job:
         """A job submitted earlier, perhaps by another process; `DeviceError` if the device does not know it."""
         raise NotImplementedError
+
+    def lookup(self, tag: str) -> str | None:
+        """The id of the job that was sent with a tag; None if there is certainly none.
+
+        Raises
+        ------
+        DeviceError
+            It cannot be told, which is all that most devices can say.
+        """
+        raise DeviceError(f"device {self.name!r} does not find jobs by their tags", sent=None)
+
+    def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
+        """What a batch of so many circuits takes."""
+        return Price(0.0, 0.0, formula="it runs on this computer") if not self.remote else Price()
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
         """Of the circuit as this device runs it."""
