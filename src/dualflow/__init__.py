@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .estimators import (
         SVC,
         SVDD,
+        SVR,
         EcoSVC,
         EcoSVDD,
         GeneralizationReport,
@@ -50,6 +51,7 @@ __version__ = importlib.metadata.version("dualflow")
 __all__ = [
     "SVC",
     "SVDD",
+    "SVR",
     "Certificate",
     "Checkpoint",
     "Comparison",
@@ -107,6 +109,7 @@ _ROOMS = {
     "estimators": (
         "SVC",
         "SVDD",
+        "SVR",
         "EcoSVC",
         "EcoSVDD",
         "GeneralizationReport",
