@@ -26,6 +26,7 @@ from .registry import SolverInfo, list_solvers
 from .solvers import CATALOGUE, Solver
 
 if TYPE_CHECKING:
+    from ._estimate import Estimate, estimate
     from .comparison import Comparison, compare
     from .estimators import (
         SVC,
@@ -61,6 +62,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "Estimate",
     "FidelityKernel",
     "FitError",
     "FrontStatus",
@@ -89,6 +91,7 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "estimate",
     "final_circuit",
     "generalization_report",
     "list_devices",
@@ -103,6 +106,7 @@ __all__ = [
 
 #: Where names are that are loaded on first use, because they (or what they need) take time to import.
 _ROOMS = {
+    "_estimate": ("Estimate", "estimate"),
     "comparison": ("Comparison", "compare"),
     "estimators": (
         "SVC",

@@ -77,6 +77,10 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         t = clock_for(system.condition) if self.clock is None else int(self.clock)
         return HHLContext(workspace, lab, system, system.circuit(system.b, t) if system.b.any() else None)
 
+    @property
+    def counts_are_fixed(self) -> bool:
+        return True
+
     def start(self, context: HHLContext, rng: np.random.Generator, warm: NDArray | None = None) -> Inversion:
         """α = 0, or a warm start, which no circuit makes use of."""
         alpha = np.zeros(context.workspace.n) if warm is None else warm

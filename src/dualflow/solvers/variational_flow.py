@@ -91,6 +91,12 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     def mismatch(self, problem: DualProblem) -> str | None:
         return super().mismatch(problem) or too_many_angles(self.name, self.ansatz, problem.n, self.layers)
 
+    def cheaper(self) -> tuple[str, dict[str, Any]] | None:
+        if self.ansatz == "tree":
+            return None
+        kept = ("shots", "final_shots", "steps", "shot_budget", "mitigation")
+        return self.name, {name: getattr(self, name) for name in kept} | {"ansatz": "tree"}
+
     def open(self, problem: DualProblem, workspace: Workspace) -> SimplexFlow:
         workspace.dense()
         ansatz = make_ansatz(self.ansatz, problem.n, self.layers)

@@ -212,6 +212,11 @@ class Device(Listed):
         shots = check_shots(shots)
         if seed is not None and not SEED.allows(seed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
+        self.check(circuit, shots)
+        return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
+
+    def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
+        """Raise `DeviceError` if the device cannot run a circuit so: too many qubits, or no such distributions."""
         widest = self.capabilities.qubits
         if widest is not None and circuit.n_qubits > widest:
             raise DeviceError(f"device {self.name!r} has {widest} qubits; circuit {circuit.name!r} needs more")
@@ -219,7 +224,6 @@ class Device(Listed):
             raise DeviceError(f"device {self.name!r} gives counts only; set shots, for example shots=10_000")
         if shots is not None and not self.capabilities.sampled:
             raise DeviceError(f"device {self.name!r} gives exact distributions only; set shots=None")
-        return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
 
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
