@@ -27,6 +27,7 @@ from .solvers import CATALOGUE, Solver
 
 if TYPE_CHECKING:
     from ._estimate import Estimate, estimate
+    from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
     from .estimators import (
         SVC,
@@ -80,6 +81,7 @@ __all__ = [
     "QuantumSolver",
     "Reading",
     "Repair",
+    "ResourceTable",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -101,12 +103,14 @@ __all__ = [
     "problems",
     "quantum_kernel",
     "repair",
+    "resources",
     "solve",
 ]
 
 #: Where names are that are loaded on first use, because they (or what they need) take time to import.
 _ROOMS = {
     "_estimate": ("Estimate", "estimate"),
+    "_resources": ("ResourceTable", "resources"),
     "comparison": ("Comparison", "compare"),
     "estimators": (
         "SVC",

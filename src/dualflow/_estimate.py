@@ -272,8 +272,7 @@ def what_is_sent(
         raise SolverMismatch(reason)
     schedule = rehearsed.schedule(rehearsed.open(own, Workspace(own)))
     if schedule is not None:
-        steps = schedule.steps[: 1 + rehearsed.default_max_steps]  # the driver counts none for the start
-        return Counter(batch for step in steps for batch in step), True, SCHEDULED
+        return schedule.batches(rehearsed.default_max_steps), True, SCHEDULED
     fixed = rehearsed.counts_are_fixed
     # Luck on the emulator is no evidence: where the count is certain, the rehearsal goes on to the end.
     found = solve(problem, rehearsed, tol=1e-300 if fixed else tol, random_state=random_state, time_limit=time_limit)

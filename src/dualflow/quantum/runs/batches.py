@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,6 +49,10 @@ class Schedule:
         self.mitigated = lab.mitigation is not None
         self.steps: list[list[Batch]] = []
         self.account = Account.opened(np.random.default_rng(0))
+
+    def batches(self, steps: int | None = None) -> Counter[Batch]:
+        """All batches, each with how often it is sent; of the start and so many steps."""
+        return Counter(batch for step in self.steps[: None if steps is None else 1 + steps] for batch in step)
 
     def step(self, circuit: ParametricCircuit, circuits: int, shots: int) -> None:
         """One more step, of one batch; with mitigation a circuit's first one is preceded by its calibration."""
