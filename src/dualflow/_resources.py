@@ -94,7 +94,8 @@ class Growth:
         return self.constant + self.factor * float(n) ** self.power
 
     def __str__(self) -> str:
-        return f"growing as n^{self.power:.2g}" if self.factor else "the same at every n"
+        power = f"{self.power:.2g}"
+        return ("growing as n" + f"^{power}" * (power != "1")) if self.factor else "the same at every n"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class ResourceTable:
         if last.circuits is not None:
             text += f"; {_number(last.circuits)} circuits a run"
             text += f", {self.growth['circuits']}" if self.growth else ""
-        return f"{text}; {_number(last.t_count)} T gates a shot on a fault-tolerant machine."
+        return f"{text}; by the model, {_number(last.t_count)} T gates a shot."
 
     def header(self) -> tuple[str, ...]:
         return ("n", "", "qubits", "CX", "depth", "T", "circuits", "shots", "physical qubits", "time, fault-tolerant")

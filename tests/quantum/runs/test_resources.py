@@ -145,8 +145,8 @@ def test_a_table_reads_and_its_sentence_is_its_last_counted_row():
     assert text.count("counted") == 3
     assert text.count("model") == 1
     assert table.sentence() == (
-        "4 qubits, 14 CX and depth 74 a circuit at n = 16, CX growing as n^1; 41 circuits a run, the same at every n; "
-        "480 T gates a shot on a fault-tolerant machine."
+        "4 qubits, 14 CX and depth 74 a circuit at n = 16, CX growing as n; 41 circuits a run, the same at every n; "
+        "by the model, 480 T gates a shot."
     )
 
 
