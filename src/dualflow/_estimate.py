@@ -209,7 +209,8 @@ def _figures(
     for batch, times in batches.items():
         for piece in batch.split(device.limits):
             jobs += times
-            price = price + _times(device.price(piece.circuit, piece.circuits, piece.shots or 0), times)
+            if piece.shots is not None:  # exact distributions come from computers, and have no price
+                price = price + _times(device.price(piece.circuit, piece.circuits, piece.shots), times)
     sizes = [device.resources(circuit) for circuit in {batch.circuit: None for batch in batches}]
     return Estimate(
         solver=engine.name,

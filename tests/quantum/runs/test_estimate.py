@@ -37,7 +37,7 @@ class Metered(EmulatorDevice):
         self.circuits += circuits
         self.shots += circuits * (shots or 0)
         duration = GATE_S * circuit.build().depth()
-        self.seconds += JOB_S + (SHOT_S + duration) * circuits * (shots or 0)
+        self.seconds += 0 if shots is None else JOB_S + (SHOT_S + duration) * circuits * shots
         return super()._submit(circuit, values, shots, tag, seed)
 
     def price(self, circuit, circuits, shots):
@@ -154,13 +154,25 @@ def test_jobs_are_split_at_the_device_s_limits_and_each_is_paid():
     assert said.qpu_seconds - whole.qpu_seconds == pytest.approx(JOB_S * (said.jobs - whole.jobs))
 
 
-def test_a_split_batch_is_the_same_work():
-    batch = Batch(None, 7, 1000)
-    pieces = batch.split(Limits(circuits=3, shots=450))
-    assert [(piece.circuits, piece.shots) for piece in pieces[:3]] == [(3, 450), (3, 450), (1, 450)]
-    assert sum(piece.circuits * piece.shots for piece in pieces) == 7000
-    assert batch.split(Limits()) == [batch]
-    assert [piece.shots for piece in Batch(None, 2, None).split(Limits(circuits=1, shots=5))] == [None, None]
+@pytest.mark.parametrize("circuits", [1, 7])
+@pytest.mark.parametrize("shots", [None, 1, 1000])
+@pytest.mark.parametrize("limits", [(None, None, None), (3, 450, None), (None, None, 450), (2, None, 1500), (1, 1, 1)])
+def test_a_split_batch_is_the_same_work_within_the_limits(circuits, shots, limits):
+    most = Limits(*limits)
+    parts = most.parts(circuits, shots)
+    work = np.zeros(circuits)
+    for rows, load in parts:
+        work[rows] += load or 0
+        assert rows.stop - rows.start <= (most.circuits or circuits)
+        assert (load or 0) <= (most.shots or shots or 0)
+        if most.executions and load:
+            assert (rows.stop - rows.start) * load <= most.executions
+    assert (work == (shots or 0)).all()
+    assert sum(len(work[rows]) for rows, _ in parts) == circuits * (len(parts) // len({r.start for r, _ in parts}))
+    if limits == (None, None, None):
+        assert parts == [(slice(0, circuits), shots)]
+    pieces = Batch(None, circuits, shots).split(most)
+    assert [(piece.circuits, piece.shots) for piece in pieces] == [(len(work[rows]), load) for rows, load in parts]
 
 
 def test_hours_are_said_before_and_the_cheaper_ansatz_is_offered_with_its_figures():

@@ -54,10 +54,23 @@ class Limits:
         Bindings of a batch.
     shots : int or None
         Of each circuit.
+    executions : int or None
+        Circuits × shots.
     """
 
     circuits: int | None = None
     shots: int | None = None
+    executions: int | None = None
+
+    def parts(self, circuits: int, shots: int | None) -> list[tuple[slice, int | None]]:
+        """Jobs that so many circuits with so many shots each take: rows of bindings, and shots of each of them."""
+        step, loads = self.circuits or circuits, [shots]
+        if shots is not None:
+            most = min(shots, self.shots or shots, self.executions or shots)
+            loads = [min(most, shots - first) for first in range(0, shots, most)]
+            step = min(step, max(1, (self.executions or step * most) // most))
+        rows = [slice(first, min(first + step, circuits)) for first in range(0, circuits, step)]
+        return [(row, load) for row in rows for load in loads]
 
 
 @dataclass(frozen=True)

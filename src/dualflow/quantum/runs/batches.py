@@ -25,13 +25,8 @@ class Batch:
 
     def split(self, limits: Limits) -> list[Batch]:
         """The jobs it takes where one may hold no more than that."""
-        most = limits.circuits or self.circuits
-        sizes = [min(most, self.circuits - first) for first in range(0, self.circuits, most)]
-        if self.shots is None:
-            return [replace(self, circuits=size) for size in sizes]
-        deepest = limits.shots or self.shots
-        depths = [min(deepest, self.shots - first) for first in range(0, self.shots, deepest)]
-        return [Batch(self.circuit, size, shots) for shots in depths for size in sizes]
+        parts = limits.parts(self.circuits, self.shots)
+        return [Batch(self.circuit, rows.stop - rows.start, shots) for rows, shots in parts]
 
 
 class Schedule:
