@@ -113,6 +113,11 @@ class Estimate:
         ]
         if self.price.formula and not self.local:
             rows.insert(5, ("formula", self.price.formula))
+        wanted = {"max_shots": self.shots, "max_qpu_seconds": self.qpu_seconds, "max_cost": self.cost}
+        for name, value in wanted.items():
+            limit = self.options.get(name)
+            if limit is not None and value is not None and value > limit:
+                rows.append(("budget", f"{name}={limit:g} ends the run before all of this is sent"))
         if (other := self.cheaper) is not None:
             took = span(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
             rows.append(("cheaper", f"{other.title}: {took}, {other.circuits:,} circuits, {other.money}"))

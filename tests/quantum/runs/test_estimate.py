@@ -226,6 +226,16 @@ def test_what_is_not_known_is_not_invented():
     assert said.cheaper.shots < said.shots  # by shots, where nobody knows seconds
 
 
+def test_a_budget_that_is_too_small_is_named():
+    said = estimate(problem("simplex"), "variational-flow", Silent(), shots=1000)
+    assert "budget" not in str(said)
+    for name, enough in (("max_shots", said.shots), ("max_qpu_seconds", said.qpu_seconds), ("max_cost", said.cost)):
+        held = dataclasses.replace(said, options={name: enough})
+        assert "ends the run" not in str(held)
+        short = dataclasses.replace(said, options={name: 0.99 * enough})
+        assert f"{name}={0.99 * enough:g} ends the run before all of this is sent" in str(short)
+
+
 def test_a_simulator_costs_nothing():
     said = estimate(problem("simplex"), "variational-flow", "emulator", shots=1000)
     assert said.local
