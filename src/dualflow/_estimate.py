@@ -236,8 +236,9 @@ def _figures(
 
 
 def _said(engine: Solver[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Options that are not the defaults, or were given by name; the device aside."""
-    values = {f.name: (getattr(engine, f.name), f.default) for f in fields(engine) if f.name != "device"}
+    """Options that are not the defaults, or were given by name; what takes nothing aside."""
+    told = [f for f in fields(engine) if f.name not in ("device", "journal", "resend")]
+    values = {f.name: (getattr(engine, f.name), f.default) for f in told}
     return {
         name: value
         for name, (value, default) in values.items()

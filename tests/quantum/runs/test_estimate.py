@@ -138,7 +138,8 @@ def test_a_rehearsal_that_is_cut_short_says_so():
 
 def test_nothing_of_the_run_is_touched(tmp_path):
     journal = tmp_path / "jobs"
-    estimate(problem("simplex"), "variational-flow", Silent(), shots=100, journal=journal)
+    said = estimate(problem("simplex"), "variational-flow", Silent(), shots=100, journal=journal)
+    assert said.options == {"shots": 100}
     estimate(problem("box"), "hamiltonian-descent", Silent(), shots=100, journal=journal)
     assert not journal.exists()
 
