@@ -1,7 +1,7 @@
 """Floor 6: the main job, `compare`."""
 
 from ..report import Comparison
-from .dry_run import DryRun, dry_run
+from .beforehand import DryRun, dry_run
 from .floor import shot_floor
 from .main_job import PROBLEMS, compare
 from .plan import CONTROLS
