@@ -54,10 +54,13 @@ class Limits:
         Bindings of a batch.
     shots : int or None
         Of each circuit.
+    executions : int or None
+        Circuits × shots.
     """
 
     circuits: int | None = None
     shots: int | None = None
+    executions: int | None = None
 
 
 @dataclass(frozen=True)
