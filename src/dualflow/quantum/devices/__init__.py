@@ -36,10 +36,9 @@ CATALOGUE = {
     "pennylane:default.qubit": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "pennylane:<device>": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "backend:generic": "dualflow.quantum.devices.backend:GenericBackendDevice",
-    "backend:<module>:<factory>": "dualflow.quantum.devices.backend:BackendDevice",
+    "backend:<module>:<factory>": "dualflow.quantum.devices.given:ImportedDevice",
     "ibm:fake_<backend>": "dualflow.quantum.devices.ibm:FakeIBMDevice",
     "ibm:<backend>": "dualflow.quantum.devices.ibm:IBMDevice",
-    "braket:local": "dualflow.quantum.devices.braket:LocalBraketDevice",
     "braket:<device>": "dualflow.quantum.devices.braket:BraketDevice",
     "ionq:<backend>": "dualflow.quantum.devices.ionq:IonQDevice",
     "classical-sampler": "dualflow.quantum.devices.controls:ClassicalSamplerDevice",
@@ -116,7 +115,7 @@ def make_device(device: Any) -> Device:
             raise TypeError(
                 "device must be a name, a Device, a Qiskit backend or a V2 sampler, found " + type(device).__name__
             )
-        from .sampler import wrapped
+        from .given import wrapped
 
         return wrapped(device)
     cls = DEVICES.find(device)

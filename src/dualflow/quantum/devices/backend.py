@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +16,7 @@ from .readouts import Asked, counts_of_result
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["BackendDevice", "GenericBackendDevice", "imported_backend", "measured_on"]
+__all__ = ["BackendDevice", "GenericBackendDevice", "measured_on"]
 
 #: Seed of the errors of "backend:generic", and its most qubits: more than that its simulator cannot hold.
 GENERIC_SEED, GENERIC_QUBITS = 0, 20
@@ -45,10 +44,6 @@ class BackendDevice(CompiledDevice):
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=None)
-
-    @classmethod
-    def named(cls, name: str) -> Device:
-        return imported_backend(name.removeprefix("backend:"))
 
     def __init__(self, backend: Any, **options: Any) -> None:
         super().__init__(**options)
@@ -107,28 +102,3 @@ class GenericBackendDevice(BackendDevice):
         if width not in self.backend:
             self.backend[width] = GenericBackendV2(width, noise_info=True, seed=GENERIC_SEED)
         return self.backend[width]
-
-
-def imported_backend(path: str) -> Device:
-    """The device of the backend or sampler that "<module>:<factory>" makes, called without arguments.
-
-    Raises
-    ------
-    DeviceError
-        The module cannot be imported, has no such factory, or the factory fails or makes something else.
-    """
-    from .sampler import wrapped
-
-    module, _, factory = path.rpartition(":")
-    name = f"device='backend:{path}'"
-    try:
-        make = getattr(importlib.import_module(module), factory)
-    except ImportError as error:
-        raise DeviceError(f"{name}: module {module!r} cannot be imported ({error})") from error
-    except AttributeError:
-        raise DeviceError(f"{name}: module {module!r} has no {factory!r}") from None
-    try:
-        backend = make()
-    except Exception as error:  # a factory of the user's
-        raise DeviceError(f"{name}: {factory}() failed ({type(error).__name__}: {error})") from error
-    return backend if isinstance(backend, Device) else wrapped(backend)

@@ -173,7 +173,7 @@ class BraketDevice(CompiledDevice):
                 found.append(f"keys in {usual}")
             region = region or next((parser[s]["region"] for s in parser.sections() if "region" in parser[s]), None)
         if not found:
-            return "none: run aws configure, or set AWS_PROFILE"
+            return "none: run aws configure, or set AWS_PROFILE; braket:local needs none"
         return f"{', '.join(found)}; " + (f"region {region}" if region else "no region: set AWS_DEFAULT_REGION")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -185,7 +185,6 @@ class LocalBraketDevice(BraketDevice):
     """Braket's state-vector simulator on this computer; not seeded."""
 
     name = "braket:local"
-    vendor: ClassVar[str | None] = None
     remote: ClassVar[bool] = False
     job_type: ClassVar[type[VendorJob]] = VendorJob
     capabilities = Capabilities(exact=False, sampled=True, noisy=False, qubits=None)

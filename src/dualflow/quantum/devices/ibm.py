@@ -220,7 +220,6 @@ class FakeIBMDevice(IBMDevice):
     """A fake IBM machine in qiskit-ibm-runtime's local mode: gates, couplings and errors of a real one, no account."""
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer", "qiskit_ibm_runtime")
-    vendor: ClassVar[str | None] = None
     remote: ClassVar[bool] = False
     job_type: ClassVar[type[VendorJob]] = VendorJob
 

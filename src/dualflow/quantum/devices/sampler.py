@@ -1,4 +1,4 @@
-"""Anything with the interface of Qiskit's V2 samplers, and whatever else is given as ``device=``."""
+"""Anything with the interface of Qiskit's V2 samplers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .readouts import MARK, Asked, counts_of_sampler
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["SamplerDevice", "wrapped"]
+__all__ = ["SamplerDevice"]
 
 
 class SamplerDevice(CompiledDevice):
@@ -71,28 +71,6 @@ class SamplerDevice(CompiledDevice):
         circuit.metadata = {**(circuit.metadata or {}), MARK: asked.mark}
         sent = self._seeded(tag, seed).run([(circuit, bindings, asked.shots)], shots=asked.shots)
         return sent, str(sent.job_id()), counts_of_sampler
-
-
-def wrapped(device: Any, **options: Any) -> CompiledDevice:
-    """The device of a Qiskit backend or sampler.
-
-    Raises
-    ------
-    DeviceError
-        It is neither.
-    """
-    from qiskit.providers import BackendV2
-
-    from .backend import BackendDevice
-
-    if isinstance(device, BackendV2):
-        return BackendDevice(device, **options)
-    if isinstance(device, type) or not callable(getattr(device, "run", None)):
-        raise DeviceError(
-            "device must be a name, a Device, an instance of qiskit.providers.BackendV2, or a sampler with "
-            f"run(pubs, shots=…), found {device!r}"
-        )
-    return SamplerDevice(device, **options)
 
 
 def _own_backend(sampler: Any) -> Any:
