@@ -291,3 +291,20 @@ def test_any_readout_can_be_checked():
     ):
         with pytest.raises(DeviceError, match=message):
             check_readout(readout, "theirs", asked, "a")
+
+
+def test_a_simulator_that_is_wrong_is_found_too():
+    from dualflow.quantum.devices.emulator import EmulatorDevice
+
+    class Wrong(EmulatorDevice):
+        name = "wrong"
+
+        def _ideal(self, circuit, values):
+            return super()._ideal(circuit, values) * self.factor
+
+    device = Wrong()
+    for device.factor, message in ((1.01, "sum to 1.01"), (np.nan, "NaN")):
+        with pytest.raises(DeviceError, match=message):
+            device.submit(CIRCUIT, THETA)
+    device.factor = 1.0
+    device.submit(CIRCUIT, THETA)

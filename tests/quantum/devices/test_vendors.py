@@ -394,7 +394,7 @@ def problem():
 
 def test_a_fake_ibm_machine_runs_a_solver():
     pytest.importorskip("qiskit_ibm_runtime", reason="pip install 'dualflow[ibm]'")
-    options = {"shots": 4_000, "steps": 6, "random_state": 0, "mitigation": "confusion"}
+    options = {"shots": 4_000, "steps": 20, "random_state": 0, "mitigation": "confusion"}
     device = make_device("ibm:fake_manila")
     assert isinstance(device, FakeIBMDevice)
     assert not device.remote
@@ -434,7 +434,8 @@ def test_brakets_local_simulator():
     assert found.provenance["device"] == "braket:local"
 
 
-def test_without_an_aws_region(no_account):
+def test_without_an_aws_region(no_account, monkeypatch):
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # else Amazon's library asks the network who it is
     pytest.importorskip("qiskit_braket_provider", reason="pip install 'dualflow[braket]'")
     with pytest.raises(DeviceError, match="no AWS region is set"):
         make_device("braket:Forte 1")
