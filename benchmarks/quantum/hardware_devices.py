@@ -37,7 +37,7 @@ MACHINES = ("fake_santiago", "fake_hanoi", "fake_prague")
 SOLVERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "variational-flow": ({"ansatz": "tree", "steps": 30}, ("L2-SVM", "SVDD")),
     "variational-lotka-volterra": ({"steps": 30}, ("hinge",)),
-    "hamiltonian-dilation": ({"steps": 30}, ("L2-SVM", "SVDD")),
+    "hamiltonian-dilation": ({"steps": 60}, ("L2-SVM", "SVDD")),
 }
 
 
