@@ -7,11 +7,11 @@ run in qiskit-ibm-runtime's local mode: a line of 5 qubits (Santiago), heavy hex
 33 with CZ (Prague); `optimization_level` 3, mitigation="confusion".
 
     fake IBM     excess ≤ 10 × the floor, and ≥ 5 × better than the null device
-    others       Braket's local simulator and `AerSimulator.from_backend` of a backend without errors: ≤ 3 × the floor
+    others       Braket's local simulator, and Aer as a backend with gates and couplings but no errors: ≤ 3 × the floor
     noisy Aer    `AerSimulator.from_backend` of the fake machine on a line: as the machines
 
-What mitigation does not undo are the errors of the gates, so that the bound of the machines is not one of shots: shown
-beside is how much of it is theirs. A vendor whose library is not installed is left out, and said to be.
+Mitigation of read-out leaves the errors of the gates, so that what a machine reaches depends on its two-qubit gates,
+not on shots alone. A vendor whose library is not installed is left out, and said to be.
 """
 
 from __future__ import annotations
