@@ -1,4 +1,4 @@
-"""`dualflow solvers`, `dualflow devices`, `dualflow jobs`: what there is, as the catalogues and a journal say."""
+"""`dualflow solvers`, `dualflow jobs`: what there is, as the catalogue and a journal say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from .output import clear_errors, print_table
 
-__all__ = ["devices", "jobs", "solvers"]
+__all__ = ["jobs", "solvers"]
 
 
 def solvers() -> None:
@@ -29,25 +29,6 @@ def solvers() -> None:
             for info in list_solvers()
         ]
         print_table(("solver", "problem kinds", "accuracy", "maturity", "max n", "installed"), rows)
-
-
-def devices() -> None:
-    """List the devices circuits can run on, and whether each is installed."""
-    with clear_errors():
-        from ..quantum.devices import list_devices
-
-        rows = [
-            (
-                info.name,
-                ", ".join(word for word in ("exact", "sampled", "noisy") if getattr(info, word)),
-                "yes" if info.control else "no",
-                "" if info.qubits is None else str(info.qubits),
-                info.summary,
-                info.install or "yes",
-            )
-            for info in list_devices()
-        ]
-        print_table(("device", "gives", "control", "qubits", "what it is", "installed"), rows)
 
 
 def jobs(file: Annotated[Path, typer.Argument(help="The journal of a run: its solver's option journal.")]) -> None:

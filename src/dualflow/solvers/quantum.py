@@ -53,7 +53,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
     Parameters
     ----------
     device : str or Device, default="aer"
-        A name of `dualflow.list_devices`, or an instance.
+        A name of `dualflow.list_devices`, or an instance; a Qiskit backend or V2 sampler is made one.
     journal : str or Path, optional
         File that jobs are written to before they are waited for; with the same file a run fetches them by id
         instead of submitting them again, if the device still knows them.
@@ -67,6 +67,12 @@ class CircuitSolver(Solver[ContextT, StateT]):
     whole: ClassVar[bool] = True
     #: Where there is no option ``shots``: why, and what to do about it.
     without_shots: ClassVar[str] = "takes no shots; leave shots out"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.device, str):
+            # A backend is wrapped once, so that its jobs are found again and checkpoints see a name that stays.
+            object.__setattr__(self, "device", make_device(self.device))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:

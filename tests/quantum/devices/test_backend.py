@@ -139,7 +139,10 @@ def test_names_of_factories():
         ("backend:no_such_module:make", "'no_such_module' cannot be imported"),
         (f"backend:{__name__}:nothing", "has no 'nothing'"),
         (f"backend:{__name__}:broken", r"broken\(\) failed \(RuntimeError: no key\)"),
-        ("backend:builtins:dict", "BackendV2, found {}"),
+        (
+            "backend:builtins:dict",
+            r"device='backend:builtins:dict': device must be .*BackendV2, or a sampler.*found {}",
+        ),
         ("backend:", "not known"),
         ("backend:generik", "did you mean 'backend:generic'"),
     ],
@@ -155,24 +158,38 @@ def test_bad_options(options):
         BackendDevice(line(), **options)
 
 
-class Slow(type(line())):
-    """Runs a second late, or not at all."""
+class SlowJob:
+    """A backend's job that comes a third of a second late, or not at all."""
 
-    late, error = 0.3, None
+    def __init__(self, job, error):
+        self.job, self.error, self.begun = job, error, time.monotonic()
 
-    def run(self, *arguments, **options):
-        time.sleep(self.late)
+    def job_id(self):
+        return self.job.job_id()
+
+    def status(self):
+        return "DONE" if time.monotonic() - self.begun > 0.3 else "RUNNING"
+
+    def result(self):
         if self.error:
             raise self.error
-        return super().run(*arguments, **options)
+        return self.job.result()
+
+
+class Slow(type(line())):
+    error = None
+
+    def run(self, *arguments, **options):
+        return SlowJob(super().run(*arguments, **options), self.error)
 
 
 def test_a_job_that_takes_too_long_is_an_error_and_can_be_fetched_later():
     device = BackendDevice(Slow(3, seed=1), timeout_s=0.05)
     job = device.submit(TreeCircuit(2), np.ones(3), 50, seed=1)
     assert not job.done()
-    with pytest.raises(DeviceError, match=rf"{job.job_id} was not done after timeout_s=0.05"):
+    with pytest.raises(DeviceError, match=rf"{job.job_id} was not done after timeout_s=0.05") as caught:
         job.result()
+    assert caught.value.sent
     while not job.done():
         time.sleep(0.01)
     assert device.fetch(job.job_id).result().counts.sum() == 50
@@ -181,5 +198,6 @@ def test_a_job_that_takes_too_long_is_an_error_and_can_be_fetched_later():
 def test_a_job_that_fails():
     backend = Slow(3, seed=1)
     backend.error = ValueError("out of helium")
-    with pytest.raises(DeviceError, match=r"failed \(out of helium"):
+    with pytest.raises(DeviceError, match=r"failed \(ValueError: out of helium") as caught:
         BackendDevice(backend).submit(TreeCircuit(2), np.ones(3), 50).result()
+    assert caught.value.sent

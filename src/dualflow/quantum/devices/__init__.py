@@ -6,6 +6,7 @@ Third parties join by the entry-point group "dualflow.devices".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...catalogue import Catalogue
 from ...exceptions import DeviceError
@@ -35,7 +36,11 @@ CATALOGUE = {
     "pennylane:default.qubit": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "pennylane:<device>": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "backend:generic": "dualflow.quantum.devices.backend:GenericBackendDevice",
-    "backend:<module>:<factory>": "dualflow.quantum.devices.backend:BackendDevice",
+    "backend:<module>:<factory>": "dualflow.quantum.devices.given:ImportedDevice",
+    "ibm:fake_<backend>": "dualflow.quantum.devices.ibm:FakeIBMDevice",
+    "ibm:<backend>": "dualflow.quantum.devices.ibm:IBMDevice",
+    "braket:<device>": "dualflow.quantum.devices.braket:BraketDevice",
+    "ionq:<backend>": "dualflow.quantum.devices.ionq:IonQDevice",
     "classical-sampler": "dualflow.quantum.devices.controls:ClassicalSamplerDevice",
     "null": "dualflow.quantum.devices.controls:NullDevice",
 }
@@ -78,7 +83,8 @@ def list_devices() -> list[DeviceInfo]:
     """All devices: what each gives, installed or not.
 
     Any other local PennyLane device is "pennylane:<its name>", and any other Qiskit backend
-    "backend:<module>:<factory>", with something importable that makes it.
+    "backend:<module>:<factory>", with something importable that makes it. Machines of vendors are in
+    `devices.vendors.list_vendors`.
     """
     rows = []
     for name, cls, install in DEVICES.rows():
@@ -92,20 +98,26 @@ def list_devices() -> list[DeviceInfo]:
     return rows
 
 
-def make_device(device: str | Device) -> Device:
-    """A device from its name; an instance is given back as it is.
+def make_device(device: Any) -> Device:
+    """A device from its name, or of a Qiskit backend or V2 sampler; a `Device` is given back as it is.
 
     Raises
     ------
     DeviceError
-        No device has that name; the message lists the names and the nearest.
+        No device has that name; the message lists the names and the nearest. Or it is none of those things.
     SolverUnavailable
         A package it needs is not installed; the message gives the pip line.
     """
     if isinstance(device, Device):
         return device
     if not isinstance(device, str):
-        raise TypeError(f"device must be a name or a Device instance, found {type(device).__name__}")
+        if not hasattr(device, "run"):
+            raise TypeError(
+                "device must be a name, a Device, a Qiskit backend or a V2 sampler, found " + type(device).__name__
+            )
+        from .given import wrapped
+
+        return wrapped(device)
     cls = DEVICES.find(device)
     DEVICES.check_installed(device, cls)
     return cls.named(device)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from .base import Device, Job, Readout
+from .readouts import Asked, check_readout
 
 __all__ = ["LocalDevice", "LocalJob"]
 
@@ -69,7 +70,9 @@ class LocalDevice(Device):
         # The id names the content, so that the same job has the same id in every run.
         content = f"{self.name} {circuit!r} {shots} {seed if shots else ''} {tag}".encode() + values.tobytes()
         job_id = f"local-{hashlib.sha256(content).hexdigest()[:20]}"
-        job = LocalJob(job_id, tag, Readout(probabilities, counts, shots, "little", job_id))
+        readout = Readout(probabilities, counts, shots, "little", job_id)
+        asked = Asked(circuit.n_qubits, values.shape[:-1], shots)
+        job = LocalJob(job_id, tag, check_readout(readout, self.name, asked))
         self._jobs[job_id] = job
         self._jobs.move_to_end(job_id)
         while len(self._jobs) > REMEMBERED or (len(self._jobs) > 1 and self._bytes() > REMEMBERED_BYTES):

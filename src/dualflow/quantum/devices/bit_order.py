@@ -1,0 +1,55 @@
+"""Which bit is which qubit: basis states that tell any order of the bits from the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import DeviceError
+from ..circuits import CalibrationCircuit, ParametricCircuit
+
+if TYPE_CHECKING:
+    from .base import Device, Job
+
+__all__ = ["check_bit_order"]
+
+SHOTS = 200
+SEED = 0
+
+
+def check_bit_order(
+    device: Device, circuit: ParametricCircuit, run: Callable[[ParametricCircuit, NDArray, int, str, int], Job]
+) -> None:
+    """Raise `DeviceError` unless every bit that a circuit gives back is its own qubit's.
+
+    Qubit k is prepared in the binary digits of k + 1, one digit a circuit, so that what a bit reads most often, circuit
+    by circuit, names the qubit it came from. It takes read-out errors below a half.
+
+    Parameters
+    ----------
+    device : Device
+    circuit : ParametricCircuit
+    run : callable
+        Sends (circuit, values, shots, tag, seed) and gives the job back.
+    """
+    q = circuit.n_qubits
+    digits = [[(k + 1) >> j & 1 for k in range(q)] for j in range(q.bit_length())]
+    calibration = CalibrationCircuit(q, circuit)
+    readout = run(calibration, np.pi * np.array(digits, dtype=float), SHOTS, "bit order", SEED).result()
+    bits = (np.arange(2**q)[:, None] >> np.arange(q)) & 1
+    ones = readout.ordered("little").probabilities @ bits  # (circuits, q): how often a bit reads 1
+    came_from = ((ones > 0.5) * (1 << np.arange(q.bit_length()))[:, None]).sum(axis=0) - 1
+    if np.array_equal(came_from, np.arange(q)):
+        return
+    if np.array_equal(came_from, np.arange(q)[::-1]):
+        found = "the bits come back in reverse order"
+    elif (came_from < 0).all():
+        found = "every bit reads 0, whatever was prepared"
+    else:
+        found = f"bits 0 … {q - 1} read what was prepared on qubits {', '.join(map(str, came_from))}"
+    raise DeviceError(
+        f"device {device.name!r}: bit order of {circuit.name!r}: {found}; nothing it measures can be used"
+    )

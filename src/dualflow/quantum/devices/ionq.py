@@ -1,0 +1,125 @@
+"""IonQ's machines and its simulator in the cloud by qiskit-ionq: ``pip install 'dualflow[ionq]'``."""
+
+from __future__ import annotations
+
+import os
+import types
+import warnings
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ...exceptions import DeviceError
+from .backend import BackendDevice
+from .base import Capabilities, Device, Limits
+from .compiled import CompiledDevice, VendorJob
+from .readouts import counts_of_result
+from .vendor_errors import cause, device_error
+
+__all__ = ["IonQDevice"]
+
+#: Variables that qiskit-ionq takes a key from.
+KEYS = ("IONQ_API_KEY", "QISKIT_IONQ_API_TOKEN", "IONQ_API_TOKEN")
+SIMULATOR = "ionq_simulator"
+
+
+class IonQJob(VendorJob):
+    """A job of IonQ's service; the service is asked as often as its own library asks."""
+
+    remote: ClassVar[bool] = True
+    poll_s: ClassVar[float] = 5.0
+
+
+class IonQDevice(BackendDevice):
+    """An IonQ machine, or IonQ's simulator in the cloud.
+
+    The key is the one that qiskit-ionq finds in IONQ_API_KEY. A job is sent once: the library's own five tries are off.
+
+    Parameters
+    ----------
+    backend : str
+        "simulator", or a machine such as "qpu.forte-1".
+    noise_model : str, optional
+        Of the simulator, such as "aria-1".
+    optimization_level, seed_transpiler, timeout_s, check_bit_order
+        See `CompiledDevice`. IonQ compiles once more, and recommends levels 0 and 1.
+
+    Raises
+    ------
+    ProblemError
+        An argument is out of range.
+    DeviceError
+        No key, no network, no such machine.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_ionq")
+    extra: ClassVar[str | None] = "ionq"
+    vendor: ClassVar[str | None] = "IonQ"
+    remote: ClassVar[bool] = True
+    job_type: ClassVar[type[VendorJob]] = IonQJob
+    capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=None)
+
+    @classmethod
+    def named(cls, name: str) -> Device:
+        return cls(name.removeprefix("ionq:"))
+
+    def __init__(self, backend: str, *, noise_model: str | None = None, **options: Any) -> None:
+        CompiledDevice.__init__(self, **options)
+        self.wanted, self.noise_model, self.name = backend, noise_model, f"ionq:{backend}"
+        found = self.backend
+        self.capabilities = replace(self.capabilities, qubits=found.num_qubits)
+        # The most shots that the library gives for its simulator, 1, are those of a state vector.
+        self.limits = Limits(circuits=found.max_circuits, shots=None if self._simulator else found._max_shots)
+
+    @property
+    def _simulator(self) -> bool:
+        return bool(self.backend.name.startswith(SIMULATOR))
+
+    @cached_property
+    def backend(self) -> Any:
+        """IonQ's backend; asked for once."""
+        from qiskit_ionq import IonQProvider
+        from qiskit_ionq.helpers import resolve_credentials
+
+        if not resolve_credentials().get("token"):
+            raise DeviceError(f"device {self.name!r}: there is no account: set IONQ_API_KEY to its key")
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                found = IonQProvider().get_backend(self.wanted)
+        except Exception as error:  # the library raises whatever it likes
+            raise device_error(self.name, "cannot be had", error) from cause(error)
+        # Without an answer the library makes do with a machine of four qubits.
+        if guessed := [str(w.message) for w in said if "Failed to get qubits" in str(w.message)]:
+            raise device_error(self.name, "cannot be had", ConnectionError(guessed[0]))
+        send_once(found.client)
+        return found
+
+    def _run_options(self, backend: Any, seed: int | None) -> dict[str, Any]:
+        if not self._simulator:
+            return {}
+        options: dict[str, Any] = {} if seed is None else {"sampler_seed": seed}
+        return options if self.noise_model is None else {**options, "noise_model": self.noise_model}
+
+    def _retrieve(self, job_id: str) -> VendorJob:
+        try:
+            job = self.backend.retrieve_job(job_id)
+        except Exception as error:
+            raise device_error(self.name, f"does not know job {job_id!r}", error, sent=None) from cause(error)
+        return self.job_type(self.name, job, job_id, counts_of_result, timeout_s=self.timeout_s)
+
+    @classmethod
+    def account(cls) -> str | None:
+        found = [name for name in KEYS if os.environ.get(name)]
+        return f"{found[0]} is set" if found else "none: set IONQ_API_KEY to a key of your account"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What holds the key is made again from where the library finds it.
+        return {name: value for name, value in super().__getstate__().items() if name != "backend"}
+
+
+def send_once(client: Any) -> None:
+    """Take the retries off a client's way to send a job: one that arrived without an answer would be paid for again."""
+    plain = getattr(type(client).submit_job, "__wrapped__", None)
+    if plain is not None:
+        client.submit_job = types.MethodType(plain, client)

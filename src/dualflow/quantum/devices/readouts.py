@@ -1,0 +1,208 @@
+"""What vendors give back, read as counts and checked: what cannot be right is a `DeviceError` that names the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import DeviceError
+from .base import Readout
+
+__all__ = ["Asked", "check_readout", "counts_of_result", "counts_of_sampler", "readout_of_counts"]
+
+#: How far a distribution's sum may be from 1, and an entry below 0, by rounding.
+ROUNDING = 1e-6
+#: Key of a circuit's metadata under which it carries the mark of its job.
+MARK = "dualflow"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a job was sent for; a read-out that is something else is not its own.
+
+    Attributes
+    ----------
+    n_qubits : int
+    batch : tuple of int
+        () for one circuit, (k,) for k.
+    shots : int or None
+        Of each circuit; None for exact distributions.
+    mark : str
+        Sent along with the circuits, where a vendor gives that back; "" if nothing was.
+    """
+
+    n_qubits: int
+    batch: tuple[int, ...]
+    shots: int | None
+    mark: str = ""
+
+    @property
+    def rows(self) -> int:
+        return self.batch[0] if self.batch else 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.batch, 2**self.n_qubits)
+
+
+def check_readout(readout: Readout, device: str, asked: Asked, job_id: str | None = None) -> Readout:
+    """The read-out, in the shape of what was asked for.
+
+    Raises
+    ------
+    DeviceError
+        It is another job's; has other circuits, qubits or shots; or is no distribution.
+    """
+    if job_id is not None and readout.job_id != job_id:
+        raise _wrong(device, job_id, f"it is the read-out of job {readout.job_id}")
+    wrong = f"job {readout.job_id}" if job_id is None else f"job {job_id}"
+    found = readout.probabilities
+    width, rows = found.shape[-1], int(np.prod(found.shape[:-1]))
+    if width != 2**asked.n_qubits:
+        raise _wrong(device, wrong, f"{width} outcomes where {asked.n_qubits} qubits have {2**asked.n_qubits}")
+    if rows != asked.rows:
+        raise _wrong(device, wrong, f"{rows} circuits where {asked.rows} were sent")
+    if readout.shots != asked.shots:
+        raise _wrong(device, wrong, f"{readout.shots} shots where {asked.shots} were asked for")
+    if not np.isfinite(found).all() or found.min() < -ROUNDING:
+        raise _wrong(device, wrong, "probabilities that are negative, infinite or NaN")
+    if np.abs(found.sum(axis=-1) - 1.0).max() > ROUNDING:
+        raise _wrong(device, wrong, f"probabilities that sum to {_worst(found.sum(axis=-1), 1.0):g}")
+    if readout.counts is not None and asked.shots is not None:
+        check_counts(readout.counts, device, wrong, asked.shots)
+    counts = None if readout.counts is None else readout.counts.reshape(asked.shape)
+    return Readout(found.reshape(asked.shape), counts, readout.shots, readout.bit_order, readout.job_id)
+
+
+def check_counts(counts: NDArray, device: str, job: str, shots: int) -> None:
+    """Raise `DeviceError` unless all counts are numbers ≥ 0 that sum to the shots of a circuit."""
+    if not np.isfinite(counts).all():
+        raise _wrong(device, job, "counts that are infinite or NaN")
+    if counts.min(initial=0) < 0:
+        raise _wrong(device, job, f"a negative count, {counts.min():g}")
+    if np.any(counts != np.rint(counts)):
+        raise _wrong(device, job, "counts that are no whole numbers")
+    totals = counts.sum(axis=-1)
+    if np.any(totals != shots):
+        raise _wrong(device, job, f"{_worst(totals, shots):g} shots where {shots} were asked for")
+
+
+def readout_of_counts(counts: NDArray, device: str, job_id: str, asked: Asked | None, shots: int) -> Readout:
+    """Little-endian counts, (k, 2^q) or (2^q,), as a checked read-out."""
+    check_counts(counts, device, f"job {job_id}", shots)
+    whole = np.rint(counts).astype(np.int64)
+    readout = Readout(whole / shots, whole, shots, "little", job_id)
+    return readout if asked is None else check_readout(readout, device, asked)
+
+
+def counts_of_sampler(result: Any, device: str, job_id: str, asked: Asked | None) -> tuple[NDArray, int]:
+    """Counts and shots of the only PUB of a V2 sampler's result.
+
+    The register may have any name, but there must be exactly one of the circuit's width: with two, or another one,
+    which bit is which qubit would be a guess.
+    """
+    job = f"job {job_id}"
+    if len(result) != 1:
+        raise _wrong(device, job, f"{len(result)} results where one was asked for")
+    pub = result[0]
+    metadata = getattr(pub, "metadata", None) or {}
+    _check_mark((metadata.get("circuit_metadata") or {}).get(MARK), device, job, asked)
+    data = pub.data
+    registers = dict(data.items() if hasattr(data, "items") else vars(data).items())
+    bits = {name: register for name, register in registers.items() if getattr(register, "num_bits", 0)}
+    if asked is not None:
+        fitting = {name: register for name, register in bits.items() if register.num_bits == asked.n_qubits}
+    else:
+        fitting = bits
+    if len(fitting) != 1:
+        have = ", ".join(f"{name} of {register.num_bits} bits" for name, register in bits.items()) or "none"
+        want = "one register" if asked is None else f"one register of {asked.n_qubits} bits"
+        raise _wrong(device, job, f"not {want} but {have}")
+    (register,) = fitting.values()
+    array = np.asarray(register.array)
+    if array.ndim < 2 or array.dtype != np.uint8 or array.shape[-1] != -(-register.num_bits // 8):
+        raise _wrong(device, job, f"a register of type {array.dtype} and shape {array.shape}, which holds no shots")
+    *batch, shots, n_bytes = array.shape
+    # Bytes of a shot, the most significant first, whatever the shape of the batch.
+    outcomes = array.reshape(-1, shots, n_bytes).astype(np.int64) @ (256 ** np.arange(n_bytes)[::-1])
+    width = 2**register.num_bits
+    if outcomes.max(initial=0) >= width:
+        raise _wrong(device, job, f"an outcome {outcomes.max()} that {register.num_bits} bits do not hold")
+    counts = np.array([np.bincount(row, minlength=width) for row in outcomes])
+    return counts.reshape(*batch, width), shots
+
+
+def counts_of_result(result: Any, device: str, job_id: str, asked: Asked | None) -> tuple[NDArray, int]:
+    """Counts and shots of a ``qiskit.result.Result``, or of anything with its ``get_counts``: memory is not read.
+
+    Backends without memory give counts only, and Qiskit's own sampler reads zeros from them (Qiskit #15694).
+    """
+    job = f"job {job_id}"
+    if getattr(result, "success", True) is False:
+        raise DeviceError(
+            f"device {device!r}: {job} failed ({getattr(result, 'status', 'no reason given')})", sent=True
+        )
+    theirs = getattr(result, "job_id", None)
+    if theirs and str(theirs) != job_id:
+        raise _wrong(device, job, f"another job's result, of {theirs}")
+    experiments = getattr(result, "results", None)
+    rows = len(experiments) if experiments is not None else asked.rows if asked is not None else 1
+    if asked is not None and rows != asked.rows:
+        raise _wrong(device, job, f"{rows} circuits where {asked.rows} were sent")
+    names = [getattr(getattr(e, "header", None), "name", None) or _named(e) for e in experiments or ()]
+    for k, name in enumerate(names):
+        if asked is not None and asked.mark and name not in (None, "", f"{asked.mark}-{k}"):
+            raise _wrong(device, job, f"another job's result: circuit {k} is called {name!r}")
+    found = [result.get_counts(k) for k in range(rows)]
+    n_qubits = asked.n_qubits if asked is not None else max(map(_width, found))
+    counts = np.array([_little_endian(row, n_qubits, device, job) for row in found])
+    if asked is not None and asked.shots is not None:
+        return counts.reshape(asked.shape), asked.shots
+    total = counts[0].sum()
+    if not (np.isfinite(total) and total >= 1):
+        raise _wrong(device, job, f"{total:g} shots")
+    return counts, int(total)
+
+
+def _named(experiment: Any) -> str | None:
+    header = getattr(experiment, "header", None)
+    return header.get("name") if isinstance(header, Mapping) else None
+
+
+def _width(counts: Mapping[str, Any]) -> int:
+    return max((len(str(key).replace(" ", "")) for key in counts), default=0)
+
+
+def _little_endian(counts: Any, n_qubits: int, device: str, job: str) -> NDArray:
+    """Counts by Qiskit's bit strings, the last bit of which is qubit 0's, as an array; hexadecimal keys too."""
+    if not isinstance(counts, Mapping):
+        raise _wrong(device, job, f"counts of type {type(counts).__name__} where a mapping was expected")
+    row = np.zeros(2**n_qubits)
+    for key, value in counts.items():
+        text = str(key).replace(" ", "")
+        hexadecimal = text.startswith("0x")
+        try:
+            outcome, number = int(text, 16 if hexadecimal else 2), float(value)
+        except (TypeError, ValueError) as error:
+            raise _wrong(device, job, f"a count {key!r}: {value!r}") from error
+        if not 0 <= outcome < 2**n_qubits or (not hexadecimal and len(text) != n_qubits):
+            raise _wrong(device, job, f"an outcome {key!r}, which is none of {n_qubits} qubits")
+        row[outcome] += number
+    return row
+
+
+def _check_mark(found: Any, device: str, job: str, asked: Asked | None) -> None:
+    if asked is not None and asked.mark and found not in (None, asked.mark):
+        raise _wrong(device, job, f"another job's result, marked {found!r}")
+
+
+def _worst(values: NDArray, target: float) -> float:
+    return float(values.flat[np.argmax(np.abs(np.asarray(values, dtype=float) - target))])
+
+
+def _wrong(device: str, job: str, fault: str) -> DeviceError:
+    return DeviceError(f"device {device!r}: {job} gave back {fault}; nothing of it is used", sent=True)
