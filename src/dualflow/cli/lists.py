@@ -1,15 +1,10 @@
-"""`dualflow solvers`, `dualflow devices`, `dualflow jobs`: what there is, as the catalogues and a journal say."""
+"""`dualflow solvers`, `dualflow devices`: what there is, as the catalogues say."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from .output import clear_errors, print_table
 
-__all__ = ["devices", "jobs", "solvers"]
+__all__ = ["devices", "solvers"]
 
 
 def solvers() -> None:
@@ -48,24 +43,3 @@ def devices() -> None:
             for info in list_devices()
         ]
         print_table(("device", "gives", "control", "qubits", "what it is", "installed"), rows)
-
-
-def jobs(file: Annotated[Path, typer.Argument(help="The journal of a run: its solver's option journal.")]) -> None:
-    """List the jobs in a journal: what was sent where, and what came of it."""
-    with clear_errors():
-        from ..quantum.runs.journal import read_journal
-
-        rows = [
-            (
-                record.id,
-                record.submitted,
-                record.device,
-                record.tag,
-                record.circuit,
-                "exact" if record.shots is None else str(record.shots),
-                str(record.seed),
-                record.outcome or "not known",
-            )
-            for record in read_journal(file)
-        ]
-        print_table(("job", "submitted", "device", "tag", "circuit", "shots", "seed", "outcome"), rows)
