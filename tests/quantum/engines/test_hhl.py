@@ -209,7 +209,9 @@ def test_its_jobs_are_journalled_and_fetched_again(tmp_path):
         dualflow.solve(problem, HHL(device=device, journal=path), refine=False, random_state=0) for _ in range(2)
     )
     assert [(record.label, record.state) for record in read_journal(path)] == [("hhl 0", "done"), ("hhl 1", "done")]
-    assert [record.job_id for record in read_journal(path)] == again.provenance["job_ids"] == first.provenance["job_ids"]
+    assert (
+        [record.job_id for record in read_journal(path)] == again.provenance["job_ids"] == first.provenance["job_ids"]
+    )
     np.testing.assert_array_equal(again.raw_alpha, first.raw_alpha)
 
 

@@ -28,6 +28,15 @@ TABLES = (
 MAX_BYTES, VALUE_BYTES = 1 << 36, 1 << 28
 #: Most steps of SQLite's machine that reading a journal takes, and how many go between two counts.
 STEPS, STEPS_AT_ONCE = 1 << 26, 1 << 16
+#: Errors that are the system's, not the file's.
+_OF_THE_SYSTEM = (
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+)
 #: Seconds that another process' transaction is waited for.
 BUSY_S = 30.0
 
@@ -49,22 +58,18 @@ def connect(path: Path, write: bool) -> sqlite3.Connection:
     check_regular(path, MAX_BYTES, "MAX_BYTES", "journal ")
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    database = None
     try:
         database = _opened(path, write)
-    except sqlite3.Error as error:
-        if "unable to open" in str(error):
-            raise OSError(f"journal {path} cannot be opened: {error}") from error
-        raise _foreign(path, str(error)) from error
-    try:
         _check(database, path, write)
-    except sqlite3.Error as error:
-        database.close()
-        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+    except BaseException as error:
+        if database is not None:
+            database.close()
+        if not isinstance(error, sqlite3.Error):
+            raise
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_SYSTEM:
             raise OSError(f"journal {path} cannot be used: {error}") from error
         raise _foreign(path, str(error)) from error
-    except BaseException:
-        database.close()
-        raise
     return database
 
 
@@ -99,7 +104,9 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         database.set_progress_handler(over, STEPS_AT_ONCE)
         database.execute("PRAGMA query_only = ON")
     schema = _schema(database)
-    if write and not schema and not _header(database, "application_id"):
+    # SQLite takes a few bytes of anything for nothing, and would write over them.
+    empty = os.stat(path).st_size == 0 or _header(database, "page_count") > 0
+    if write and empty and not schema and not _header(database, "application_id"):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN IMMEDIATE")
         if not _schema(database):  # another process may have made it meanwhile
@@ -110,7 +117,7 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         database.execute("COMMIT")
         schema = _schema(database)
     if _header(database, "application_id") != APPLICATION_ID:
-        raise _foreign(path, "it is a database of something else" if schema else "it is empty")
+        raise _foreign(path, "it is a database of something else" if schema else "there is nothing of one in it")
     if (version := _header(database, "user_version")) != FORMAT:
         raise _foreign(path, f"its format is {version}, this version reads {FORMAT}")
     if schema != _ours():

@@ -119,6 +119,7 @@ class Journal:
         allow : callable
             Given what the journal's jobs have taken, raises if this one is not to be sent.
         """
+        self._own()
         self.sequence += 1
         record = replace(record, tag=f"dualflow-{self.token}-{self.sequence}", state="intended", intended=_now())
         with self._writing() as database:
