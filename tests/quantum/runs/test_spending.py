@@ -52,7 +52,7 @@ def laboratory(folder, faults=None, limits=None, journal=True, **more):
 # --- budgets ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(
     budget=st.integers(1, 1500),
     batches=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 300)), min_size=1, max_size=4),
