@@ -26,10 +26,13 @@ from .registry import SolverInfo, list_solvers
 from .solvers import CATALOGUE, Solver
 
 if TYPE_CHECKING:
+    from ._estimate import Estimate, estimate
+    from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
     from .estimators import (
         SVC,
         SVDD,
+        SVR,
         EcoSVC,
         EcoSVDD,
         GeneralizationReport,
@@ -50,6 +53,7 @@ __version__ = importlib.metadata.version("dualflow")
 __all__ = [
     "SVC",
     "SVDD",
+    "SVR",
     "Certificate",
     "Checkpoint",
     "Comparison",
@@ -61,6 +65,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "Estimate",
     "FidelityKernel",
     "FitError",
     "FrontStatus",
@@ -78,6 +83,7 @@ __all__ = [
     "QuantumSolver",
     "Reading",
     "Repair",
+    "ResourceTable",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -89,6 +95,7 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "estimate",
     "final_circuit",
     "generalization_report",
     "list_devices",
@@ -98,15 +105,19 @@ __all__ = [
     "problems",
     "quantum_kernel",
     "repair",
+    "resources",
     "solve",
 ]
 
 #: Where names are that are loaded on first use, because they (or what they need) take time to import.
 _ROOMS = {
+    "_estimate": ("Estimate", "estimate"),
+    "_resources": ("ResourceTable", "resources"),
     "comparison": ("Comparison", "compare"),
     "estimators": (
         "SVC",
         "SVDD",
+        "SVR",
         "EcoSVC",
         "EcoSVDD",
         "GeneralizationReport",

@@ -261,3 +261,61 @@ def test_help_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+DRY = ("compare", "--dry-run", "--max-n", "12", "--devices", "aer", "--time-limit", "20")
+
+
+def test_a_dry_run_says_what_would_be_sent_and_runs_nothing(folder, monkeypatch):
+    def sent(*_):
+        raise AssertionError("a dry run sent a job")
+
+    monkeypatch.setattr("dualflow.quantum.devices.aer.AerDevice._submit", sent)
+    result = run(*DRY, "--problems", "squared_hinge", "--solvers", "variational-flow,smo", "--shots", "500")
+    assert result.exit_code == 0, result.output
+    assert list(folder.iterdir()) == []
+    (row,) = [line for line in result.stdout.splitlines() if "variational" in line]
+    assert "41" in row
+    assert "20,500" in row
+    assert "smo" not in result.stdout
+    assert "In all 41 circuits and 20,500 shots, all on this computer." in result.stdout
+    assert result.stdout.rstrip().endswith("Nothing was sent.")
+
+
+def test_a_dry_run_has_a_row_for_what_cannot_run(folder):
+    found = comparison.dry_run(
+        *tiny(), problems="hinge", solvers=["variational-flow", "hamiltonian-dilation"], shots=100
+    )
+    first, *others = found.rows
+    assert first.estimate is None
+    assert "does not solve problems of kind" in first.reason
+    assert [row.device for row in others] == ["aer", "pennylane:lightning.qubit", "aer"]
+    assert [row.estimate.shots for row in others] == [20_100, 20_100, 0]
+    assert "exact" in others[-1].cells()
+    assert [cells[1] for cells in found.cells()] == ["hamiltonian-dilation"] * 3
+    (why,) = found.left_out()
+    assert "'variational-flow' does not solve problems of kind" in why
+
+
+def test_a_dry_run_adds_up_hours_and_names_what_is_cheaper(folder, monkeypatch):
+    from dualflow.quantum.devices import Price
+    from dualflow.quantum.devices.aer import AerDevice
+
+    def price(self, circuit, circuits, shots):
+        return Price(2 + 3e-4 * circuits * shots, 1.0, formula="2 s and 300 µs a shot")
+
+    monkeypatch.setattr(AerDevice, "remote", True)
+    monkeypatch.setattr(AerDevice, "price", price)
+    solver = dualflow.VariationalFlow(shots=10_000, ansatz="hardware-efficient")
+    found = comparison.dry_run(*tiny(), problems="squared_hinge", solvers=[solver])
+    (only,) = found.estimates
+    assert only.qpu_seconds > 3600
+    assert f"{only.qpu_seconds / 3600:.1f} hours of QPU" in found.total()
+    assert "cheaper is variational-flow" in found.advice()[0]
+    assert "ansatz='tree'" in found.advice()[0]
+
+
+def tiny():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    return X, X[:, 0] > 0

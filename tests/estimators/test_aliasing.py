@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 
-from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR
+from dualflow import SVC, SVDD, SVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR
 
 X, Y = make_moons(60, noise=0.25, random_state=0)
 BLOBS, FOUR = make_blobs(60, centers=4, n_features=2, cluster_std=3.0, random_state=1)
@@ -29,6 +29,8 @@ MODELS = {
     "SVC, callable": (SVC(kernel=plain, random_state=0), (X, Y)),
     "SVDD": (SVDD(random_state=0), (X, None, WEIGHT)),
     "SVDD, precomputed": (SVDD(kernel="precomputed", random_state=0), (K,)),
+    "SVR": (SVR(), (X, X[:, 0] * X[:, 1], WEIGHT)),
+    "SVR, precomputed": (SVR(kernel="precomputed"), (K, X[:, 0] * X[:, 1])),
     "EcoSVC": (EcoSVC(n_init=10, reserve=5), (X, Y, WEIGHT)),
     "EcoSVC, four classes": (EcoSVC(n_init=10, kernel="linear", reserve=np.inf), (BLOBS, FOUR, WEIGHT)),
     "EcoSVDD": (EcoSVDD(n_init=10, reserve=5), (X,)),

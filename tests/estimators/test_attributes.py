@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from dualflow import (
     SVC,
     SVDD,
+    SVR,
     EcoSVC,
     EcoSVDD,
     IncrementalSVC,
@@ -35,6 +36,7 @@ MODELS = {
     "SVC, four classes": (SVC(C=3.0, kernel="linear"), MANY),
     "SVDD": (SVDD(nu=0.2, gamma=0.7), ALONE),
     "SVDD, hard": (SVDD(nu=None, kernel="linear"), ALONE),
+    "SVR": (SVR(C=3.0, gamma=0.7), NUMBERS),
     "EcoSVC": (EcoSVC(C=3.0, gamma=0.7, reserve=np.inf), BINARY),
     "EcoSVC, no intercept": (EcoSVC(C=3.0, gamma=0.7, reserve=np.inf, fit_intercept=False), BINARY),
     "EcoSVC, four classes": (EcoSVC(C=3.0, kernel="linear", reserve=np.inf), MANY),
@@ -47,7 +49,7 @@ MODELS = {
     "IncrementalSVR": (IncrementalSVR(C=3.0, gamma=0.7), NUMBERS),
 }
 CLASSIFIERS, BALLS = (SVC, EcoSVC, IncrementalSVC), (SVDD, EcoSVDD, IncrementalSVDD)
-SEVEN = (*CLASSIFIERS, *BALLS, IncrementalSVR)
+EIGHT = (*CLASSIFIERS, *BALLS, SVR, IncrementalSVR)
 every_model = pytest.mark.parametrize("name", MODELS)
 
 #: What all of them have.
@@ -82,7 +84,7 @@ def trained(name):
 
 
 def test_all_of_the_family_are_here():
-    assert {type(model) for model, _ in MODELS.values()} == set(SEVEN)
+    assert {type(model) for model, _ in MODELS.values()} == set(EIGHT)
 
 
 def kernel(model, A, B):
@@ -99,7 +101,7 @@ def test_support_vectors_weights_and_intercept_are_the_decision_function(name):
         distances = np.diag(kernel(model, Z, Z)) - 2 * K @ a + a @ kernel(model, S, S) @ a
         found, expected = model.decision_function(Z), -distances - model.offset_
         assert model.offset_ == pytest.approx(-(model.radius_**2), rel=1e-12)
-    elif isinstance(model, IncrementalSVR):
+    elif is_regressor(model):
         found, expected = model.predict(Z), K @ weights[0] + model.intercept_
     elif len(model.classes_) == 2:
         found, expected = model.decision_function(Z), K @ weights[0] + model.intercept_
@@ -146,7 +148,7 @@ def test_solutions_are_of_the_points_there_are_and_say_what_the_model_says(name)
     model, data = trained(name)
     pairs = 6 if data is MANY else 1
     assert len(model.solutions_) == len(model.certificates_) == pairs
-    values = model.predict(Z) if isinstance(model, IncrementalSVR) else model.decision_function(Z)
+    values = model.predict(Z) if is_regressor(model) else model.decision_function(Z)
     if pairs > 1:
         values = model.set_params(decision_function_shape="ovo").decision_function(Z)
     for k, (solution, certificate) in enumerate(zip(model.solutions_, model.certificates_, strict=True)):
@@ -190,7 +192,7 @@ def test_what_a_model_cannot_have_it_refuses_in_the_same_words(name):
             assert np.isfinite(getattr(model, instead)).all()
 
 
-@pytest.mark.parametrize("kind", SEVEN, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", EIGHT, ids=lambda kind: kind.__name__)
 def test_before_it_is_fitted_every_attribute_says_so_in_the_same_words(kind):
     attributes = [*SHARED, *REFUSED]
     attributes += ["center_"] if kind in BALLS else ["coef_", "classes_"] if kind in CLASSIFIERS else []
@@ -246,7 +248,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(name):
         np.testing.assert_array_equal(model.predict(Z), values)
 
 
-@pytest.mark.parametrize("kind", SEVEN, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", EIGHT, ids=lambda kind: kind.__name__)
 def test_a_first_fit_that_fails_leaves_nothing(kind):
     model = kind()
     before = dict(vars(model))

@@ -29,6 +29,7 @@ from dualflow import (
     SMO,
     SVC,
     SVDD,
+    SVR,
     EcoSVC,
     EcoSVDD,
     IncrementalSVC,
@@ -102,6 +103,12 @@ LIVES = {
         (SVDD(nu=None, kernel="linear", random_state=1, solver=SMO()), fits(X, None, np.arange(60) % 3)),
         (SVDD(kernel="precomputed", random_state=1), fits(K)),
         (SVDD(kernel="precomputed", random_state=1), fits(np.exp(-((X[:, None] - X) ** 2).sum(-1)))),
+    ],
+    "SVR": [
+        (SVR(random_state=1, warm_start=True), fits(X, np.sin(X[:, 0]))),
+        (SVR(C=30.0, epsilon=0.0, kernel="linear", random_state=1), fits(X, X[:, 1] ** 2, np.arange(60) % 3)),
+        (SVR(kernel="precomputed", random_state=1), fits(K, X[:, 1] ** 2)),
+        (SVR(refine=False, solver="gradient-flow", random_state=1), fits(X, np.sin(X[:, 0]))),
     ],
     "EcoSVC": [
         (EcoSVC(C=2.0, n_init=10, reserve=4), streams(X, Y)),

@@ -7,7 +7,7 @@ from sklearn import svm
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualflow import SVC, SVDD, EcoSVC, EcoSVDD
+from dualflow import SVC, SVDD, SVR, EcoSVC, EcoSVDD
 
 GAMMA_SCALE = (
     "gamma='scale' is 1/(n_features · X.var()) whatever the weights, as in scikit-learn's own SVC: repeating rows "
@@ -16,11 +16,12 @@ GAMMA_SCALE = (
 EXPECTED = {
     SVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
     SVDD: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
+    SVR: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
     EcoSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
     EcoSVDD: {},
 }
-DEFAULT_GAMMA = [SVC(), SVDD(), SVC(loss="squared_hinge"), EcoSVC(), EcoSVDD()]
-FIXED_GAMMA = [SVC(gamma=0.3), SVDD(gamma=0.3, nu=0.3), EcoSVC(gamma=0.3), EcoSVDD(gamma=0.3, nu=0.3)]
+DEFAULT_GAMMA = [SVC(), SVDD(), SVC(loss="squared_hinge"), SVR(), EcoSVC(), EcoSVDD()]
+FIXED_GAMMA = [SVC(gamma=0.3), SVDD(gamma=0.3, nu=0.3), SVR(gamma=0.3), EcoSVC(gamma=0.3), EcoSVDD(gamma=0.3, nu=0.3)]
 
 
 def expected_failures(estimator):
@@ -36,7 +37,9 @@ def test_contract(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(SVC, svm.SVC), (SVDD, svm.OneClassSVM), (EcoSVC, svm.SVC)])
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(SVC, svm.SVC), (SVDD, svm.OneClassSVM), (SVR, svm.SVR), (EcoSVC, svm.SVC)]
+)
 def test_no_more_exceptions_than_scikit_learn_itself(ours, theirs):
     assert set(EXPECTED[ours]) <= set(PER_ESTIMATOR_XFAIL_CHECKS[theirs])
     assert all(len(reason) > 40 for reason in EXPECTED[ours].values())

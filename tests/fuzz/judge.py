@@ -108,7 +108,7 @@ def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArra
     quadratic = wide @ product
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
     value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
-    off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-9 * C)
+    off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-4 * C)
     largest = float(np.abs(K).max())
     slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C), largest * float(np.abs(wide).sum()))
     return _worth(value, dual, largest, wide, _outside(np.abs(coef), C) + off, slacks=slacks)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..exceptions import ProblemError
-from .output import INTERRUPTED, OVERWRITE, check_output, clear_errors, console, progress_bar, say
+from .output import INTERRUPTED, OVERWRITE, check_output, clear_errors, console, print_table, progress_bar, say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +19,9 @@ HONEST = (
     "Ranked by the raw gap, what each solver itself delivered; the refined gap stands beside it and is no evidence "
     "for a solver. No quantum advantage is claimed."
 )
+
+#: Columns of a dry run.
+DRY = ("problem", "solver", "device", "circuits", "shots", "qubits", "depth", "2q gates", "QPU", "cost")
 
 
 def compare(
@@ -53,16 +56,20 @@ def compare(
     csv: Annotated[Path | None, typer.Option(help="Write the rows of the result as CSV, too, to this file.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what the quantum rows would send and cost; send nothing.")
+    ] = False,
 ) -> None:
     """Compare all solvers on the same points: raw gap, refined gap, accuracy, time, circuits."""
     with clear_errors():
         from ..comparison import compare as run
+        from ..comparison import dry_run
         from ..report.comparison import is_comparison_csv, is_comparison_html
         from .csv_data import read_csv
 
-        if csv is not None:
+        if csv is not None and not dry:
             check_output(csv, "--csv", is_comparison_csv, overwrite, data)
-        if not no_report:
+        if not no_report and not dry:
             check_output(report, "--report", is_comparison_html, overwrite, data)
             if csv is not None and csv.resolve() == report.resolve():
                 raise ProblemError(f"--csv and --report are the same file, {csv}; give two names")
@@ -70,29 +77,32 @@ def compare(
         if data is None and (label or classes):
             raise ProblemError("--label and --classes go with --data; for the bundled digits use --digits")
         X, y, first = _two(X, y, _names(classes if data is not None else digits), str(data or "digits"))
+        arguments = (X, y, _names(problems) or (), _names(solvers), max_n)
+        options: dict[str, Any] = {
+            "C": C,
+            "nu": nu,
+            "kernel": kernel,
+            "gamma": _number_or_text(gamma),
+            "degree": degree,
+            "coef0": coef0,
+            "fit_intercept": {"yes": True, "no": False}.get(fit_intercept, fit_intercept),
+            "shots": shots,
+            "devices": _names(devices),
+            "studies": studies,
+            "inlier_class": first,
+            "time_limit": time_limit,
+            "random_state": seed,
+            "tol": tol,
+        }
+        if dry:
+            with progress_bar() as progress:
+                forecast = dry_run(*arguments, **options, progress=progress)
+            print_table(DRY, forecast.cells())
+            for line in (*forecast.left_out(), *forecast.advice(), forecast.total(), "Nothing was sent."):
+                say(line)
+            return
         with progress_bar() as progress:
-            comparison = run(
-                X,
-                y,
-                _names(problems) or (),
-                _names(solvers),
-                max_n,
-                C=C,
-                nu=nu,
-                kernel=kernel,
-                gamma=_number_or_text(gamma),
-                degree=degree,
-                coef0=coef0,
-                fit_intercept={"yes": True, "no": False}.get(fit_intercept, fit_intercept),
-                shots=shots,
-                devices=_names(devices),
-                studies=studies,
-                inlier_class=first,
-                time_limit=time_limit,
-                random_state=seed,
-                tol=tol,
-                progress=progress,
-            )
+            comparison = run(*arguments, **options, progress=progress)
         out = console()
         out.print(comparison)
         if comparison.interrupted:

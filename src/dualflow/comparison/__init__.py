@@ -1,8 +1,9 @@
 """Floor 6: the main job, `compare`."""
 
 from ..report import Comparison
+from .beforehand import DryRun, dry_run
 from .floor import shot_floor
 from .main_job import PROBLEMS, compare
 from .plan import CONTROLS
 
-__all__ = ["CONTROLS", "PROBLEMS", "Comparison", "compare", "shot_floor"]
+__all__ = ["CONTROLS", "PROBLEMS", "Comparison", "DryRun", "compare", "dry_run", "shot_floor"]

@@ -26,7 +26,7 @@ from .rows import ProgressCallback, Rows
 from .subsample import Subsample
 from .task import Task
 
-__all__ = ["PROBLEMS", "compare"]
+__all__ = ["PROBLEMS", "check_names", "compare", "make_task"]
 
 #: Problems that can be compared, with the heading of their section.
 PROBLEMS = {
@@ -134,7 +134,7 @@ def compare(
     SolverMismatch
         A name in ``solvers`` is not known.
     """
-    names = _check_names(problems)
+    names = check_names(problems)
     check_limits(tol, None, time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
     max_n = Number(at_least=2, whole=True).check("max_n", max_n)
@@ -187,7 +187,7 @@ def make_task(
     return Task.of(name, title, svdd, inside, data.X_test, data.signs(data.y_test, data.inlier))
 
 
-def _check_names(problems: str | Sequence[str]) -> list[str]:
+def check_names(problems: str | Sequence[str]) -> list[str]:
     names = list(dict.fromkeys([problems] if isinstance(problems, str) else problems))
     if not names:
         raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")

@@ -10,10 +10,12 @@ from .incremental_svdd import IncrementalSVDD
 from .incremental_svr import IncrementalSVR
 from .svc import SVC
 from .svdd import SVDD
+from .svr import SVR
 
 __all__ = [
     "SVC",
     "SVDD",
+    "SVR",
     "EcoSVC",
     "EcoSVDD",
     "FitError",

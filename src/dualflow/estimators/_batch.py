@@ -143,10 +143,11 @@ class BatchMachine(KernelMachine):
     # --- files ---------------------------------------------------------------------------------
 
     def _unpack_solutions(
-        self, arrays: dict[str, NDArray], facts: dict[str, Any], pose: Pose, count: int
+        self, arrays: dict[str, NDArray], facts: dict[str, Any], pose: Pose, count: int, per: int = 1
     ) -> tuple[Gram, NDArray]:
-        """Set so many `solutions_` from a file; returns the Gram of all their points, and which those are."""
-        self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose)
+        """Set so many `solutions_` from a file, of ``per`` variables a point; returns the Gram of all their points, and
+        which those are."""
+        self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose, per)
         given = gram.kernel == "precomputed"
         fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_
         if len(self.solutions_) != count or not fits:

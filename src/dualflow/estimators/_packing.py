@@ -121,11 +121,12 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
 
 
 def unpack_solutions(
-    arrays: Mapping[str, NDArray], facts: Mapping[str, Any], pose: Pose
+    arrays: Mapping[str, NDArray], facts: Mapping[str, Any], pose: Pose, per: int = 1
 ) -> tuple[list[Solution], list[NDArray], Gram, NDArray]:
     """Solutions, their rows, the Gram of all points they are over, and which training points those are (ascending).
 
-    Each is certified here, from its problem and its α. ValueError for one whose α is not what the certificate is of.
+    There are ``per`` variables a point. Each is certified here, from its problem and its α. ValueError for one whose α
+    is not what the certificate is of.
     """
     given = facts["solves"]
     lengths = stored(arrays, "solve.points", "i", (len(given),))
@@ -139,7 +140,7 @@ def unpack_solutions(
         column = stored(arrays, f"solve.{name}", "f", (None,))
         if name != "upper" and not np.isfinite(column).all():
             raise ValueError(f"its array 'solve.{name}' is not finite")
-        columns[name] = _parts(column, lengths)
+        columns[name] = _parts(column, per * lengths)
     solutions = []
     for k, told in enumerate(given):
         own = gram if len(rows[k]) == gram.n else gram.subset(np.searchsorted(points, rows[k]))

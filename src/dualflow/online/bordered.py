@@ -30,7 +30,8 @@ def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
         P, info = scipy.linalg.lapack.dpotri(factor, lower=1)
     if info != 0:
         raise PathError("the margin points' kernel block is singular: is the kernel positive semidefinite?")
-    P = np.tril(P) + np.tril(P, -1).T
+    P = P + P.T  # above its diagonal there were zeros
+    P.ravel()[:: m + 1] *= 0.5
     out = np.zeros((m + 1, m + 1))
     out[1:, 1:] = P
     if e is not None:

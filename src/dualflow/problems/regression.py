@@ -55,6 +55,9 @@ def svr(
         raise ProblemError(f"z must be {gram.n} finite numbers, found shape {z.shape}")
     C = FINITE_COST.check("C", C)
     epsilon = TUBE.check("epsilon", epsilon)
+    largest = float(np.abs(z).max()) + epsilon
+    if 4.0 * gram.n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f adds up so many of them, times C
+        raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")
     signs = np.concatenate([np.ones(gram.n), -np.ones(gram.n)])
     return DualProblem(
         gram,

@@ -115,6 +115,14 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
             return state.blocks >= 2 + SAMPLED_SWEEPS * sweep
         return state.disappointments >= PATIENCE + 2 * sweep
 
+    @property
+    def counts_are_fixed(self) -> bool:
+        """With mitigation blocks of new sizes are calibrated, and which those are nobody knows beforehand."""
+        return self.shots is not None and self.shot_budget is None and self.mitigation is None
+
+    def cheaper(self) -> tuple[str, dict[str, Any]] | None:
+        return "variational-lotka-volterra", {"shots": self.shots, "mitigation": self.mitigation}
+
     def circuit(self, context: BoxZoomContext, state: BoxZoomState) -> SplitStepCircuit:
         return context.circuit
 

@@ -86,6 +86,9 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     def time(self, state: LinearisedState) -> float | None:
         return state.flow_time
 
+    def cheaper(self) -> tuple[str, dict[str, Any]] | None:
+        return "variational-flow", {"shots": self.shots, "mitigation": self.mitigation}
+
     def circuit(self, context: LinearisedContext, state: LinearisedState) -> SelectCircuit:
         return context.circuit
 

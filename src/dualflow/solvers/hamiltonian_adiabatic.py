@@ -34,6 +34,9 @@ class HamiltonianAdiabatic(BoxZoom):
     ``dimod.BinaryQuadraticModel``, and sampler="annealing" lets a classical simulated annealing (dwave-samplers) stand
     in for the circuit in every box: a control, no quantum computer, and no circuits are counted.
 
+    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 1,736 CX and depth 943 a circuit at n = 32, CX the
+    same at every n; 144 circuits a run, growing as n; by the model, 70,512 T gates a shot.
+
     Parameters
     ----------
     device, shots, shot_budget, block, levels, shrink, max_blocks

@@ -42,6 +42,9 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     direction error would be 0.8 and 2.8 % at 10⁶ shots a circuit, 5 and 13 % at 10⁵. Distributions must therefore be
     exact here: there is no option ``shots``.
 
+    Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 5,958 CX and depth 26,409 a circuit at n = 16, CX
+    growing as n^1.7; 2 circuits a run, the same at every n; by the model, 9.6e5 T gates a shot.
+
     Parameters
     ----------
     device : str or Device, default="aer"
@@ -76,6 +79,10 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         lab, system = super().open(problem, workspace).lab, make_system(workspace)
         t = clock_for(system.condition) if self.clock is None else int(self.clock)
         return HHLContext(workspace, lab, system, system.circuit(system.b, t) if system.b.any() else None)
+
+    @property
+    def counts_are_fixed(self) -> bool:
+        return True
 
     def start(self, context: HHLContext, rng: np.random.Generator, warm: NDArray | None = None) -> Inversion:
         """α = 0, or a warm start, which no circuit makes use of."""

@@ -6,8 +6,8 @@ measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -20,6 +20,7 @@ from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
+from ..quantum.runs.batches import Schedule
 from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
@@ -28,6 +29,10 @@ from ..quantum.runs.spending import AMOUNT, Budget
 from .base import Solver
 
 __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
+
+
+#: Options that say what becomes of jobs, and nothing of what a run asks for.
+SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost")
 
 
 class QuantumState(Protocol):
@@ -107,6 +112,28 @@ class CircuitSolver(Solver[ContextT, StateT]):
         """The context; by default workspace and laboratory alone."""
         super().open(problem, workspace)
         return QuantumContext(workspace, self.laboratory(problem))  # type: ignore[return-value]
+
+    def schedule(self, context: ContextT) -> Schedule | None:
+        """What a run sends, step by step, where nothing that is measured changes it; else None.
+
+        The context says it, by the rules it rests by itself, so that an estimate and a run agree.
+        """
+        tell: Callable[[], Schedule | None] = getattr(context, "schedule", lambda: None)
+        return tell()
+
+    @property
+    def counts_are_fixed(self) -> bool:
+        """Whether every run without a `schedule` takes as many circuits and shots as any other with these options."""
+        return False
+
+    def cheaper(self) -> tuple[str, dict[str, Any]] | None:
+        """A solver and options that solve the same problem with fewer circuits; None where none is known."""
+        return None
+
+    def rehearsed(self, device: Device) -> Self:
+        """This solver on another device, with all left out that concerns the sending: journal and budgets."""
+        own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING}
+        return replace(self, **own | {"device": device})
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
         """The largest circuit of a run."""

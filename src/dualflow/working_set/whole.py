@@ -11,8 +11,9 @@ from .units import InUnits
 
 __all__ = ["solve_whole"]
 
-#: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable.
-AGAIN, UPDATES = 4, 20
+#: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
+#: gradient keeps its digits.
+AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 
 
 def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[NDArray, float, int]:
@@ -59,6 +60,6 @@ def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[N
             UPDATES * len(M),
         )
         updates += moved
-        if moved == 0:
+        if moved == 0 or (violation <= tolerance and moved < FEW_UPDATES):
             break
     return here.alpha, violation, updates

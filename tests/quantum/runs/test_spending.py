@@ -128,6 +128,21 @@ def test_seconds_and_money_are_budgets_too(tmp_path, budget, paid):
     assert account.qpu_seconds == pytest.approx(1.1 * paid)
 
 
+def test_what_was_meant_to_be_sent_counts_whatever_came_of_it(tmp_path):
+    broken = Faults(failing=1.0)
+    with pytest.raises(DeviceError, match="is failed"):
+        laboratory(tmp_path, broken, budget=Budget(max_shots=150)).measure(begun(), TreeCircuit(2), THETA[0], 100)
+    with pytest.raises(DeviceError, match="100 are spent and 50 are left"):
+        laboratory(tmp_path, budget=Budget(max_shots=150)).measure(begun(), TreeCircuit(2), THETA[0], 100)
+    # What certainly never arrived does not.
+    (other := tmp_path / "other").mkdir()
+    with pytest.raises(DeviceError, match="cannot be reached"):
+        laboratory(other, Faults(unreachable=1.0), budget=Budget(max_shots=100)).measure(
+            begun(), TreeCircuit(2), THETA[0], 100
+        )
+    laboratory(other, budget=Budget(max_shots=100)).measure(begun(), TreeCircuit(2), THETA[0], 100)
+
+
 def test_a_batch_that_does_not_fit_is_not_begun(tmp_path):
     lab = laboratory(tmp_path, limits=Limits(circuits=2), budget=Budget(max_shots=650))
     with pytest.raises(DeviceError, match="which takes 700: 0 are spent and 650 are left"):
@@ -152,7 +167,9 @@ def test_a_budget_that_cannot_be_counted_is_refused(tmp_path):
 # --- splits ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limits", [Limits(3), Limits(None, 400), Limits(2, 300), Limits(1, 1000), Limits(100, 10**6)])
+@pytest.mark.parametrize(
+    "limits", [Limits(3), Limits(None, 400), Limits(2, 300), Limits(1, 1000), Limits(100, 10**6), Limits(4, 600, 700)]
+)
 @pytest.mark.parametrize("single", [True, False])
 def test_a_batch_is_split_at_the_devices_limits_and_joined(tmp_path, limits, single):
     theta = THETA[0] if single else THETA
@@ -165,7 +182,10 @@ def test_a_batch_is_split_at_the_devices_limits_and_joined(tmp_path, limits, sin
     rows = 1 if single else 7
     assert (account.circuits, account.shots) == (rows, rows * 1000)
     records = read_journal(tmp_path / "jobs.db")
-    pieces = -(-rows // (limits.circuits or rows)) * -(-1000 // (limits.shots or 1000))
+    pieces = len(limits.parts(rows, 1000))
+    assert all(record.circuits <= (limits.circuits or rows) for record in records)
+    assert all(record.shots <= (limits.shots or 1000) for record in records)
+    assert all(record.circuits * record.shots <= (limits.executions or 7000) for record in records)
     assert len(records) == pieces == len(set(lab.device.paid()["tags"]))
     assert lab.device.paid()["shots"] == rows * 1000
     assert len({record.seed for record in records}) == pieces

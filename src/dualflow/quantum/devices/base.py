@@ -54,10 +54,23 @@ class Limits:
         Bindings of a batch.
     shots : int or None
         Of each circuit.
+    executions : int or None
+        Circuits × shots.
     """
 
     circuits: int | None = None
     shots: int | None = None
+    executions: int | None = None
+
+    def parts(self, circuits: int, shots: int | None) -> list[tuple[slice, int | None]]:
+        """Jobs that so many circuits with so many shots each take: rows of bindings, and shots of each of them."""
+        step, loads = self.circuits or circuits, [shots]
+        if shots is not None:
+            most = min(shots, self.shots or shots, self.executions or shots)
+            loads = [min(most, shots - first) for first in range(0, shots, most)]
+            step = min(step, max(1, (self.executions or step * most) // most))
+        rows = [slice(first, min(first + step, circuits)) for first in range(0, circuits, step)]
+        return [(row, load) for row in rows for load in loads]
 
 
 @dataclass(frozen=True)
@@ -212,6 +225,11 @@ class Device(Listed):
         shots = check_shots(shots)
         if seed is not None and not SEED.allows(seed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
+        self.check(circuit, shots)
+        return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
+
+    def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
+        """Raise `DeviceError` if the device cannot run a circuit so: too many qubits, or no such distributions."""
         widest = self.capabilities.qubits
         if widest is not None and circuit.n_qubits > widest:
             raise DeviceError(f"device {self.name!r} has {widest} qubits; circuit {circuit.name!r} needs more")
@@ -219,7 +237,6 @@ class Device(Listed):
             raise DeviceError(f"device {self.name!r} gives counts only; set shots, for example shots=10_000")
         if shots is not None and not self.capabilities.sampled:
             raise DeviceError(f"device {self.name!r} gives exact distributions only; set shots=None")
-        return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
 
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..runs.batches import Schedule
 from ..runs.laboratory import Account, QuantumContext
 from .dilation import Dilation, Measured, implicit_direction
 
@@ -45,6 +46,15 @@ class DilationContext(QuantumContext):
     method: str
     shots: int | None
     last_step: float
+
+    def schedule(self) -> Schedule | None:
+        """What a run sends, or None where that depends on what is measured."""
+        if self.shots is None or math.isinf(self.last_step):
+            return None
+        found = Schedule(self.lab)
+        for _ in range(1 + max(0, int(self.last_step))):
+            found.step(self.dilation.circuit, 1, self.shots)
+        return found
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import DeviceError
 from ..circuits.select import SelectCircuit
+from ..runs.batches import Schedule
 from ..runs.budget import ShotPlan
 from ..runs.laboratory import Account, QuantumContext
 from .linear_model import LinearModel, linearise, measured, sampling_noise, window_angles
@@ -40,6 +41,25 @@ class LinearisedContext(QuantumContext):
     plan: ShotPlan
     windows: int | None
     longest: float
+
+    def spent(self, windows: int, shots: int, account: Account) -> bool:
+        """With shots: whether so many windows, the last with so many shots, leave nothing for another."""
+        return windows == self.windows or self.plan.exhausted(shots, account, 1)
+
+    def schedule(self) -> Schedule | None:
+        """What a run sends, or None where that depends on what is measured."""
+        shots = self.plan.first
+        if shots is None or self.plan.adaptive:
+            return None
+        found, windows, resting = Schedule(self.lab), 0, self.workspace.n == 1
+        found.step(self.circuit, 1, shots)
+        while not resting:
+            found.step(self.circuit, 1, shots)
+            windows += 1
+            resting = self.spent(windows, shots, found.account)
+        if self.plan.final is not None:
+            found.step(self.circuit, 1, self.plan.final)
+        return found
 
 
 @dataclass(frozen=True)
@@ -160,7 +180,7 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState, model: Lin
     shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1)
     moved = _window(context, state, model, t, shots)
     fall = state.objective - moved.objective
-    ended = moved.windows == context.windows or plan.exhausted(shots or 0, moved.account, 1)
+    ended = context.spent(moved.windows, shots or 0, moved.account)
     noise = excess + TOLERATED * deviation
     if abs(fall) <= noise:
         earlier = MEMORY * state.mean_shots

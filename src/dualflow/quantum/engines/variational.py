@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...integrate.scipy_ivp import ivp_step
 from ..circuits import ParametricCircuit
+from ..runs.batches import Schedule
 from ..runs.budget import ShotPlan
 from ..runs.laboratory import Account, Ledger, QuantumContext
 
@@ -105,6 +106,10 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         return 1
 
     @property
+    def at_rest_from_the_start(self) -> bool:
+        return False
+
+    @property
     def longest(self) -> float:
         """With shots: largest h."""
         raise NotImplementedError
@@ -178,7 +183,7 @@ class AngleFlow(QuantumContext, Generic[StateT]):
 
     def _sampled_step(self, state: StateT) -> StateT:
         plan, pace, circuits, share = self.plan, self.pace, self.circuits_a_step, 1.0
-        steps = self.steps if plan.adaptive else self.steps or pace.steps
+        steps = self.last_step
         if steps is not None and not plan.adaptive:
             share = max(1, state.steps - steps // pace.part + 1) ** -pace.averaging
         trial, fall = self.trial(state, share)
@@ -191,9 +196,33 @@ class AngleFlow(QuantumContext, Generic[StateT]):
             after,
             h=min(state.h * growth, max(self.longest, state.h)),
             flow_time=state.flow_time + state.h,
-            resting=after.steps == steps or plan.exhausted(after.shots_behind, after.account, circuits),
+            resting=self.spent(after.steps, after.shots_behind, after.account),
             kept=kept,
         )
+
+    @property
+    def last_step(self) -> int | None:
+        """With shots: the step the solver rests after; None where the budget alone decides."""
+        return self.steps if self.plan.adaptive else self.steps or self.pace.steps
+
+    def spent(self, steps: int, shots: int, account: Account) -> bool:
+        """With shots: whether so many steps, the last with so many shots a circuit, leave nothing for another."""
+        return steps == self.last_step or self.plan.exhausted(shots, account, self.circuits_a_step)
+
+    def schedule(self) -> Schedule | None:
+        """What a run sends, or None where that depends on what is measured."""
+        shots = self.plan.first
+        if shots is None or self.plan.adaptive:
+            return None
+        found, steps, resting = Schedule(self.lab), 0, self.at_rest_from_the_start
+        found.step(self.circuit, self.circuits_a_step, shots)
+        while not resting:
+            found.step(self.circuit, self.circuits_a_step, shots)
+            steps += 1
+            resting = self.spent(steps, shots, found.account)
+        if self.plan.final is not None:
+            found.step(self.circuit, 1, self.plan.final)
+        return found
 
     def _follow(self, state: StateT) -> StateT:
         """`time_step` of the flow by LSODA, whose every evaluation is a batch of circuits."""

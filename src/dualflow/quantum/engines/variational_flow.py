@@ -54,6 +54,10 @@ class SimplexFlow(AngleFlow[SimplexState]):
     def circuits_a_step(self) -> int:
         return self.ansatz.circuits_a_step(self.exact)
 
+    @property
+    def at_rest_from_the_start(self) -> bool:
+        return self.workspace.n == 1
+
     @cached_property
     def longest(self) -> float:
         # The time scale is 1 over the mean |Fᵢ − ⟨F⟩| at the uniform distribution.
@@ -68,7 +72,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
         largest = max(float(problem.diag().max()), float(np.ptp(problem.p)))
         h = 1.0 / (problem.d * largest) if largest > 0 else 1.0
         account, nothing = Account.opened(rng), np.empty(0)
-        state = SimplexState(theta, h, account, self.plan.final is None, nothing, resting=problem.n == 1)
+        state = SimplexState(theta, h, account, self.plan.final is None, nothing, resting=self.at_rest_from_the_start)
         return self.measure(state, self.plan.first)
 
     def measure(self, state: SimplexState, shots: int | None, final: bool = False) -> SimplexState:

@@ -102,11 +102,8 @@ class Sender:
         self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, label: str, seed: int
     ) -> list[Part]:
         """Rows of bindings within the device's circuits, and for each their shots within its shots."""
-        limits, values = self.device.limits, np.asarray(circuit.check_parameters(theta))
-        rows = len(np.atleast_2d(values))
-        step, most = min(limits.circuits or rows, rows), shots and min(limits.shots or shots, shots)
-        loads = [None] if shots is None or most is None else [min(most, shots - k) for k in range(0, shots, most)]
-        pieces = [(slice(k, k + step), load) for k in range(0, rows, step) for load in loads]
+        values = np.asarray(circuit.check_parameters(theta))
+        pieces = self.device.limits.parts(len(np.atleast_2d(values)), shots)
         if len(pieces) == 1:  # as it was given: a device may know what it is
             return [Part(circuit, theta, self._record(circuit, values, shots, label, seed))]
         seeds = np.random.SeedSequence(seed).generate_state(len(pieces)) >> 1

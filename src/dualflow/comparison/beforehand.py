@@ -1,0 +1,153 @@
+"""A comparison before it is run: what its quantum rows would send, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .._estimate import Estimate, estimate, span
+from ..core.kernels import Gram
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
+from ..solvers import Solver
+from .main_job import check_names, make_task
+from .plan import plan
+from .rows import ProgressCallback
+from .subsample import Subsample
+from .task import Task
+
+__all__ = ["DryRow", "DryRun", "dry_run"]
+
+
+@dataclass(frozen=True)
+class DryRow:
+    """One row to be: its section, solver, device and shots, and its estimate, or why there is none."""
+
+    section: str
+    solver: str
+    device: str
+    shots: int | None
+    estimate: Estimate | None
+    reason: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """Its estimate as text: section, solver, device, circuits, shots, qubits, depth, two-qubit gates, QPU, cost."""
+        found = self.estimate
+        assert found is not None  # rows without one are in `DryRun.left_out`
+        about = "" if found.fixed else "about "
+        sizes = (f"{size:,}" for size in (found.qubits, found.depth, found.two_qubit_gates))
+        time = "none" if found.local else "not known" if found.qpu_seconds is None else span(found.qpu_seconds)
+        shots = f"{about}{found.shots:,}" if found.shots else "exact"
+        return (self.section, self.solver, self.device, f"{about}{found.circuits:,}", shots, *sizes, time, found.money)
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The quantum rows of a comparison that nobody has run.
+
+    Attributes
+    ----------
+    rows : tuple of DryRow
+    """
+
+    rows: tuple[DryRow, ...]
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows with an estimate, as text."""
+        return [row.cells() for row in self.rows if row.estimate is not None]
+
+    def left_out(self) -> list[str]:
+        """Why the others have none, one line each."""
+        lines = [f"{row.section}, {row.device}: {row.reason}" if row.device else row.reason for row in self.rows]
+        return list(
+            dict.fromkeys(
+                f"No row: {line}." for row, line in zip(self.rows, lines, strict=True) if row.estimate is None
+            )
+        )
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        return [row.estimate for row in self.rows if row.estimate is not None]
+
+    def total(self) -> str:
+        """All rows together, in one line."""
+        found = self.estimates
+        remote = [row for row in found if not row.local]
+        text = f"In all {sum(row.circuits for row in found):,} circuits and {sum(row.shots for row in found):,} shots"
+        if not remote:
+            return text + ", all on this computer."
+        known = [row.qpu_seconds for row in remote if row.qpu_seconds is not None]
+        unknown = len(remote) - len(known)
+        text += f"; {span(sum(known))} of QPU" if known else ""
+        return text + (f"; of {unknown} rows the QPU time is not known." if unknown else ".")
+
+    def advice(self) -> list[str]:
+        """Cheaper ways, one line each."""
+        lines = []
+        for row in self.rows:
+            if row.estimate is not None and (other := row.estimate.cheaper) is not None:
+                took = span(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
+                lines.append(f"{row.section}, {row.estimate.title}: cheaper is {other.title}, {took}.")
+        return lines
+
+
+def dry_run(
+    X: ArrayLike,
+    y: ArrayLike,
+    problems: str | Sequence[str] = ("hinge", "squared_hinge", "svdd"),
+    solvers: Sequence[str | Solver] | None = None,
+    max_n: int = 64,
+    *,
+    C: float = 1.0,
+    nu: float | None = None,
+    fit_intercept: bool | str = True,
+    kernel: str = "rbf",
+    gamma: str | float = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    shots: int | None = 10_000,
+    devices: Sequence[str] | None = None,
+    studies: bool = False,
+    inlier_class: Any = None,
+    time_limit: float | None = 5.0,
+    random_state: int = 0,
+    tol: float = 1e-6,
+    progress: ProgressCallback | None = None,
+) -> DryRun:
+    """`estimate` for every quantum row that `compare` with the same arguments would run; sends nothing.
+
+    Classical rows and controls are left out. ``time_limit`` bounds each rehearsal, as it bounds each row of a
+    comparison: one that it ends sends fewer circuits than is said here.
+    """
+    names = check_names(problems)
+    entries = [entry for entry in plan(solvers, shots, devices, False, studies) if entry.role == "quantum"]
+    data = Subsample.split(X, y, None, None, max_n, random_state, inlier_class, False)
+    gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
+    rows: list[DryRow] = []
+    for task in [make_task(name, data, gram, C, nu, fit_intercept) for name in names]:
+        barred: set[int] = set()  # solvers that do not apply: one row, not one a device
+        for entry in entries:
+            if progress is not None:
+                progress(len(rows), len(entries) * len(names), f"{task.name}: {entry.name}")
+            if entry.group in barred:
+                continue
+            try:
+                found, reason = _estimated(task, entry, tol, random_state, time_limit), ""
+            except (SolverMismatch, SolverUnavailable) as error:
+                found, reason = None, str(error)
+                barred.add(entry.group)
+            except DualflowError as error:
+                found, reason = None, str(error)
+            device = "" if entry.group in barred else entry.device or ""
+            rows.append(DryRow(task.name, entry.name, device, entry.shots, found, reason))
+    return DryRun(tuple(rows))
+
+
+def _estimated(task: Task, entry: Any, tol: float, random_state: int, time_limit: float | None) -> Estimate:
+    options = {name: value for name, value in entry.options.items() if name != "device"}
+    device = entry.options.get("device")
+    return estimate(
+        task.problem, entry.solver, device, tol=tol, random_state=random_state, time_limit=time_limit, **options
+    )

@@ -1,0 +1,234 @@
+"""Support vector regression: an ε-insensitive tube around a function in feature space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from .. import problems
+from .._solve import DEFAULT_SOLVER, Progress
+from ..core.kept import KeptGram
+from ..core.kernels import Gram
+from ..core.problem import DualProblem
+from ..core.solution import Status
+from ..problems.classification import FINITE_COST
+from ..problems.regression import TUBE
+from ..solvers import Solver
+from ._attributes import fitted, refused, set_by_fit
+from ._batch import BatchMachine, kept
+from ._packing import pack_attributes, pack_solutions, unpacked
+from ._validation import checked_data, checked_weight
+from ._verify import agree, round_off, stored
+
+__all__ = ["SVR"]
+
+#: What a file holds beside the solution: dtype kinds and dimensions.
+_STORED = {
+    "support_": ("i", "support"),
+    "n_support_": ("i", "one"),
+    "dual_coef_": ("f", "one", "support"),
+    "intercept_": ("f", "one"),
+}
+
+
+class SVR(RegressorMixin, BatchMachine):
+    """ε-insensitive support vector regression whose dual is solved by a solver of one's choice, and certified.
+
+    Minimises ½‖w‖² + C Σ max(0, |zᵢ − f(xᵢ)| − ε) (Smola, Schölkopf 2004, eq. 3). Parameters, attributes and signs are
+    those of `sklearn.svm.SVR` wherever both have them.
+
+    Parameters
+    ----------
+    C : float > 0, default=1.0
+    epsilon : float ≥ 0, default=0.1
+        Half the width of the tube within which no loss is paid, in units of y.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+    gamma, degree, coef0
+        As in `SVC`.
+    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
+        As in `SVC`.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Rows of X, ascending.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Callable kernels included; empty if the kernel is precomputed.
+    n_support_ : array of shape (1,)
+    dual_coef_ : array of shape (1, n_SV)
+        αᵢ − αᵢ*, within ±C.
+    intercept_ : array of shape (1,)
+    coef_ : array of shape (1, n_features)
+        Linear kernel only.
+    solution_, certificate_ : Solution, Certificate
+        Of the dual in (α, α*), over the points of positive weight, in their order; in lists of one, too: solutions_,
+        certificates_.
+    n_iter_ : int
+        Steps.
+    fit_status_ : int
+        0 if the solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from dualflow import SVR
+    >>> line = SVR(C=100, epsilon=0.5, kernel="linear").fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> line.coef_.round(6).tolist(), line.predict([[1.0]]).round(6).tolist()
+    ([[1.5]], [3.0])
+    """
+
+    _rules = {"C": FINITE_COST, "epsilon": TUBE}
+
+    intercept_: NDArray = set_by_fit()
+    offset_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = refused("intercept_")
+    #: What a centre of the support vectors' kernel takes from the expansion, which `intercept_` leaves to it.
+    _constant: float = 0.0
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        epsilon: float = 0.1,
+        kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: str | Solver = DEFAULT_SOLVER,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool = True,
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.callback = callback
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVR:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            Dense, finite numbers.
+        y : array of shape (n,)
+            Finite numbers.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; 0 takes a point out.
+
+        Returns
+        -------
+        SVR
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
+        """
+        with self._transaction():
+            self._check_parameters()
+            points, values = checked_data(self, X, y, first=True, numeric=True)
+            weight = checked_weight(sample_weight, points)
+            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
+            problem = problems.svr(
+                self._part(gram, rows),
+                values.astype(float)[rows],
+                self.C,
+                epsilon=self.epsilon,
+                sample_weight=None if sample_weight is None else weight[rows],
+            )
+            self.solutions_, self._rows = self._solve_all([problem], 1), [rows]
+            self._read(gram, rows)
+        return self
+
+    def _read(self, gram: Gram, rows: NDArray) -> None:
+        """Set what the solution, over those rows of a Gram, is to the user."""
+        (solution,) = self.solutions_
+        coefficients = kept(solution.coefficients)
+        (inside,) = coefficients.nonzero()
+        self._keep_support(gram.X, gram, rows[inside])
+        self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        self._constant = 0.0
+        if self._support_gram is not None and gram.is_translatable:
+            # Weights that sum to 0 do not see a centre, but for the digits it saves.
+            own = gram.subset(self.support_).centred()
+            self._support_gram, self._constant = KeptGram(own), own.constant(self.dual_coef_[0])
+        self.intercept_ = np.array([solution.bias])
+        self.n_iter_ = solution.cost.steps
+        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Values, shape (n_new,)."""
+        return self._expanded(X)[:, 0] + (self.intercept_[0] + self._constant)
+
+    @fitted
+    def coef_(self) -> NDArray:
+        """Weights of the features, shape (1, n_features); linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        gram, points = self._support_gram, self.support_vectors_
+        return self.dual_coef_ @ (points if gram is None or gram.center is None else points - gram.center)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        problem = self.solutions_[0].problem
+        return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        p = stored(arrays, "p", "f", (None,))
+        if not np.isfinite(p).all():
+            raise ValueError("its array 'p' is not finite")
+
+        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """The problem again, of which a file leaves open the bounds, the values and the width of the tube."""
+            if p.shape != (2 * gram.n,) or not (p[: gram.n] + p[gram.n :] <= 0).all():
+                raise ValueError("its array 'p' is that of no tube")
+            upper = column["upper"]
+            if not np.array_equal(upper[: gram.n], upper[gram.n :]):
+                raise ValueError("its bounds are not those of a tube")
+            return replace(problems.svr(gram, np.zeros(gram.n)), p=p, upper=upper)
+
+        gram, points = self._unpack_solutions(arrays, facts, posed, 1, per=2)
+        self._read(gram, np.arange(gram.n))
+        self.support_ = points[self.support_]
+        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        lost = 1e-9 * float(np.abs(self.dual_coef_).max(initial=0.0))
+        near = round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
+        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": lost, "intercept_": near}
+        for name, array in said.items():
+            agree(name, array, getattr(self, name), tolerance[name])
+            setattr(self, name, array)

@@ -1,0 +1,33 @@
+"""A rehearsal: a device that answers like the emulator and notes what it was asked for, in another device's place."""
+
+from __future__ import annotations
+
+from numpy.typing import NDArray
+
+from ..circuits import ParametricCircuit
+from .emulator import EmulatorDevice
+from .local import LocalJob
+
+__all__ = ["RehearsalDevice"]
+
+
+class RehearsalDevice(EmulatorDevice):
+    """The emulator with a list of what was asked of it; it sends nothing anywhere.
+
+    Attributes
+    ----------
+    asked : list of (ParametricCircuit, int, int or None)
+        Of each batch: the circuit, its bindings, and the shots of each.
+    """
+
+    name = "rehearsal"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[ParametricCircuit, int, int | None]] = []
+
+    def _submit(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
+    ) -> LocalJob:
+        self.asked.append((circuit, 1 if values.ndim == 1 else len(values), shots))
+        return super()._submit(circuit, values, shots, tag, seed)

@@ -1,0 +1,67 @@
+"""Batches before they are sent: what a run will ask of a device, booked as a laboratory would book it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..circuits import CalibrationCircuit, ParametricCircuit
+from ..devices import Limits
+from .laboratory import Account, Laboratory
+from .mitigation import CALIBRATION_SHOTS
+
+__all__ = ["Batch", "Schedule"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """So many bindings of a circuit, with so many shots each; None for exact distributions."""
+
+    circuit: ParametricCircuit
+    circuits: int
+    shots: int | None
+
+    def split(self, limits: Limits) -> list[Batch]:
+        """The jobs it takes where one may hold no more than that."""
+        parts = limits.parts(self.circuits, self.shots)
+        return [Batch(self.circuit, rows.stop - rows.start, shots) for rows, shots in parts]
+
+
+class Schedule:
+    """What the steps of a run send, for solvers that know it before anything is measured.
+
+    Attributes
+    ----------
+    steps : list of lists of Batch
+        Of the start, and then of each step.
+    account : Account
+        With all of it booked: what a plan of shots asks for.
+    """
+
+    def __init__(self, lab: Laboratory) -> None:
+        self.mitigated = lab.mitigation is not None
+        self.steps: list[list[Batch]] = []
+        self.account = Account.opened(np.random.default_rng(0))
+
+    def batches(self, steps: int | None = None) -> Counter[Batch]:
+        """All batches, each with how often it is sent; of the start and so many steps."""
+        return Counter(batch for step in self.steps[: None if steps is None else 1 + steps] for batch in step)
+
+    def step(self, circuit: ParametricCircuit, circuits: int, shots: int) -> None:
+        """One more step, of one batch; with mitigation a circuit's first one is preceded by its calibration."""
+        batches = [Batch(circuit, circuits, shots)]
+        known = self.account.calibrations
+        if self.mitigated and repr(circuit) not in known:
+            calibration = CalibrationCircuit(circuit.n_qubits, circuit)
+            ends = len(calibration.all_zeros_and_ones())
+            batches.insert(0, Batch(calibration, ends, max(shots, CALIBRATION_SHOTS)))
+            known = known | {repr(circuit): None}
+        self.steps.append(batches)
+        self.account = replace(
+            self.account,
+            circuits=self.account.circuits + sum(batch.circuits for batch in batches),
+            shots=self.account.shots + sum(batch.circuits * (batch.shots or 0) for batch in batches),
+            calibrations=known,
+        )

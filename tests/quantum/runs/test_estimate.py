@@ -1,0 +1,264 @@
+"""What a run will take: said before anything is sent, and then counted on a device that answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+import dualflow
+from dualflow import DeviceError, Gram, ProblemError, SolverMismatch, estimate, problems, solve
+from dualflow.quantum.devices import Capabilities, Limits, Price
+from dualflow.quantum.devices.emulator import EmulatorDevice
+from dualflow.quantum.runs.batches import Batch
+from dualflow.solvers import SOLVERS
+
+N = 8
+#: IBM's: seconds a job, and of each shot besides its circuit.
+JOB_S, SHOT_S, GATE_S = 2.0, 250e-6, 500e-9
+
+
+class Metered(EmulatorDevice):
+    """Remote as far as anybody can see: a price by IBM's formula, small jobs, and a meter that runs with the jobs."""
+
+    name = "metered"
+    remote = True
+    capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
+
+    def __init__(self, limits=None):
+        super().__init__()
+        self.limits = limits or Limits()
+        self.circuits = self.shots = self.jobs = 0
+        self.seconds = 0.0
+
+    def _submit(self, circuit, values, shots, tag, seed):
+        circuits = 1 if values.ndim == 1 else len(values)
+        self.jobs += 1
+        self.circuits += circuits
+        self.shots += circuits * (shots or 0)
+        duration = GATE_S * circuit.build().depth()
+        self.seconds += 0 if shots is None else JOB_S + (SHOT_S + duration) * circuits * shots
+        return super()._submit(circuit, values, shots, tag, seed)
+
+    def price(self, circuit, circuits, shots):
+        seconds = JOB_S + (SHOT_S + GATE_S * self.resources(circuit).depth) * circuits * shots
+        return Price(seconds, 1.6 * seconds, "USD", "2 s a job + (250 µs + circuit) a shot")
+
+
+class Silent(Metered):
+    """Anything that reaches it is a fault."""
+
+    name = "silent"
+
+    def _submit(self, *_):
+        raise AssertionError("an estimate sent a job")
+
+    def fetch(self, job_id):
+        raise AssertionError("an estimate fetched a job")
+
+
+def problem(kind, n=N):
+    X, t = make_moons(n, noise=0.1, random_state=0)
+    y, gram = 2.0 * t - 1, Gram(X)
+    return {
+        "simplex": lambda: problems.svc(gram, y, C=10.0, loss="squared_hinge"),
+        "box": lambda: problems.svc(gram, y, C=10.0),
+        "affine": lambda: problems.least_squares(gram, y, C=10.0),
+    }[kind]()
+
+
+#: Solvers and options whose numbers are fixed; every quantum solver with shots is there (a test below sees to it).
+FIXED = [
+    ("variational-flow", "simplex", {"shots": 300}),
+    ("variational-flow", "simplex", {"shots": 300, "final_shots": 7000, "mitigation": "confusion"}),
+    ("variational-flow", "simplex", {"shots": 300, "shot_budget": 5000, "steps": 30}),
+    ("variational-flow", "simplex", {"shots": 300, "shot_budget": 40_000, "mitigation": "confusion"}),
+    ("variational-flow", "simplex", {"shots": 50, "ansatz": "hardware-efficient", "steps": 7}),
+    ("variational-lotka-volterra", "box", {"shots": 300}),
+    ("variational-lotka-volterra", "box", {"shots": 300, "steps": 9, "mitigation": "confusion", "final_shots": 11}),
+    ("hamiltonian-dilation", "box", {"shots": 100}),
+    ("hamiltonian-dilation", "simplex", {"shots": 100, "shot_budget": 30_000, "mitigation": "confusion"}),
+    ("hamiltonian-schrodingerisation", "simplex", {"shots": 1000, "ancillas": 5, "windows": 6}),
+    ("hamiltonian-lchs", "simplex", {"shots": 1000, "ancillas": 5, "final_shots": 5000, "shot_budget": 20_000}),
+    ("hamiltonian-lchs", "simplex", {"shots": 1000, "ancillas": 4, "mitigation": "confusion", "windows": 3}),
+    ("hamiltonian-descent", "box", {"shots": 200, "trotter_steps": 5, "block": 4}),
+    ("hamiltonian-adiabatic", "box", {"shots": 200, "trotter_steps": 5, "max_blocks": 3}),
+    ("hhl", "affine", {}),
+]
+
+
+@pytest.mark.parametrize(("solver", "kind", "options"), FIXED)
+def test_fixed_numbers_are_exactly_what_a_device_then_counts(solver, kind, options):
+    posed, device = problem(kind), Metered()
+    said = estimate(posed, solver, Silent(), **options)
+    assert said.fixed
+    solution = solve(posed, solver, device=device, tol=1e-300, random_state=5, **options)
+    assert (said.circuits, said.shots, said.jobs) == (device.circuits, device.shots, device.jobs)
+    assert (said.circuits, said.shots) == (solution.cost.circuits, solution.cost.shots)
+    assert said.circuits > 0
+    assert said.qpu_seconds == pytest.approx(device.seconds, rel=0.05)
+    assert said.cost == pytest.approx(1.6 * said.qpu_seconds)
+    if not solver.startswith("hamiltonian-descent"):  # its blocks are of several sizes
+        assert (said.qubits, said.two_qubit_gates) == (solution.cost.qubits, solution.cost.two_qubit_gates)
+
+
+def test_every_quantum_solver_with_shots_is_among_them():
+    quantum = {name for name in SOLVERS.targets if SOLVERS.find(name).quantum}
+    shots = {name for name in quantum if "shots" in {f.name for f in dataclasses.fields(SOLVERS.find(name))}}
+    assert shots <= {name for name, _, _ in FIXED}
+    assert quantum - shots == {"hhl", "variational-dqc"}
+
+
+@pytest.mark.parametrize(
+    ("solver", "kind", "options"),
+    [
+        ("variational-flow", "simplex", {"shots": "adaptive", "shot_budget": 50_000}),
+        ("variational-lotka-volterra", "box", {"shots": "adaptive", "shot_budget": 50_000}),
+        ("variational-flow", "simplex", {}),
+        ("hamiltonian-dilation", "box", {}),
+        ("hamiltonian-descent", "box", {"shots": 200, "trotter_steps": 5, "block": 4, "mitigation": "confusion"}),
+        ("variational-dqc", "box", {"t_end": 0.02, "layers": 1, "n_qubits": 2}),
+    ],
+)
+def test_what_depends_on_measurements_is_a_labelled_forecast_from_the_emulator(solver, kind, options):
+    posed = problem(kind)
+    said = estimate(posed, solver, Silent(), random_state=3, **options)
+    assert not said.fixed
+    assert "forecast" in said.basis
+    # With the seed of the rehearsal the emulator goes the same way.
+    cost = solve(posed, solver, device="emulator", random_state=3, **options).cost
+    assert (said.circuits, said.shots) == (cost.circuits, cost.shots)
+
+
+def test_a_rehearsal_that_is_cut_short_says_so():
+    said = estimate(problem("box"), "hamiltonian-descent", Silent(), shots=200, time_limit=1e-3)
+    assert not said.fixed
+    assert said.basis.startswith("at least")
+
+
+def test_nothing_of_the_run_is_touched(tmp_path):
+    journal = tmp_path / "jobs"
+    said = estimate(problem("simplex"), "variational-flow", Silent(), shots=100, journal=journal)
+    assert said.options == {"shots": 100}
+    estimate(problem("box"), "hamiltonian-descent", Silent(), shots=100, journal=journal)
+    assert not journal.exists()
+
+
+def test_jobs_are_split_at_the_device_s_limits_and_each_is_paid():
+    posed = problem("simplex")
+    whole = estimate(posed, "variational-flow", Silent(), shots=1000, steps=4, ansatz="hardware-efficient")
+    small = Silent(Limits(circuits=10, shots=400))
+    said = estimate(posed, "variational-flow", small, shots=1000, steps=4, ansatz="hardware-efficient")
+    assert (said.circuits, said.shots) == (whole.circuits, whole.shots)
+    a_step = whole.circuits // 5
+    assert said.jobs == 5 * 3 * -(-a_step // 10)
+    assert said.qpu_seconds - whole.qpu_seconds == pytest.approx(JOB_S * (said.jobs - whole.jobs))
+
+
+@pytest.mark.parametrize("circuits", [1, 7])
+@pytest.mark.parametrize("shots", [None, 1, 1000])
+@pytest.mark.parametrize("limits", [(None, None, None), (3, 450, None), (None, None, 450), (2, None, 1500), (1, 1, 1)])
+def test_a_split_batch_is_the_same_work_within_the_limits(circuits, shots, limits):
+    most = Limits(*limits)
+    parts = most.parts(circuits, shots)
+    work = np.zeros(circuits)
+    for rows, load in parts:
+        work[rows] += load or 0
+        assert rows.stop - rows.start <= (most.circuits or circuits)
+        assert (load or 0) <= (most.shots or shots or 0)
+        if most.executions and load:
+            assert (rows.stop - rows.start) * load <= most.executions
+    assert (work == (shots or 0)).all()
+    assert sum(len(work[rows]) for rows, _ in parts) == circuits * (len(parts) // len({r.start for r, _ in parts}))
+    if limits == (None, None, None):
+        assert parts == [(slice(0, circuits), shots)]
+    pieces = Batch(None, circuits, shots).split(most)
+    assert [(piece.circuits, piece.shots) for piece in pieces] == [(len(work[rows]), load) for rows, load in parts]
+
+
+def test_hours_are_said_before_and_the_cheaper_ansatz_is_offered_with_its_figures():
+    posed = problem("simplex", 64)
+    said = estimate(posed, "variational-flow", Silent(), shots=10_000, ansatz="hardware-efficient", steps=40)
+    assert 5 < said.qpu_seconds / 3600 < 10
+    tree = estimate(posed, "variational-flow", Silent(), shots=10_000, steps=40)
+    assert tree.cheaper is None
+    assert (
+        (said.cheaper.circuits, said.cheaper.qpu_seconds)
+        == (tree.circuits, tree.qpu_seconds)
+        == (
+            41,
+            pytest.approx(41 * (JOB_S + 1e4 * (SHOT_S + GATE_S * tree.depth))),
+        )
+    )
+    text = str(said)
+    assert f"{said.qpu_seconds / 3600:.1f} hours" in text
+    assert "ansatz='tree'" in text
+    assert f"{tree.qpu_seconds / 60:.3g} minutes, 41 circuits" in text
+    assert "nothing was sent" in text
+
+
+def test_other_solvers_are_offered_only_where_they_solve_the_problem():
+    said = estimate(problem("box", 24), "hamiltonian-descent", Silent(), shots=10_000)
+    assert said.cheaper.solver == "variational-lotka-volterra"
+    lchs = estimate(problem("simplex"), "hamiltonian-lchs", Silent(), shots=10_000)
+    assert lchs.cheaper is None or lchs.cheaper.qpu_seconds <= 0.5 * lchs.qpu_seconds
+
+
+def test_a_device_that_cannot_run_it_says_so_before():
+    class Small(Silent):
+        capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=2)
+
+    with pytest.raises(DeviceError, match="has 2 qubits"):
+        estimate(problem("simplex"), "variational-flow", Small(), shots=10)
+    with pytest.raises(DeviceError, match="gives counts only; set shots"):
+        estimate(problem("simplex", 4), "variational-flow", Small())
+
+
+def test_what_is_not_known_is_not_invented():
+    class Closed(Silent):
+        def price(self, circuit, circuits, shots):
+            return Price(formula="the vendor says nothing")
+
+    said = estimate(problem("simplex"), "variational-flow", Closed(), shots=1000, ansatz="hardware-efficient")
+    assert said.qpu_seconds is None
+    assert said.cost is None
+    assert "not known" in said.time
+    assert said.money == "not public"
+    assert said.cheaper.shots < said.shots  # by shots, where nobody knows seconds
+
+
+def test_a_budget_that_is_too_small_is_named():
+    said = estimate(problem("simplex"), "variational-flow", Silent(), shots=1000)
+    assert "budget" not in str(said)
+    for name, enough in (("max_shots", said.shots), ("max_qpu_seconds", said.qpu_seconds), ("max_cost", said.cost)):
+        held = dataclasses.replace(said, options={name: enough})
+        assert "ends the run" not in str(held)
+        short = dataclasses.replace(said, options={name: 0.99 * enough})
+        assert f"{name}={0.99 * enough:g} ends the run before all of this is sent" in str(short)
+
+
+def test_a_simulator_costs_nothing():
+    said = estimate(problem("simplex"), "variational-flow", "emulator", shots=1000)
+    assert said.local
+    assert said.money == "nothing"
+    assert "this computer" in str(said)
+    assert said == estimate(problem("simplex"), dualflow.VariationalFlow(device="emulator", shots=1000))
+
+
+@pytest.mark.parametrize(
+    ("solver", "kind", "error", "match"),
+    [
+        ("smo", "box", ProblemError, "'smo' runs no circuits"),
+        ("variational-flow", "box", SolverMismatch, "does not solve problems of kind"),
+        ("variational-flow", "simplex", TypeError, "no option 'shost'"),
+    ],
+)
+def test_bad_arguments(solver, kind, error, match):
+    options = {"shost": 1} if error is TypeError else {}
+    with pytest.raises(error, match=match):
+        estimate(problem(kind), solver, Silent(), **options)
+
+
+def test_one_point_needs_one_circuit():
+    posed = problems.svdd(Gram(np.zeros((1, 2))))
+    assert estimate(posed, "variational-flow", Silent(), shots=10).circuits == 1
