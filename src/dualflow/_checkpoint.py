@@ -16,7 +16,7 @@ import types
 import typing
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -179,9 +179,11 @@ def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         names = [f.name for f in fields(kind)]
-        if not isinstance(plain, dict) or set(plain) != set(names):
+        # What has a default may have come after the file was written.
+        needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+        if not isinstance(plain, dict) or not needed <= set(plain) <= set(names):
             raise ValueError(f"its {where} is not of {names}")
-        return kind(**{name: _made(hints[name], plain[name], f"{where}:{name}", arrays) for name in names})  # type: ignore[operator]
+        return kind(**{name: _made(hints[name], plain[name], f"{where}:{name}", arrays) for name in plain})  # type: ignore[operator]
     if kind is np.ndarray or origin is np.ndarray:
         array = arrays.pop(where, None)
         if array is None or array.dtype.kind not in _KINDS:

@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 
 from .exceptions import ProblemError
 
-__all__ = ["open_regular", "replacing", "replacing_text", "target_of"]
+__all__ = ["check_regular", "open_regular", "replacing", "replacing_text", "target_of"]
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -112,19 +112,26 @@ def open_regular(path: str | Path, max_bytes: int, limit: str = "max_bytes", wha
         It cannot be read.
     """
     # A pipe would be waited for when it is opened, and a device may act on it.
-    _check_regular(f"{what}{path}", os.stat(path))
+    check_regular(path, max_bytes, limit, what)
     with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        _check_regular(f"{what}{path}", status)
-        if status.st_size > max_bytes:
-            found = f"{what}{path} has {status.st_size} bytes, {limit}={max_bytes}"
-            raise ProblemError(f"{found} are allowed; raise it if that is right")
+        check_regular(path, max_bytes, limit, what, os.fstat(file.fileno()))
         yield file
 
 
-def _check_regular(name: str, status: os.stat_result) -> None:
+def check_regular(
+    path: str | Path,
+    max_bytes: int,
+    limit: str = "max_bytes",
+    what: str = "",
+    status: os.stat_result | None = None,
+) -> None:
+    """Raise as `open_regular` does, by what is known of a file (or by its ``status``) without opening it."""
+    status = os.stat(path) if status is None else status
     if not stat.S_ISREG(status.st_mode):
-        raise ProblemError(f"{name} is not a file but {_kind(status)}")
+        raise ProblemError(f"{what}{path} is not a file but {_kind(status)}")
+    if status.st_size > max_bytes:
+        found = f"{what}{path} has {status.st_size} bytes, {limit}={max_bytes}"
+        raise ProblemError(f"{found} are allowed; raise it if that is right")
 
 
 def _kind(status: os.stat_result) -> str:

@@ -52,7 +52,7 @@ class DeviceError(DualflowError, RuntimeError):
         Whether the job has reached the machine; None if nobody knows, so that sending it again may pay for it twice.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, sent: bool | None = False) -> None:
+    def __init__(self, message: str = "", *, transient: bool = False, sent: bool | None = False) -> None:
         super().__init__(message)
         self.transient, self.sent = transient, sent
 

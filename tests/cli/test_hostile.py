@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from dualflow import ProblemError, cli
 from dualflow._text import cell, visible
 from dualflow.cli import csv_data
 from dualflow.cli.csv_data import read_csv
-from dualflow.quantum.runs.journal import HEADER, JobRecord, Journal, read_journal
+from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 from tests.cli.test_cli import QUICK, refused, run, table, write
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, signals and devices are POSIX's")
@@ -187,57 +189,141 @@ def test_labels_and_names_of_files_cannot_command_the_terminal(folder):
         assert "\x07" not in text
 
 
+def job(**changes):
+    plain = {"label": "for", "device": "d", "circuit": "c", "qubits": 1, "bindings": "b", "circuits": 1, "shots": 4}
+    return JobRecord(**(plain | {"seed": 1} | changes))
+
+
 def test_names_from_a_journal_cannot_command_the_terminal(folder):
-    journal = Journal("jobs.jsonl")
-    record = JobRecord(f"id{ESCAPE}", f"tag{ESCAPE}", f"device{ESCAPE}", "circuit", "0", 100, 1)
-    journal.submitted(record)
-    journal.concluded(record, f"failed{ESCAPE}")
-    result = run("jobs", "jobs.jsonl")
-    assert result.exit_code == 0
-    assert "\x1b" not in result.stdout
-    assert r"\x1b" in result.stdout
+    journal = Journal("jobs.db")
+    record = journal.intend(job(label=f"tag{ESCAPE}", device=f"device{ESCAPE}"), lambda spent: None)
+    journal.note(record, "failed", f"failed{ESCAPE}", job_id=f"id{ESCAPE}")
+    sent = journal.intend(job(device=f"device{ESCAPE}", seed=2), lambda spent: None)
+    for words in (
+        ["list", "jobs.db"],
+        ["show", "jobs.db", record.tag],
+        ["fetch", "jobs.db"],
+        ["show", "jobs.db", ESCAPE],
+    ):
+        result = run("jobs", *words)
+        assert result.exit_code == (2 if words[0] == "fetch" or words[-1] == ESCAPE else 0)
+        assert "\x1b" not in result.stdout + result.stderr
+        assert r"\x1b" in result.stdout + result.stderr
+    assert sent.state == "intended"
 
 
 # --- journals --------------------------------------------------------------------------------------
 
-LINE = {"id": "a", "tag": "t", "device": "d", "circuit": "c", "bindings": "b", "shots": 1, "seed": 1, "submitted": "s"}
+
+def changed(*statements):
+    """A journal of two jobs with these statements done to it, as text in a file that is closed."""
+    journal = Journal("jobs.db")
+    for k in range(2):
+        record = journal.intend(job(seed=k), lambda spent: None)
+        journal.keep(journal.note(record, "sent", job_id=str(k)), np.array([[1, 3]]))
+    del journal
+    database = sqlite3.connect("jobs.db")
+    for statement in statements:
+        database.execute(statement)
+    database.commit()
+    database.close()
+    return Path("jobs.db").read_bytes()
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("statement", "words"),
     [
-        "[" * 100_000,
-        '{"a":' * 100_000,
-        json.dumps(LINE | {"tag": {"a": 1}}),
-        json.dumps(LINE | {"device": ["d"]}),
-        json.dumps(LINE | {"seed": 1.5}),
-        json.dumps(LINE | {"shots": True}),
-        json.dumps(LINE | {"more": 1}),
-        json.dumps(LINE | {"id": []}),
-        '{"outcome": "done", "id": "nobody"}',
-        '{"outcome": "done", "id": {}}',
-        "9" * 5000,
-        "null",
-        "\x00",
-        "\udcff",
+        ("UPDATE jobs SET seed = 'x'", "seed is of type str"),
+        ("UPDATE jobs SET label = x'ff'", "label is of type bytes"),
+        ("UPDATE jobs SET shots = 1.5", "shots is of type float"),
+        ("UPDATE jobs SET cost = 9e999", "cost is inf"),
+        ("UPDATE jobs SET cost = -1.0", "cost is -1.0"),
+        ("UPDATE jobs SET state = 'paid'", "a state that no job has"),
+        ("UPDATE jobs SET circuits = -1", "numbers or a state"),
+        ("UPDATE jobs SET qubits = 10000", "numbers or a state"),
+        ("UPDATE jobs SET seed = 5", "not what its digest says"),
+        ("UPDATE jobs SET circuit = 'other'", "not what its digest says"),
+        ("UPDATE jobs SET note = hex(zeroblob(1000000))", "note has 2000000 characters"),
+        ("UPDATE jobs SET label = CAST(x'ff' AS TEXT)", "UTF-8"),
+        ("CREATE TABLE more (x)", "tables are not those of a journal"),
+        ("CREATE VIEW more AS SELECT * FROM jobs", "tables are not those of a journal"),
+        ("CREATE TRIGGER t AFTER UPDATE ON jobs BEGIN DELETE FROM jobs; END", "tables are not those of a journal"),
+        ("DROP INDEX jobs_by_content", "tables are not those of a journal"),
+        ("PRAGMA user_version = 9", "format is 9"),
+        ("PRAGMA application_id = 0", "something else"),
     ],
 )
-def test_lines_of_a_journal_that_are_none_are_one_sentence(folder, line):
-    lines = [json.dumps(HEADER), json.dumps(LINE), line, json.dumps(LINE)]
-    (folder / "jobs.jsonl").write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
-    refused(run("jobs", "jobs.jsonl"), "jobs.jsonl", "line 3")
-    for read in (read_journal, Journal):
-        with pytest.raises(ProblemError, match="line 3"):
-            read(folder / "jobs.jsonl")
+def test_what_no_journal_has_is_one_sentence(folder, statement, words):
+    before = changed(statement)
+    refused(run("jobs", "list", "jobs.db"), "jobs.db", words)
+    with pytest.raises(ProblemError, match=words):
+        read_journal("jobs.db")
+    if words.startswith(("tables", "format", "something")):
+        with pytest.raises(ProblemError, match=words):
+            Journal("jobs.db")
+    assert Path("jobs.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"journal": "dualflow jobs", "format": 1}\n',
+        b"a,b\n1,2\n",
+        b"[" * 100_000,
+        b"SQLite format 3\0" + b"\xff" * 5000,
+        b"SQLite format 3\0" + b"\0" * 100,
+        b"\0",
+    ],
+)
+def test_files_of_something_else_are_refused_and_left_alone(folder, content):
+    Path("jobs.db").write_bytes(content)
+    refused(run("jobs", "list", "jobs.db"), "jobs.db", "not a journal of jobs")
+    with pytest.raises(ProblemError, match=r"not a journal of jobs.*JSON lines"):
+        Journal("jobs.db")
+    assert Path("jobs.db").read_bytes() == content
+    assert sorted(os.listdir()) == ["jobs.db"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE jobs SET result = x'00'",
+        "UPDATE jobs SET result = 'text'",
+        "UPDATE jobs SET digest = 'other'",
+        "UPDATE jobs SET digest = NULL",
+    ],
+)
+def test_a_result_that_is_not_what_was_kept_is_not_used(folder, statement):
+    changed(statement)
+    journal = Journal("jobs.db")
+    with pytest.raises(ProblemError, match="is damaged"):
+        journal.result(journal.records()[0])
+
+
+def test_a_result_is_unpacked_to_its_circuits_size_and_no_further(folder):
+    changed()
+    bomb = zlib.compress(bytes(100_000_000))
+    database = sqlite3.connect("jobs.db")
+    database.execute("UPDATE jobs SET result = ?", (bomb,))
+    database.commit()
+    database.close()
+    journal = Journal("jobs.db")
+    tracemalloc.start()
+    with pytest.raises(ProblemError, match="not what its digest says"):
+        journal.result(journal.records()[0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
 
 
 @posix
 def test_journals_that_are_no_files_are_refused(folder):
     os.mkfifo("pipe")
     for path, kind in (("pipe", "pipe"), ("/dev/zero", "device"), (folder, "directory")):
-        refused(run("jobs", path), f"is not a file but a {kind}")
+        refused(run("jobs", "list", path), f"is not a file but a {kind}")
         with pytest.raises(ProblemError, match=f"a {kind}"):
             Journal(path)
+    refused(run("jobs", "list", "nowhere"), "nowhere", "No such file")
 
 
 # --- tables ----------------------------------------------------------------------------------------

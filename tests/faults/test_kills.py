@@ -4,13 +4,12 @@ import multiprocessing
 import os
 import signal
 import time
-import warnings
 
 import numpy as np
 import pytest
 
 from dualflow import SVC, Checkpoint, EcoSVC, Gram, IncrementalSVC, load, problems, solve
-from dualflow.quantum.runs.journal import DONE, JobRecord, Journal, read_journal
+from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
 rng = np.random.default_rng(0)
 Y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
@@ -30,12 +29,17 @@ def solving(folder, begun):
         os.unlink(folder / "run.npz")
 
 
+def job(k):
+    return JobRecord("for", "device", "circuit", 1, "0", 1, 10, k)
+
+
 def journalling(folder, begun):
-    journal, k = Journal(folder / "jobs.jsonl"), 0
+    journal, k = Journal(folder / "jobs.db"), 0
     while True:
-        record = journal.submitted(JobRecord(f"job {k}", "tag", "device", "circuit", "0", 10, k))
+        record = journal.intend(job(k), lambda spent: None)
         begun()
-        journal.concluded(record, DONE)
+        record = journal.note(record, "sent", job_id=f"job {k}")
+        journal.keep(record, np.array([[k, 10 - k]]))
         k += 1
 
 
@@ -76,14 +80,14 @@ def check_solving(folder):
 
 
 def check_journalling(folder):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "journal .* is cut short")
-        records = read_journal(folder / "jobs.jsonl")
-        journal = Journal(folder / "jobs.jsonl")
-    assert [record.id for record in records] == [f"job {k}" for k in range(len(records))]
-    assert {record.outcome for record in records[:-1]} <= {DONE}
-    journal.submitted(JobRecord("the next", "tag", "device", "circuit", "0", 10, -1))
-    assert read_journal(folder / "jobs.jsonl")[-1].id == "the next"
+    records = read_journal(folder / "jobs.db")
+    journal = Journal(folder / "jobs.db")
+    assert [record.seed for record in records] == list(range(len(records)))
+    assert {record.state for record in records[:-1]} <= {"done"}
+    for record in records[:-1]:
+        assert np.array_equal(journal.result(record), [[record.seed, 10 - record.seed]])
+    journal.intend(job(10**6), lambda spent: None)
+    assert read_journal(folder / "jobs.db")[-1].seed == 10**6
 
 
 def check_saving(folder):
@@ -151,7 +155,8 @@ def kill_and_check(name, folder, seed):
     after = float(np.random.default_rng(seed).exponential(0.03))
     print(f"{name}: killed {after:.4f} s after its beginning (seed {seed})")
     killed(name, folder, after)
-    whole = [path for path in folder.iterdir() if path.suffix != ".part"]
+    # Beside a journal lies its log.
+    whole = [path for path in folder.iterdir() if not path.name.endswith((".part", "-wal", "-shm"))]
     assert len(whole) <= 1
     if whole:
         WORKS[name][1](folder)

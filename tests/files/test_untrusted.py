@@ -275,13 +275,13 @@ def test_a_device_that_was_confirmed_is(tmp_path, no_canary, confirm):
 
 def test_a_journal_that_a_file_names_is_not_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    quantum(device="null", journal="jobs.jsonl").save("model")
+    quantum(device="null", journal="jobs.db").save("model")
     model = dualflow.load("model")
-    with pytest.raises(ProblemError, match=r"journal='jobs\.jsonl' was read from a model file"):
+    with pytest.raises(ProblemError, match=r"journal='jobs\.db' was read from a model file"):
         model.fit(X, Y)
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
-    model.set_params(solver_options={"device": "null", "shots": 50, "journal": "jobs.jsonl"}).fit(X, Y)
-    assert (tmp_path / "jobs.jsonl").exists()
+    model.set_params(solver_options={"device": "null", "shots": 50, "journal": "jobs.db"}).fit(X, Y)
+    assert (tmp_path / "jobs.db").exists()
 
 
 def test_a_solver_that_is_not_ours_is_not_imported(tmp_path, no_canary, monkeypatch):

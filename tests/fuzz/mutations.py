@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import sqlite3
 import zipfile
 from collections.abc import Callable
 from random import Random
@@ -209,22 +210,47 @@ def checkpoint_changed(rng: Random, data: bytes) -> bytes:
     return archive_of(members)
 
 
-def lines_changed(rng: Random, data: bytes) -> bytes:
-    """JSON lines, one of them changed as JSON, moved, doubled or broken."""
-    lines = data.split(b"\n")
-    k, what = rng.randrange(len(lines)), rng.random()
+#: What has no place in a journal, and what its pages and headers may be told to be.
+STATEMENTS = [
+    "CREATE TABLE more (x)", "CREATE VIEW more AS SELECT * FROM jobs", "DROP INDEX jobs_by_content",
+    "CREATE TRIGGER t AFTER UPDATE ON jobs BEGIN DELETE FROM jobs; END", "DELETE FROM jobs", "DELETE FROM about",
+    "PRAGMA user_version = 3", "PRAGMA application_id = 1", "INSERT INTO about VALUES ('x', 'y')",
+    "UPDATE jobs SET result = zeroblob(10000000)", "UPDATE jobs SET note = hex(zeroblob(2000000))",
+    "UPDATE jobs SET circuits = 1000000000000, qubits = 40", "UPDATE jobs SET shots = 9223372036854775807",
+]  # fmt: skip
+
+
+def database_changed(rng: Random, data: bytes) -> bytes:
+    """A SQLite file with a value, its schema or some bytes of its pages changed."""
+    what = rng.random()
+    if what < 0.4:
+        changed = bytearray(data)
+        for _ in range(rng.choice((1, 1, 3, 20))):
+            if changed:
+                # Headers of the file and of its pages matter most.
+                start = rng.randrange(0, len(changed), 4096) if rng.random() < 0.7 else rng.randrange(len(changed))
+                at = min(start + rng.randrange(120), len(changed) - 1)
+                changed[at] = rng.choice((0, 1, 2, 5, 13, 127, 128, 255, rng.randrange(256)))
+        return bytes(changed)
     if what < 0.5:
-        try:
-            lines[k] = json.dumps(json_changed(rng, json.loads(lines[k]))).encode()
-        except Exception:
-            lines[k] = flipped(rng, lines[k])
-    elif what < 0.7:
-        lines.insert(rng.randrange(len(lines)), lines[k])
-    elif what < 0.8:
-        del lines[k]
-    else:
         return flipped(rng, data)
-    return b"\n".join(lines)
+    database = sqlite3.connect(":memory:")
+    try:
+        database.deserialize(data)
+        database.execute("PRAGMA journal_mode = MEMORY")
+        if rng.random() < 0.3:
+            database.execute(rng.choice(STATEMENTS))
+        else:
+            columns = [row[1] for row in database.execute("PRAGMA table_info(jobs)")]
+            value = rng.choice([v for v in VALUES if not isinstance(v, (list, dict))] + [b"\xff", "-wal"])
+            column, row = rng.choice(columns), rng.randrange(1, 6)
+            database.execute(f"UPDATE jobs SET {column} = ? WHERE rowid = ?", (value, row))
+        database.commit()
+        return bytes(database.serialize())
+    except (sqlite3.Error, OverflowError, UnicodeError, IndexError):
+        return flipped(rng, data)
+    finally:
+        database.close()
 
 
 Mutation = Callable[[Random, bytes], bytes]

@@ -7,7 +7,6 @@ than its size explains, in code that it names, or in a change of the user's file
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -25,7 +24,7 @@ from typer.testing import CliRunner
 import dualflow
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
 from dualflow.cli.csv_data import read_csv
-from dualflow.quantum.runs.journal import HEADER, JobRecord, Journal, read_journal
+from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
 from . import mutations
 
@@ -91,7 +90,7 @@ def _check_refusal(refusal: BaseException) -> None:
 
 
 def _models() -> list[bytes]:
-    device = {"device": f"backend:{CANARY}:make", "journal": "journal.jsonl", "shots": 100}
+    device = {"device": f"backend:{CANARY}:make", "journal": "journal.db", "shots": 100}
     quantum = dualflow.SVC(
         loss="squared_hinge", solver="variational-flow", solver_options={"device": "null", "shots": 100}
     )
@@ -164,22 +163,37 @@ def _run_checkpoint(folder: Path, content: bytes) -> None:
 @cache
 def _journals() -> list[bytes]:
     folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
-    journal = Journal(folder / "journal")
-    for k in range(3):
-        record = JobRecord(f"job-{k}", "tag", "aer", "circuit", "0123", None if k else 100, k)
-        journal.submitted(record)
-        journal.concluded(record, "done" if k else "failed \x1b[31mred")
-    content = (folder / "journal").read_bytes()
+    (empty, full), contents = (folder / "empty", folder / "full"), []
+    Journal(empty)
+    journal = Journal(full, "digest of the data")
+    for k, state in enumerate(("done", "sent", "intended", "failed", "not sent")):
+        shots = None if k else 100
+        record = JobRecord("for", "aer", "circuit", 1, "0123", 2, shots, k, qpu_seconds=1.5, cost=0.25)
+        record = journal.note(journal.intend(record, lambda spent: None), state, "said \x1b[31mred", f"job-{k}")
+        if state == "done":
+            journal.keep(record, np.array([[40, 60], [0, 100]]))
+    del journal
+    contents = [path.read_bytes() for path in (full, empty)]
     shutil.rmtree(folder)
-    return [content, json.dumps(HEADER).encode() + b"\n"]
+    return contents
 
 
 def _run_journal(folder: Path, content: bytes) -> None:
-    (folder / "journal").write_bytes(content)
-    result = CliRunner().invoke(cli.app, ["jobs", str(folder / "journal")])
-    _check_result(result)
-    for record in read_journal(folder / "journal"):
-        hash(record.key)
+    path = folder / "journal"
+    path.write_bytes(content)
+    _check_result(CliRunner().invoke(cli.app, ["jobs", "list", str(path)]))
+    if path.read_bytes() != content:
+        raise Defect("a list changed the file")
+    with contextlib.suppress(ProblemError):
+        for record in read_journal(path):
+            hash(record.content)
+            _check_result(CliRunner().invoke(cli.app, ["jobs", "show", str(path), record.tag]))
+    journal = Journal(path, "digest of the data")
+    for record in journal.records():
+        journal.find(record)
+        with contextlib.suppress(ProblemError):
+            journal.result(record)
+    journal.spent()
 
 
 # --- tables and the command line -------------------------------------------------------------------
@@ -213,7 +227,24 @@ _WORDS = ["--data", "--label", "--classes", "--digits", "--problems", "--solvers
 _WORDS += ["--report", "--csv", "--no-report", "--overwrite", "--seed", "--tol", "--shots", "--devices", "--degree"]
 _WORDS += ["data.csv", "other.csv", ".", "pipe", "link", "loop", "/dev/zero", "/dev/full", "nowhere/x", "", "-", "--"]
 _WORDS += ["kind", "a", "1", "0", "-1", "nan", "inf", "1e400", "up,down", "smo", "hinge", "svdd", "rbf", "scale", "²"]
-_WORDS += ["compare", "jobs", "solvers", "devices", "circuits", "list", "--help", "--version", "null", "9" * 5000]
+_WORDS += [
+    "compare",
+    "jobs",
+    "show",
+    "fetch",
+    "resume",
+    "cancel",
+    "--resend",
+    "--device",
+    "solvers",
+    "devices",
+    "circuits",
+    "list",
+    "--help",
+    "--version",
+    "null",
+    "9" * 5000,
+]
 _WORDS += ["\x1b[2J", "\ud800"]
 
 
@@ -222,7 +253,8 @@ def _command_lines() -> list[bytes]:
         "compare --data data.csv --solvers smo --problems hinge --no-report --csv rows.csv",
         "compare --data data.csv --label kind --classes up,down --solvers smo --problems svdd --report out.html",
         "compare --solvers smo --problems hinge --csv data.csv --no-report",
-        "jobs other.csv",
+        "jobs list other.csv",
+        "jobs fetch other.csv",
         "solvers",
         "devices",
     ]
@@ -286,7 +318,7 @@ TARGETS = {
     for target in (
         Target("model", _models, mutations.model_changed, _run_model),
         Target("checkpoint", _checkpoints, mutations.checkpoint_changed, _run_checkpoint),
-        Target("journal", _journals, mutations.lines_changed, _run_journal),
+        Target("journal", _journals, mutations.database_changed, _run_journal),
         Target("csv", _tables, mutations.flipped, _run_table),
         Target("cli", _command_lines, _words_changed, _run_command),
     )

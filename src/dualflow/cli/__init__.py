@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from . import circuit_files, compare, devices, lists
+from . import circuit_files, compare, devices, jobs, lists
 from .output import CLOSED, INTERRUPTED, say
 
 __all__ = ["app", "main"]
@@ -24,9 +24,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (compare.compare, lists.solvers, devices.devices, lists.jobs):
+for command in (compare.compare, lists.solvers, devices.devices):
     app.command()(command)
 app.add_typer(circuit_files.circuits, name="circuits")
+app.add_typer(jobs.jobs, name="jobs")
 
 
 def main() -> None:

@@ -118,9 +118,9 @@ class Flag(Rule):
         return "True or False" if not self.none else "True, False"
 
 
-def option(default: Any, rule: Rule) -> Any:
-    """A dataclass field with a default and the rule of its values."""
-    return field(default=default, metadata={"rule": rule})
+def option(default: Any, rule: Rule, **more: Any) -> Any:
+    """A dataclass field with a default and the rule of its values; ``more`` is `dataclasses.field`'s own."""
+    return field(default=default, metadata={"rule": rule}, **more)
 
 
 def check_fields(instance: Any) -> None:

@@ -21,6 +21,7 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..exceptions import FitError
+from ..quantum.runs.fit_part import part_of_a_fit
 from ..registry import make_solver
 from ._base import KernelMachine
 from ._packing import Pose, unpack_solutions
@@ -80,17 +81,18 @@ class BatchMachine(KernelMachine):
                 part = max(left, 1e-9) / (count - k)
                 share = min(max(part, PATIENCE), 10 * part, max(left, 1e-9))
             before = earlier[k] if len(earlier) == count else None
-            solution = solve(
-                problem,
-                engine,
-                refine=refine,
-                tol=self.tol,
-                max_steps=max_steps,
-                time_limit=share,
-                random_state=seeds[k],
-                callback=self.callback,
-                warm=before.alpha if before is not None and before.problem.n == problem.n else None,
-            )
+            with part_of_a_fit(k):
+                solution = solve(
+                    problem,
+                    engine,
+                    refine=refine,
+                    tol=self.tol,
+                    max_steps=max_steps,
+                    time_limit=share,
+                    random_state=seeds[k],
+                    callback=self.callback,
+                    warm=before.alpha if before is not None and before.problem.n == problem.n else None,
+                )
             self._check_solution(solution)
             if solution.ended is Status.INTERRUPTED:
                 if interrupted:

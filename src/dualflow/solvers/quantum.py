@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from ..core.options import option
+from .._fingerprint import fingerprint
+from ..core.options import Flag, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
@@ -24,6 +25,7 @@ from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
+from ..quantum.runs.spending import AMOUNT, Budget
 from .base import Solver
 
 __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
@@ -55,12 +57,24 @@ class CircuitSolver(Solver[ContextT, StateT]):
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance; a Qiskit backend or V2 sampler is made one.
     journal : str or Path, optional
-        File that jobs are written to before they are waited for; with the same file a run fetches them by id
-        instead of submitting them again, if the device still knows them.
+        File of the run's jobs (SQLite): each is written down before it is sent, and its result is kept. The same run
+        begun again with the same file, data and seed, in another process too, goes through the same states and sends
+        nothing twice; with a ``checkpoint`` it begins at the last state of that.
+    resend : bool, default=False
+        Where a process died between sending a job and hearing its id, and the device cannot say whether it has it, the
+        run stops; True sends it again, and may pay twice.
+    max_shots, max_qpu_seconds, max_cost : optional
+        What the run may spend, by the device's `price`, from what it is about to send and including what the processes
+        before it have sent. A batch that does not fit is not sent, and the run ends with what it has. These and
+        ``resend`` may change from one process to the next.
     """
 
     device: str | Device = "aer"
     journal: str | Path | None = field(default=None, kw_only=True)
+    resend: bool = option(False, Flag(), kw_only=True, repr=False)
+    max_shots: int | None = option(None, COUNT, kw_only=True, repr=False)
+    max_qpu_seconds: float | None = option(None, AMOUNT, kw_only=True, repr=False)
+    max_cost: float | None = option(None, AMOUNT, kw_only=True, repr=False)
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
@@ -82,14 +96,28 @@ class CircuitSolver(Solver[ContextT, StateT]):
             options = {name: value for name, value in options.items() if name != "shots"}
         return super().from_options(options)
 
-    def laboratory(self) -> Laboratory:
-        """A laboratory on the device."""
-        return Laboratory(make_device(self.device), self.name, journal=self.journal)
+    def laboratory(self, problem: DualProblem | None = None) -> Laboratory:
+        """A laboratory on the device; the problem is whose jobs the journal keeps."""
+        budget = Budget(self.max_shots, self.max_qpu_seconds, self.max_cost)
+        data = None if self.journal is None or problem is None else fingerprint(problem)
+        return Laboratory(
+            make_device(self.device),
+            self.name,
+            self._mitigation,
+            self.journal,
+            data=data,
+            budget=budget,
+            resend=self.resend,
+        )
+
+    @property
+    def _mitigation(self) -> str | None:
+        return None
 
     def open(self, problem: DualProblem, workspace: Workspace) -> ContextT:
         """The context; by default workspace and laboratory alone."""
         super().open(problem, workspace)
-        return QuantumContext(workspace, self.laboratory())  # type: ignore[return-value]
+        return QuantumContext(workspace, self.laboratory(problem))  # type: ignore[return-value]
 
     def schedule(self, context: ContextT) -> Schedule | None:
         """What a run sends, step by step, where nothing that is measured changes it; else None.
@@ -144,7 +172,7 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
 
     Parameters
     ----------
-    device, journal
+    device, journal, resend, max_shots, max_qpu_seconds, max_cost
         See `CircuitSolver`.
     shots, final_shots, shot_budget
         See `quantum.runs.budget.ShotPlan`.
@@ -181,8 +209,9 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
         """Shots that calibrate the mitigation for one circuit."""
         return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
 
-    def laboratory(self) -> Laboratory:
-        return Laboratory(make_device(self.device), self.name, self.mitigation, self.journal)
+    @property
+    def _mitigation(self) -> str | None:
+        return self.mitigation
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}

@@ -109,7 +109,7 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
         circuit = ChebyshevCircuit(int(self.n_qubits), int(self.layers))
         return MarchContext(
             workspace,
-            self.laboratory(),
+            self.laboratory(problem),
             flow=LogitLotkaVolterra(workspace, self.tau, damping),
             field=LotkaVolterraField(workspace, self.tau, damping) if self.reference else None,
             window=Window(circuit, int(self.points), self.collocation),

@@ -103,7 +103,7 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     def open(self, problem: DualProblem, workspace: Workspace) -> SimplexFlow:
         workspace.dense()
         ansatz = make_ansatz(self.ansatz, problem.n, self.layers)
-        return SimplexFlow(workspace, self.laboratory(), ansatz=ansatz, **self._course())
+        return SimplexFlow(workspace, self.laboratory(problem), ansatz=ansatz, **self._course())
 
     def extras(self, context: SimplexFlow, state: SimplexState) -> dict[str, NDArray]:
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""

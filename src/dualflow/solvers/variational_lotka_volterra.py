@@ -85,7 +85,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxFlow:
         workspace.dense()
-        return BoxFlow(workspace, self.laboratory(), box=BoxEncoding(workspace), tau=self.tau, **self._course())
+        return BoxFlow(workspace, self.laboratory(problem), box=BoxEncoding(workspace), tau=self.tau, **self._course())
 
     def multiplier(self, state: BoxState) -> float | None:
         return state.lam

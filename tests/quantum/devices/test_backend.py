@@ -100,7 +100,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(tmp_path):
     X = np.random.default_rng(0).normal(size=(6, 2))
     problem = dualflow.problems.svdd(dualflow.Gram(X, gamma=0.5))
     options = {"device": "backend:generic", "shots": 500, "steps": 5, "mitigation": "confusion"}
-    files = {"checkpoint": tmp_path / "run.npz", "journal": tmp_path / "jobs.jsonl"}
+    files = {"checkpoint": tmp_path / "run.npz", "journal": tmp_path / "jobs.db"}
     whole = dualflow.solve(problem, "variational-flow", **options)
     dualflow.solve(problem, "variational-flow", max_steps=3, **options, **files)
     rest = dualflow.solve(problem, "variational-flow", **options, **files)

@@ -12,7 +12,7 @@ from dualflow import Checkpoint, DeviceError, ProblemError, SolverMismatch, Stat
 from dualflow.quantum.devices import Capabilities, Job, Noise
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.emulator import EmulatorDevice
-from dualflow.quantum.runs.journal import DONE, read_journal
+from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.uniformity import is_told_from_uniform, is_uniform
 
 OPTIONS = {"shots": 300, "steps": 6}
@@ -26,12 +26,17 @@ def moons(n=12, C=10.0):
 class RemoteJob(Job):
     """A job of `Remote`: its read-out is there, and what stands between us and it."""
 
+    poll_s, timeout_s = 0.0, 0.0
+
     def __init__(self, inner, trouble):
         self.inner, self.trouble = inner, trouble
         self.job_id, self.tag = inner.job_id, inner.tag
 
     def done(self):
         return self.trouble not in ("times out", "times out again and again")
+
+    def status(self):
+        return {"fails": "failed", "is cancelled": "cancelled"}.get(self.trouble) or super().status()
 
     def result(self):
         if not self.done():
@@ -52,7 +57,7 @@ class Remote(EmulatorDevice):
     ``ran`` counts the circuits it really ran.
     """
 
-    name = "remote"
+    name, remote = "remote", True
 
     def __init__(self, trouble=None, on=3):
         super().__init__()
@@ -64,7 +69,7 @@ class Remote(EmulatorDevice):
         if now == "is lost":
             raise DeviceError("the device cannot be reached")
         self.ran += len(np.atleast_2d(values))
-        job = RemoteJob(super()._submit(circuit, values, shots, tag, seed), now)
+        job = RemoteJob(super()._submit(circuit, values, shots, "", seed), now)  # the same id, whatever the tag
         self.kept[job.job_id] = job
         return job
 
@@ -80,7 +85,7 @@ def run(device, tmp_path=None, journaled=True, **options):
     if tmp_path is not None:
         files["checkpoint"] = Checkpoint(tmp_path / "run.npz", interval_s=0)
         if journaled:
-            files["journal"] = tmp_path / "jobs.jsonl"
+            files["journal"] = tmp_path / "jobs.db"
     return dualflow.solve(
         moons(), "variational-flow", device=device, random_state=1, trajectory=True, **(OPTIONS | files | options)
     )
@@ -117,11 +122,11 @@ def test_a_run_in_trouble_is_kept_and_goes_on_to_the_same_bits(tmp_path, trouble
     again = {"is lost": 0, "times out": 0 if journal else 1}.get(trouble, 1)
     assert device.ran == undisturbed.ran + again
     if journal:
-        outcomes = [record.outcome for record in read_journal(tmp_path / "jobs.jsonl")]
-        failed = [outcome for outcome in outcomes if outcome != DONE]
-        assert len(outcomes) == undisturbed.sent + again
-        assert len(failed) == again
-        assert all(TROUBLES[trouble] in outcome for outcome in failed)
+        records = read_journal(tmp_path / "jobs.db")
+        failed = [record for record in records if record.state != "done"]
+        assert len(failed) == len(records) - undisturbed.sent == (trouble != "times out")
+        state = "not sent" if trouble == "is lost" else "failed"
+        assert all(record.state == state and TROUBLES[trouble] in record.note for record in failed)
 
 
 def test_a_process_killed_while_it_waits_finds_its_job_again(tmp_path):
@@ -130,29 +135,36 @@ def test_a_process_killed_while_it_waits_finds_its_job_again(tmp_path):
     device = Remote("kills us")
     with pytest.raises(SystemExit):
         run(device, tmp_path)
-    assert [record.outcome for record in read_journal(tmp_path / "jobs.jsonl")] == [DONE, DONE, None]
+    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["done", "done", "sent"]
     same_run(run(device, tmp_path), whole)
     assert (device.ran, device.sent) == (undisturbed.ran, undisturbed.sent)
 
 
 def test_a_journal_alone_gives_every_job_back(tmp_path):
-    device, file = Remote(), tmp_path / "jobs.jsonl"
+    device, file = Remote(), tmp_path / "jobs.db"
     whole = run(device, journal=file)
-    ran, text = device.ran, file.read_bytes()
+    ran, records = device.ran, read_journal(file)
     same_run(run(device, journal=file), whole)
+    # Another process' device has none of them: the results are in the file.
+    same_run(run(Remote("is lost", on=1), journal=file), whole)
     assert device.ran == ran
-    assert file.read_bytes() == text
+    assert read_journal(file) == records
     # Another seed is another run: nothing of it is in the journal.
     dualflow.solve(moons(), "variational-flow", device=device, random_state=2, journal=file, **OPTIONS)
     assert device.ran == 2 * ran
-    assert file.read_bytes().startswith(text)
+    assert read_journal(file)[: len(records)] == records
 
 
-def test_jobs_the_device_has_forgotten_are_submitted_again(tmp_path):
+def test_jobs_the_device_has_forgotten_are_sent_again_when_the_user_says_so(tmp_path):
     device = Remote("times out")
     run(device, tmp_path)
     whole, forgetful = run(Remote()), Remote()
-    same_run(run(forgetful, tmp_path), whole)
+    stopped = run(forgetful, tmp_path)
+    assert stopped.status is Status.DEVICE_FAILED
+    assert "does not know job" in stopped.provenance["device_error"]
+    assert "resend=True" in stopped.provenance["device_error"]
+    assert forgetful.sent == 0
+    same_run(run(forgetful, tmp_path, resend=True), whole)
     assert forgetful.ran == 7 - 2  # of seven jobs two are in the checkpoint
 
 
@@ -161,7 +173,7 @@ def test_a_job_that_takes_for_ever_is_not_paid_twice(tmp_path):
     for _ in range(3):
         assert run(device, tmp_path).status is Status.DEVICE_FAILED
         assert device.sent == 3
-    device.kept[read_journal(tmp_path / "jobs.jsonl")[-1].id].trouble = None
+    device.kept[read_journal(tmp_path / "jobs.db")[-1].job_id].trouble = None
     same_run(run(device, tmp_path), run(Remote()))
     assert device.sent == 7
 
@@ -178,8 +190,9 @@ def test_an_error_at_the_start_is_raised(tmp_path):
         run(Remote("is lost", on=1), tmp_path)
     with pytest.raises(DeviceError, match=r"job .* fails"):
         run(Remote("fails", on=1), tmp_path)
-    (record,) = read_journal(tmp_path / "jobs.jsonl")
-    assert "fails" in record.outcome
+    lost, failed = read_journal(tmp_path / "jobs.db")
+    assert (lost.state, failed.state) == ("not sent", "failed")
+    assert "fails" in failed.note
     assert not (tmp_path / "run.npz").exists()
 
 

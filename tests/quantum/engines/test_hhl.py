@@ -11,7 +11,7 @@ from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits import HHLCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.engines.hhl import clock_for, invert, make_system
-from dualflow.quantum.runs.journal import DONE, read_journal
+from dualflow.quantum.runs.journal import read_journal
 
 #: Largest direction error, and what the null device must exceed.
 LIMIT, MISS = 0.01, 10
@@ -203,13 +203,15 @@ def test_sampled_reading_approaches_the_exact_one():
 
 
 def test_its_jobs_are_journalled_and_fetched_again(tmp_path):
-    problem, path = build(n=4), tmp_path / "jobs.jsonl"
+    problem, path = build(n=4), tmp_path / "jobs.db"
     device = make_device("emulator")
     first, again = (
         dualflow.solve(problem, HHL(device=device, journal=path), refine=False, random_state=0) for _ in range(2)
     )
-    assert [(record.tag, record.outcome) for record in read_journal(path)] == [("hhl 0", DONE), ("hhl 1", DONE)]
-    assert [record.id for record in read_journal(path)] == again.provenance["job_ids"] == first.provenance["job_ids"]
+    assert [(record.label, record.state) for record in read_journal(path)] == [("hhl 0", "done"), ("hhl 1", "done")]
+    assert (
+        [record.job_id for record in read_journal(path)] == again.provenance["job_ids"] == first.provenance["job_ids"]
+    )
     np.testing.assert_array_equal(again.raw_alpha, first.raw_alpha)
 
 

@@ -315,12 +315,12 @@ def test_circuits_are_counted_as_they_are_submitted():
 
 
 def test_its_jobs_are_in_the_journal_and_found_again(tmp_path):
-    device, file = Counting(), tmp_path / "jobs.jsonl"
+    device, file = Counting(), tmp_path / "jobs.db"
     solver = VariationalDQC(device, 2, 2, 6, residual_tol=0.1, t_end=0.5, journal=file)
     first, again = (dualflow.solve(three_points(), solver, max_steps=4) for _ in range(2))
     assert first.cost.circuits == again.cost.circuits == device.rows > 0
     np.testing.assert_array_equal(first.raw_alpha, again.raw_alpha)
-    jobs = [record.id for record in read_journal(file)]
+    jobs = [record.job_id for record in read_journal(file)]
     assert first.provenance["job_ids"] == again.provenance["job_ids"] == jobs[-10:]
 
 

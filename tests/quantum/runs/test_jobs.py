@@ -1,81 +1,157 @@
-"""The journal of jobs: what it holds, what it refuses, and that nothing of a bad one is lost."""
+"""The journal of jobs: what it holds, whose it is, what is asked of the device again, and the commands."""
 
-import json
+import copy
+import os
+import pickle
+import sqlite3
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dualflow import ProblemError
+import dualflow
+from dualflow import SVC, DeviceError, ProblemError
 from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
-from dualflow.quantum.devices import make_device
-from dualflow.quantum.runs.journal import DONE, JobRecord, Journal, bindings_digest, read_journal
+from dualflow.quantum.devices import DEVICES, make_device
+from dualflow.quantum.runs import patience
+from dualflow.quantum.runs.job_record import JobRecord, bindings_digest
+from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
+from dualflow.testing.cloud import FakeCloud, Faults
+
+X = np.random.default_rng(0).normal(size=(6, 2))
+Y = np.where(np.arange(6) % 2 == 0, 1.0, -1.0)
+OPTIONS = {"shots": 100, "steps": 3, "random_state": 1}
 
 
-def measured(path, batches=2):
-    """A journal of two batches on the emulator."""
-    lab, account = Laboratory(make_device("emulator"), "flow", journal=path), Account.opened(np.random.default_rng(0))
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_S", 0.0005)
+
+
+def posed(y=Y, C=5.0, data=X):
+    return dualflow.problems.svc(dualflow.Gram(data, gamma=0.7), y, C, loss="squared_hinge")
+
+
+def measured(path, batches=2, device="emulator", **more):
+    """A journal of some batches."""
+    lab, account = (
+        Laboratory(make_device(device), "flow", journal=path, **more),
+        Account.opened(np.random.default_rng(0)),
+    )
     for k in range(batches):
-        _, account = lab.measure(account, TreeCircuit(2), np.full((k + 1, 3), 1.0), 100)
-    return account
+        found, account = lab.measure(account, TreeCircuit(2), np.full((k + 1, 3), 1.0), 100)
+    return found, account
+
+
+def job(**changes):
+    plain = {"label": "for", "device": "device", "circuit": "circuit", "qubits": 1, "bindings": "0", "circuits": 1}
+    return JobRecord(**(plain | {"shots": 10, "seed": 2} | changes))
+
+
+def free(spent):
+    pass
+
+
+# --- what it holds ---------------------------------------------------------------------------------
 
 
 def test_a_journal_holds_what_was_sent_and_what_came_of_it(tmp_path):
-    path = tmp_path / "jobs.jsonl"
-    account = measured(path)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len(lines) == 5
-    assert set(lines[1]) == {"id", "tag", "device", "circuit", "bindings", "shots", "seed", "submitted"}
-    first, second = read_journal(path)
-    assert (first.id, second.id) == account.job_ids
-    assert (first.tag, second.tag) == ("flow 0", "flow 1")
+    found, account = measured(tmp_path / "jobs.db")
+    first, second = read_journal(tmp_path / "jobs.db")
+    assert (first.job_id, second.job_id) == account.job_ids
+    assert (first.label, second.label) == ("flow 0", "flow 1")
     assert (first.device, first.circuit, first.shots) == ("emulator", "TreeCircuit(n_qubits=2)", 100)
+    assert (first.qubits, first.circuits, second.circuits) == (2, 1, 2)
     assert first.bindings == bindings_digest(np.full((1, 3), 1.0)) != second.bindings
     assert first.seed != second.seed
-    assert (first.outcome, second.outcome) == (DONE, DONE)
-    assert first.submitted.endswith("+00:00")
+    assert first.tag != second.tag
+    assert (first.state, second.state) == ("done", "done")
+    assert first.intended.endswith("+00:00")
+    np.testing.assert_array_equal(Journal(tmp_path / "jobs.db").result(second) / 100, found)
 
 
-def test_a_line_is_on_the_disk_before_the_job_is_waited_for(tmp_path):
-    journal = Journal(tmp_path / "jobs.jsonl")
-    record = journal.submitted(JobRecord("a", "tag", "device", "circuit", "0", 1, 2))
-    assert [r.id for r in read_journal(journal.path)] == ["a"]
-    assert Journal(journal.path).find(JobRecord("", "tag", "device", "circuit", "0", 1, 2)) == record
-    for other in ({"tag": "x"}, {"device": "x"}, {"circuit": "x"}, {"bindings": "x"}, {"shots": None}, {"seed": 3}):
-        plain = {"tag": "tag", "device": "device", "circuit": "circuit", "bindings": "0", "shots": 1, "seed": 2}
-        assert journal.find(JobRecord("", **(plain | other))) is None
+def test_exact_distributions_are_kept_to_the_last_bit(tmp_path):
+    theta = np.random.default_rng(3).normal(size=(2, 7))
+    for _ in range(2):
+        lab = Laboratory(make_device("emulator"), "flow", journal=tmp_path / "jobs.db")
+        found, _ = lab.measure(Account.opened(np.random.default_rng(_)), TreeCircuit(3), theta, None)
+        np.testing.assert_array_equal(found, TreeCircuit(3).distribution(theta))
+    assert len(read_journal(tmp_path / "jobs.db")) == 1  # a seed means nothing there
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda text: text[:-20] + b"\n", r"is damaged: line 5"),
-        (lambda text: text.replace(b'"shots"', b'"shouts"', 1), r"is damaged: line 2"),
-        (lambda text: text.replace(b'{"id"', b'{"id"\xff', 1), r"is damaged: line 2"),
-        (lambda text: text + b'{"id": "nobody", "outcome": "done"}\n', r"is damaged: line 6 .*nobody"),
-        (lambda text: text + b"[1]\n", r"is damaged: line 6"),
-        (lambda text: b"a,b\n1,2\n", r"is not a journal of jobs: line 1"),
-        (lambda text: b'{"journal": "dualflow jobs", "format": 2}\n', r"is not a journal of jobs: line 1"),
-    ],
-)
-def test_damaged_and_foreign_files_are_refused_and_left_alone(tmp_path, damage, message):
-    path = tmp_path / "jobs.jsonl"
-    measured(path)
-    path.write_bytes(damage(path.read_bytes()))
-    before = path.read_bytes()
-    with pytest.raises(ProblemError, match=message):
-        measured(path)
-    assert path.read_bytes() == before
-    found = CliRunner().invoke(app, ["jobs", str(path)])
-    assert found.exit_code == 2
-    assert "line" in found.output
+def test_an_intent_is_on_the_disk_before_it_is_sent(tmp_path):
+    seen = []
+
+    class Watched(FakeCloud):
+        def _submit(self, circuit, values, shots, tag, seed):
+            seen.append((tag, [(r.tag, r.state) for r in read_journal(tmp_path / "jobs.db")]))
+            return super()._submit(circuit, values, shots, tag, seed)
+
+    cloud = Watched(tmp_path / "cloud.db")
+    measured(tmp_path / "jobs.db", device=cloud)
+    assert [rows[-1] for _, rows in seen] == [(tag, "intended") for tag, _ in seen]
+    assert cloud.paid()["tags"] == [tag for tag, _ in seen]
+    assert len({tag for tag, _ in seen}) == 2
+
+
+def test_what_makes_two_jobs_the_same(tmp_path):
+    journal = Journal(tmp_path / "jobs.db")
+    record = journal.intend(job(), free)
+    assert Journal(journal.path).find(job(label="another", mitigation="confusion", cost=1.0)) == record
+    for other in ("device", "circuit", "bindings"):
+        assert journal.find(job(**{other: "x"})) is None
+    for other in ({"shots": None}, {"shots": 11}, {"seed": 3}, {"qubits": 2}, {"circuits": 2}):
+        assert journal.find(job(**other)) is None
+
+
+def test_it_is_its_owners_alone(tmp_path):
+    old = os.umask(0o000)
+    try:
+        (tmp_path / "empty.db").touch()
+        journals = [Journal(tmp_path / name) for name in ("jobs.db", "empty.db")]
+        for journal in journals:
+            journal.intend(job(), free)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        assert {"jobs.db", "jobs.db-wal", "empty.db"} <= set(modes)
+        assert set(modes.values()) == {0o600}
+    finally:
+        os.umask(old)
+    (mode,), (synchronous,) = (
+        journals[0]._database.execute(f"PRAGMA {name}").fetchone() for name in ("journal_mode", "synchronous")
+    )
+    assert (mode, synchronous) == ("wal", 2)
+
+
+def test_copies_and_children_of_a_fork_write_under_tags_of_their_own(tmp_path):
+    journal = Journal(tmp_path / "jobs.db")
+    for other in (journal, copy.deepcopy(journal), pickle.loads(pickle.dumps(journal))):
+        other.intend(job(), free)
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            journal.intend(job(seed=9), free)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    journal.intend(job(seed=10), free)
+    records = read_journal(tmp_path / "jobs.db")
+    assert len({record.tag for record in records}) == len(records) == 5
+    assert {record.seed for record in records} == {2, 9, 10}
+
+
+def test_a_list_leaves_no_trace(tmp_path):
+    measured(tmp_path / "jobs.db")
+    before = (tmp_path / "jobs.db").read_bytes()
+    assert len(read_journal(tmp_path / "jobs.db")) == 2
+    assert (tmp_path / "jobs.db").read_bytes() == before
+    assert os.listdir(tmp_path) == ["jobs.db"]
 
 
 def test_files_that_cannot_be_used(tmp_path):
     with pytest.raises(ProblemError, match=r"journal=.*No such file"):
-        measured(tmp_path / "nowhere" / "jobs.jsonl")
+        measured(tmp_path / "nowhere" / "jobs.db")
     with pytest.raises(ProblemError, match=r"journal=.*directory"):
         measured(tmp_path)
     (tmp_path / "empty").touch()
@@ -83,13 +159,207 @@ def test_files_that_cannot_be_used(tmp_path):
     assert len(read_journal(tmp_path / "empty")) == 2
 
 
-def test_the_command_lists_a_journal(tmp_path):
-    path = tmp_path / "jobs.jsonl"
-    measured(path)
-    Journal(path).submitted(JobRecord("abc", "tag", "far away", "circuit", "0", None, 2))
-    found = CliRunner().invoke(app, ["jobs", str(path)])
-    assert found.exit_code == 0, found.output
-    flat = " ".join(found.output.split())
-    for text in (read_journal(path)[0].id, "emulator", "done", "abc", "far away", "exact", "not known"):
-        assert text in flat
-    assert CliRunner().invoke(app, ["jobs", str(tmp_path / "none")]).exit_code == 2
+# --- whose it is -----------------------------------------------------------------------------------
+
+
+def test_other_data_are_refused_by_their_hash(tmp_path):
+    path = tmp_path / "jobs.db"
+    whole = dualflow.solve(posed(), "variational-flow", device="emulator", journal=path, **OPTIONS)
+    before = read_journal(path)
+    for other in (posed(data=X + 1e-9), posed(y=-Y), posed(C=4.0)):
+        with pytest.raises(ProblemError, match=r"journal=.*was made for other data"):
+            dualflow.solve(other, "variational-flow", device="emulator", journal=path, **OPTIONS)
+    again = dualflow.solve(posed(), "variational-flow", device="emulator", journal=path, **OPTIONS)
+    np.testing.assert_array_equal(again.raw_alpha, whole.raw_alpha)
+    assert read_journal(path) == before
+
+
+def test_all_pairs_of_a_fit_share_a_journal(tmp_path):
+    data, classes = np.concatenate([X, X + 2]), np.arange(12) % 3
+    options = {"device": "emulator", "shots": 100, "steps": 3, "journal": tmp_path / "jobs.db"}
+    model = SVC(loss="squared_hinge", solver="variational-flow", solver_options=options, random_state=1, refine=False)
+    with pytest.warns(UserWarning, match="did not reach tol"):
+        model.fit(data, classes)
+    before = read_journal(tmp_path / "jobs.db")
+    with pytest.warns(UserWarning, match="did not reach tol"):
+        model.fit(data, classes)
+    assert read_journal(tmp_path / "jobs.db") == before
+    assert len(before) == 12
+    with pytest.raises(ProblemError, match="was made for other data"):
+        model.fit(data, (np.arange(12) + 1) % 3)
+
+
+# --- what is asked of the device again -------------------------------------------------------------
+
+
+def test_a_run_is_replayed_without_its_device(tmp_path):
+    cloud = FakeCloud(tmp_path / "cloud.db")
+    whole = dualflow.solve(posed(), "variational-flow", device=cloud, journal=tmp_path / "jobs.db", **OPTIONS)
+    paid = cloud.paid()
+    os.unlink(tmp_path / "cloud.db")
+    gone = FakeCloud(tmp_path / "cloud.db", Faults(unreachable=1.0))
+    again = dualflow.solve(posed(), "variational-flow", device=gone, journal=tmp_path / "jobs.db", **OPTIONS)
+    np.testing.assert_array_equal(again.raw_alpha, whole.raw_alpha)
+    assert (again.cost.circuits, again.cost.shots) == (whole.cost.circuits, whole.cost.shots)
+    assert again.provenance["job_ids"] == whole.provenance["job_ids"]
+    assert paid["circuits"] == whole.cost.circuits
+    assert gone.paid()["jobs"] == 0
+
+
+class Dead(BaseException):
+    """What a kill looks like from inside."""
+
+
+def dying(word):
+    """An observer of a cloud that dies at a word once."""
+    told = []
+
+    def observe(said):
+        if said == word and not told:
+            told.append(said)
+            raise Dead
+
+    return observe
+
+
+@pytest.mark.parametrize("tags", [True, False])
+@pytest.mark.parametrize("word", ["before submit", "after submit"])
+def test_an_intent_without_an_id_is_looked_up_or_asked_for(tmp_path, tags, word):
+    path = tmp_path / "jobs.db"
+    with pytest.raises(Dead):
+        measured(path, device=FakeCloud(tmp_path / "cloud.db", tags=tags, on_event=dying(word)))
+    assert [record.state for record in read_journal(path)] == ["intended"]
+    cloud = FakeCloud(tmp_path / "cloud.db", tags=tags)
+    if not tags:
+        with pytest.raises(DeviceError, match=r"may have been sent.*resend=True") as caught:
+            measured(path, device=cloud)
+        assert caught.value.sent is None
+        assert cloud.paid()["jobs"] == (word == "after submit")
+    found, _ = measured(path, device=cloud, resend=not tags)
+    np.testing.assert_array_equal(found, measured(tmp_path / "other")[0])
+    # Paid twice is only what nobody could know of, and the user said so.
+    assert cloud.paid()["jobs"] == 2 + (not tags and word == "after submit")
+    states = [record.state for record in read_journal(path)]
+    assert states == (["done", "done"] if tags and word == "after submit" else [states[0], "done", "done"])
+    assert states[0] in ("done", "not sent", "given up")
+
+
+@pytest.mark.parametrize("word", ["before result", "after result", "after status", "before status"])
+def test_a_job_with_an_id_is_found_again(tmp_path, word):
+    path = tmp_path / "jobs.db"
+    with pytest.raises(Dead):
+        measured(path, device=FakeCloud(tmp_path / "cloud.db", Faults(slow=3), on_event=dying(word)))
+    assert [record.state for record in read_journal(path)] == ["sent"]
+    cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=3))
+    measured(path, device=cloud)
+    assert cloud.paid()["jobs"] == 2
+
+
+def test_a_failed_job_is_sent_again_by_the_next_run_alone(tmp_path):
+    path, broken = tmp_path / "jobs.db", FakeCloud(tmp_path / "cloud.db", Faults(failing=1.0))
+    for k in (1, 2):
+        with pytest.raises(DeviceError, match="is failed"):
+            measured(path, device=broken)
+        assert [record.state for record in read_journal(path)] == ["failed"] * k
+    measured(path, device=FakeCloud(tmp_path / "cloud.db"))
+    assert FakeCloud(tmp_path / "cloud.db").paid()["jobs"] == 2
+
+
+# --- the commands ----------------------------------------------------------------------------------
+
+
+def command(*words):
+    found = CliRunner().invoke(app, ["jobs", *map(str, words)])
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    return found.exit_code, " ".join(found.output.split())
+
+
+@pytest.fixture
+def half(tmp_path, monkeypatch):
+    """A journal of one finished job, and of one whose process died as it waited; and the cloud they are in."""
+
+    class Named(FakeCloud):
+        @classmethod
+        def named(cls, name):
+            return cls(tmp_path / "cloud.db", Faults(slow=3))
+
+    everything, load = DEVICES._all() | {"fake-cloud": "tests.none:Named"}, type(DEVICES)._load
+    monkeypatch.setattr(type(DEVICES), "_all", lambda self: everything)
+    monkeypatch.setattr(
+        type(DEVICES), "_load", lambda self, name, target: Named if name == "fake-cloud" else load(self, name, target)
+    )
+    path = tmp_path / "jobs.db"
+    measured(path, batches=1, device=FakeCloud(tmp_path / "cloud.db"))
+    with pytest.raises(Dead):
+        measured(path, device=FakeCloud(tmp_path / "cloud.db", Faults(slow=9, seed=2), on_event=dying("after status")))
+    return path
+
+
+def test_list_and_show(half):
+    code, text = command("list", half)
+    first, second = read_journal(half)
+    assert code == 0
+    for word in (first.tag, first.job_id, "fake-cloud", "done", "sent", "flow 0", "100"):
+        assert word in text
+    for name in (second.tag, second.job_id):
+        code, text = command("show", half, name)
+        assert code == 0
+        assert "with the device" in text
+        assert second.bindings in text
+    assert command("show", half, "nobody")[0] == 2
+    assert command("list", half.parent / "none")[0] == 2
+
+
+def test_a_device_that_a_journal_names_is_the_users_to_say(half):
+    code, text = command("resume", half)
+    assert code == 2
+    assert "--device fake-cloud" in text
+    code, text = command("resume", half, "--device", "emulator")
+    assert code == 2
+    assert "the journal's jobs are on 'fake-cloud'" in text
+
+
+def test_fetch_asks_once_and_resume_waits(half):
+    tag = read_journal(half)[1].tag
+    code, text = command("fetch", half, "--device", "fake-cloud")
+    assert (code, text in (f"{tag}: queued", f"{tag}: running")) == (0, True)
+    assert read_journal(half)[1].state == "sent"
+    assert command("resume", half, "--device", "fake-cloud") == (0, f"{tag}: done")
+    assert [record.state for record in read_journal(half)] == ["done", "done"]
+    assert command("fetch", half, "--device", "fake-cloud") == (0, "There is no job of which anything is to be heard.")
+    # The run itself asks the cloud for nothing any more.
+    found, _ = measured(half, device=FakeCloud(half.parent / "gone.db", Faults(unreachable=1.0)))
+    np.testing.assert_array_equal(found, measured(half.parent / "other")[0])
+
+
+def test_cancel_takes_back_what_has_not_run(half):
+    assert command("cancel", half, "--device", "fake-cloud")[1].endswith("cancelled")
+    cloud = FakeCloud(half.parent / "cloud.db")
+    assert cloud.paid()["jobs"] == 1
+    assert [record.state for record in read_journal(half)] == ["done", "failed"]
+    measured(half, device=cloud)
+    assert cloud.paid()["jobs"] == 2
+
+
+def test_resume_asks_and_is_told_to_send_again(tmp_path, half, monkeypatch):
+    path = tmp_path / "doubt.db"
+    with pytest.raises(Dead):
+        measured(path, device=FakeCloud(tmp_path / "other.db", tags=False, on_event=dying("after submit")))
+    monkeypatch.setattr(FakeCloud, "lookup", lambda self, tag: super(FakeCloud, self).lookup(tag))
+    code, text = command("resume", path, "--device", "fake-cloud")
+    assert code == 1
+    assert "--resend" in text
+    assert [record.state for record in read_journal(path)] == ["intended"]
+    code, text = command("resume", path, "--device", "fake-cloud", "--resend")
+    assert code == 0
+    assert "the next run sends it" in text
+    assert [record.state for record in read_journal(path)] == ["given up"]
+
+
+def test_a_journal_that_is_read_by_two_is_waited_for(tmp_path):
+    journal = Journal(tmp_path / "jobs.db")
+    other = sqlite3.connect(tmp_path / "jobs.db")
+    assert other.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
+    journal.intend(job(), free)
+    assert other.execute("SELECT count(*) FROM jobs").fetchone() == (1,)
+    other.close()

@@ -112,7 +112,7 @@ class FidelityKernel:
         self._rng = generator_of(random_state)
         # The emulator as a device would compute 2^q outcomes a pair; the fidelity itself is one product of states.
         self._by_states = type(self.device) is EmulatorDevice and mitigation is None and journal is None
-        self._lab = Laboratory(self.device, "fidelity-kernel", mitigation, journal)
+        self._lab = Laboratory(self.device, "fidelity-kernel", mitigation, journal, data="fidelity kernel")
         self._account = Account.opened(self._rng)
         self._number: dict[bytes, int] = {}
         self._points: list[NDArray] = []

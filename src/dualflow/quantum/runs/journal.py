@@ -1,222 +1,242 @@
-"""A journal of submitted jobs: a run that died while it waited finds them again instead of paying twice."""
+"""A journal of jobs, a SQLite file: what is to be sent is written down first, and what came back is kept.
+
+A run that died finds its jobs again: those the device still has by their id, those whose id was never heard by their
+tag, and results by their content, so that nothing is paid for twice. What is in such a file: `job_record`.
+"""
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import json
+import contextlib
 import os
+import secrets
+import sqlite3
+import threading
 import warnings
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ..._files import open_regular, target_of
+from ..._files import target_of
 from ..._unconfirmed import Unconfirmed
-from ...exceptions import ProblemError
+from ...exceptions import DeviceError, ProblemError
+from ._jobs_file import connect
+from .fit_part import fit_part
+from .job_record import COLUMNS, JobRecord, packed, read_rows, unpacked
+from .spending import Spent
 
-__all__ = ["DONE", "JobRecord", "Journal", "bindings_digest", "read_journal"]
-
-HEADER = {"journal": "dualflow jobs", "format": 1}
-#: Most bytes of a journal: a job takes a few hundred.
-MAX_BYTES = 1 << 30
-#: Outcome of a job whose read-out came; any other is the message of what went wrong.
-DONE = "done"
-
-
-@dataclass(frozen=True)
-class JobRecord:
-    """One submitted job.
-
-    Attributes
-    ----------
-    id, tag, device, circuit : str
-        The device's id of it, its label, the device's name, and the circuit with all that shapes it.
-    bindings : str
-        Digest of the bindings.
-    shots : int or None
-        Of each circuit.
-    seed : int
-    submitted : str
-        UTC, ISO 8601.
-    outcome : str or None
-        "done", what went wrong, or None while nobody knows.
-    """
-
-    id: str
-    tag: str
-    device: str
-    circuit: str
-    bindings: str
-    shots: int | None
-    seed: int
-    submitted: str = ""
-    outcome: str | None = None
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What makes two submissions the same job."""
-        return (self.tag, self.device, self.circuit, self.bindings, self.shots, self.seed)
+__all__ = ["JobRecord", "Journal", "Unwritten", "read_journal"]
 
 
 class Journal:
-    """A JSON-lines file: a header, then a line for each submission and one for what came of it.
+    """The jobs of one run, of all processes that it took.
 
-    Lines are only ever appended, and are on the disk before anything is waited for. Where the disk is full there is a
-    warning, and the run goes on: a job that is paid for is worth more than its line. A last line that was cut short by
-    a kill is taken off with a warning; what it said of a job is not known then.
+    Everything is on the disk before the next thing happens (WAL, ``synchronous=FULL``), and the file is its owner's
+    alone (mode 0600). It can be copied and pickled; every process opens it for itself.
 
     Parameters
     ----------
     path : str or Path
         Made if it does not exist.
+    data : str, optional
+        Digest of what the run is about. The first one is kept, and runs about others are refused.
 
     Raises
     ------
     ProblemError
-        The file cannot be written, is no journal, or is damaged; it is left as it is. Or its name was read from a
-        model file, and nobody confirmed it.
+        The file cannot be written, is no journal, is damaged, or belongs to other data; it is left as it is. Or its
+        name was read from a model file, and nobody confirmed it.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, data: str | None = None) -> None:
         if isinstance(path, Unconfirmed):
             path.refuse("journal", "would be written to")
-        self.path = Path(path)
-        self._latest: dict[tuple[Any, ...], JobRecord] = {}
-        self._failed: OSError | None = None
-        self._torn = False
+        self.path, self.token, self.sequence = Path(path), secrets.token_hex(8), 0
+        self._warned = False
+        self._connect()
         try:
-            _, there = target_of(self.path)
-            if there is not None and there.st_size:
-                self._latest = {record.key: record for record in read_journal(self.path)}
-                self._mend()
-            if not self.path.exists() or not self.path.stat().st_size:
-                self._append(HEADER)
-        except ProblemError as error:
+            with self._writing() as database:
+                self._claim(database, data)
+        except DeviceError as error:
             raise ProblemError(f"journal={str(path)!r} cannot be used: {error}") from error
+
+    def _connect(self) -> None:
+        self._lock, self._pid = threading.Lock(), os.getpid()
+        try:
+            target_of(self.path)  # refuses what is no regular file, or may not be written
+            self._database = connect(self.path, write=True)
+        except ProblemError as error:
+            raise ProblemError(f"journal={str(self.path)!r} cannot be used: {error}") from error
         except OSError as error:
-            raise ProblemError(f"journal={str(path)!r} cannot be used: {error.strerror or error}") from error
+            raise ProblemError(f"journal={str(self.path)!r} cannot be used: {error.strerror or error}") from error
 
-    def find(self, record: JobRecord) -> JobRecord | None:
-        """The latest submission of the same job."""
-        return self._latest.get(record.key)
+    def _own(self) -> None:
+        """In a child of a fork: a connection and tags of its own; its parent's connection is not even to be closed."""
+        if self._pid != os.getpid():
+            self._parents, self.token, self.sequence = self._database, secrets.token_hex(8), 0
+            self._connect()
 
-    def submitted(self, record: JobRecord) -> JobRecord:
-        """Write a submission down."""
-        record = replace(record, submitted=_now(), outcome=None)
-        self._note({name: value for name, value in asdict(record).items() if name != "outcome"})
-        self._latest[record.key] = record
+    def _claim(self, database: sqlite3.Connection, data: str | None) -> None:
+        if data is None:
+            return
+        name = f"data {fit_part()}"
+        found = database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        if found is None:
+            database.execute("INSERT INTO about VALUES (?, ?)", (name, data))
+        elif found[0] != data:
+            raise ProblemError(
+                f"journal={str(self.path)!r} was made for other data, or for another problem with them (their digest "
+                f"begins with {str(found[0])[:12]!r}, this run's with {data[:12]!r}): its jobs are none of this run's. "
+                "Give another path, or the data and parameters of that run"
+            )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is on the disk when the block ends, or has not been."""
+        self._own()
+        with self._lock:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._database
+                    self._database.execute("COMMIT")
+                except BaseException:
+                    if self._database.in_transaction:
+                        self._database.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise Unwritten(f"journal {self.path} could not be written: {error}") from error
+
+    def intend(self, record: JobRecord, allow: Callable[[Spent], None]) -> JobRecord:
+        """Write down what is to be sent, under a tag of its own.
+
+        Parameters
+        ----------
+        record : JobRecord
+        allow : callable
+            Given what the journal's jobs have taken, raises if this one is not to be sent.
+        """
+        self._own()
+        self.sequence += 1
+        record = replace(record, tag=f"dualflow-{self.token}-{self.sequence}", state="intended", intended=_now())
+        with self._writing() as database:
+            allow(_spent(database))
+            marks = ", ".join("?" * len(COLUMNS))
+            values = [getattr(record, name) for name in COLUMNS]
+            database.execute(f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
         return record
 
-    def concluded(self, record: JobRecord, outcome: str) -> None:
-        """Write down what came of it."""
-        self._note({"id": record.id, "outcome": outcome, "at": _now()})
-        self._latest[record.key] = replace(record, outcome=outcome)
+    def note(self, record: JobRecord, state: str, note: str = "", job_id: str | None = None) -> JobRecord:
+        """Write down what became of a job; one that cannot be written is a warning, since the job is paid for."""
+        record = replace(record, state=state, note=note, job_id=job_id or record.job_id)
+        return self._changed(record, "state = ?, note = ?, job_id = ?", (state, note, record.job_id))
 
-    def _note(self, line: dict[str, Any]) -> None:
-        """Append a line, or warn."""
+    def keep(self, record: JobRecord, values: NDArray) -> JobRecord:
+        """Write down a result: counts, or exact distributions, of shape (circuits, 2^q)."""
+        record = replace(record, state="done", note="")
+        blob, digest = packed(values)
+        changes = ("done", "", record.job_id, blob, digest)
+        return self._changed(record, "state = ?, note = ?, job_id = ?, result = ?, digest = ?", changes)
+
+    def _changed(self, record: JobRecord, changes: str, values: tuple[Any, ...]) -> JobRecord:
         try:
-            self._append(line)
-        except OSError as error:
-            if self._failed is None:
-                text = (
-                    f"journal {self.path} could not be written: {error}; the run goes on, and its jobs are in no file"
-                )
-                warnings.warn(text, UserWarning, stacklevel=4)
-            self._failed = error
+            with self._writing() as database:
+                database.execute(f"UPDATE jobs SET {changes} WHERE tag = ?", (*values, record.tag))
+        except Unwritten as error:
+            self.complain(error)
+        return record
 
-    def _append(self, line: dict[str, Any]) -> None:
-        """Append a whole line, or nothing."""
-        if self._torn and self._failed is not None:
-            raise self._failed
-        data = json.dumps(line).encode() + b"\n"
-        with open(self.path, "ab", buffering=0) as file:
-            size = file.seek(0, os.SEEK_END)
+    def complain(self, error: Exception) -> None:
+        """Say once that the file cannot be written any more."""
+        if not self._warned:
+            warnings.warn(
+                f"{error}; the run goes on, and what came of its jobs is in no file", UserWarning, stacklevel=5
+            )
+        self._warned = True
+
+    def find(self, record: JobRecord) -> JobRecord | None:
+        """The last job of the same content, or None."""
+        with self._reading() as database:
+            rows = read_rows(database, "WHERE content = ? ORDER BY rowid DESC LIMIT 1", (record.content,))
+        return rows[0] if rows else None
+
+    def result(self, record: JobRecord) -> NDArray | None:
+        """The result of a job, shape (circuits, 2^q), or None if it is not kept here."""
+        with self._reading() as database:
+            row = database.execute("SELECT result, digest FROM jobs WHERE tag = ?", (record.tag,)).fetchone()
+            return None if row is None or row[0] is None else unpacked(row[0], row[1], record)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        self._own()
+        with self._lock:
             try:
-                if file.write(data) != len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(file.fileno())
-            except OSError:
-                self._torn = True
-                file.truncate(size)
-                self._torn = False
-                raise
+                yield self._database
+            except (sqlite3.Error, ValueError) as error:
+                raise damaged(self.path, error) from error
 
-    def _mend(self) -> None:
-        """Take off what stands behind the last end of a line, or end the line if it is whole."""
-        with open(self.path, "r+b") as file:
-            content = file.read()
-            end = content.rfind(b"\n") + 1
-            if _whole(content[end:]):
-                file.write(b"\n")
-            else:
-                file.truncate(end)
+    def spent(self) -> Spent:
+        """What all jobs have taken that may have reached the machine."""
+        with self._reading() as database:
+            return _spent(database)
+
+    def records(self) -> list[JobRecord]:
+        """All jobs, oldest first."""
+        with self._reading() as database:
+            return read_rows(database)
+
+    def __del__(self) -> None:
+        # The log goes into the file when its last connection is closed, which waits for the collector otherwise.
+        if self.__dict__.get("_database") is not None and self._pid == os.getpid():
+            self._database.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A token is one object's alone: a copy draws its own.
+        return {"path": self.path, "sequence": 0, "token": None, "_warned": self._warned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"token": secrets.token_hex(8)})
+        self._connect()
+
+
+class Unwritten(DeviceError):  # noqa: N818 - what it says of the file
+    """What was to be written is not: nothing has been sent."""
 
 
 def read_journal(path: str | Path) -> list[JobRecord]:
-    """All submissions in a journal, oldest first, each with its outcome.
+    """All jobs in a journal, oldest first; the file is not written to.
 
     Raises
     ------
     ProblemError
-        The file is no journal, or a line is damaged; a last one that was cut short is a warning.
+        The file is no journal, or is damaged.
     OSError
         It cannot be read.
     """
-    records: list[JobRecord] = []
-    last: dict[str, int] = {}
-    with open_regular(path, MAX_BYTES, "MAX_BYTES", "journal ") as file:
-        lines = file.read().split(b"\n")
-    # What a kill cut short is the last line, without its end.
-    if lines[-1] and not _whole(lines[-1]) and (len(lines) > 1 or json.dumps(HEADER).encode().startswith(lines[-1])):
-        lines.pop()
-        warnings.warn(f"journal {path}: line {len(lines) + 1}, the last, is cut short; it is left out", stacklevel=2)
-    for number, line in enumerate(lines, 1):
-        try:
-            if number == 1:
-                if json.loads(line) != HEADER:
-                    raise ValueError("its first line is not that of a dualflow journal")
-            elif line:
-                found = json.loads(line)
-                if "outcome" in found:
-                    records[last[found["id"]]] = replace(records[last[found["id"]]], outcome=str(found["outcome"]))
-                else:
-                    last[found["id"]] = len(records)
-                    records.append(_record(found))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            what = "is not a journal of jobs" if number == 1 else "is damaged"
-            raise ProblemError(
-                f"journal {path} {what}: line {number} ({type(error).__name__}: {error}). The file was left as it is; "
-                "give another path, or take the line out: its job is then submitted again"
-            ) from error
-    return records
-
-
-def _record(found: dict[str, Any]) -> JobRecord:
-    """A record of the types it declares; ValueError or TypeError for others."""
-    for name, value in found.items():
-        number = name in ("shots", "seed")
-        if type(value) is not (int if number else str) and not (name == "shots" and value is None):
-            raise ValueError(f"{name} is of type {type(value).__name__}")
-    return JobRecord(**found)
-
-
-def _whole(line: bytes) -> bool:
-    """Whether a line that does not end is all there."""
+    database = connect(Path(path), write=False)
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return read_rows(database)
+    except (sqlite3.Error, ValueError) as error:
+        raise damaged(path, error) from error
+    finally:
+        database.close()
 
 
-def bindings_digest(values: NDArray) -> str:
-    """Sixteen hex digits of bindings and their shape."""
-    return hashlib.sha256(f"{values.shape}".encode() + np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
+def damaged(path: str | Path, error: Exception) -> ProblemError:
+    return ProblemError(
+        f"journal {path} is damaged ({type(error).__name__}: {error}). The file was left as it is; give another path"
+    )
+
+
+def _spent(database: sqlite3.Connection) -> Spent:
+    row = database.execute(
+        "SELECT coalesce(sum(circuits * coalesce(shots, 0)), 0), coalesce(sum(qpu_seconds), 0.0), "
+        "coalesce(sum(cost), 0.0) FROM jobs WHERE state != 'not sent'"
+    ).fetchone()
+    return Spent(int(row[0]), float(row[1]), float(row[2]))
 
 
 def _now() -> str:

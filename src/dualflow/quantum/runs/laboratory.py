@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...core.seeds import generator, generator_state
 from ...core.workspace import Workspace
-from ...exceptions import DeviceError
 from ..circuits import CalibrationCircuit, ParametricCircuit
 from ..devices import Device, Readout
-from .journal import DONE, JobRecord, Journal, bindings_digest
+from .journal import Journal
 from .mitigation import (
     CALIBRATION_SHOTS,
     check_installed,
@@ -23,6 +22,8 @@ from .mitigation import (
     mitigate,
     overhead,
 )
+from .sending import Sender
+from .spending import Budget, Spent
 from .uniformity import is_told_from_uniform, is_uniform
 
 __all__ = ["Account", "Laboratory", "Ledger", "QuantumContext"]
@@ -45,6 +46,8 @@ class Account:
         State of the generator that draws the seeds.
     calibrations : dict of lists of shape (q, 2, 2)
         By circuit, the confusion matrices of its read-out, where that is mitigated.
+    qpu_seconds, cost : float
+        By the device's `price`, as far as it says one.
     """
 
     rng: dict[str, Any]
@@ -53,6 +56,8 @@ class Account:
     device_time_s: float = 0.0
     job_ids: tuple[str, ...] = ()
     calibrations: dict[str, Any] = field(default_factory=dict)
+    qpu_seconds: float = 0.0
+    cost: float = 0.0
 
     @classmethod
     def opened(cls, rng: np.random.Generator) -> Account:
@@ -72,22 +77,38 @@ class Laboratory:
         Of read-out errors, wherever there are shots. Two calibration circuits are run and booked before the first
         batch of each circuit.
     journal : str or Path, optional
-        File of the jobs that were submitted. One that is already there is fetched instead of submitted again.
+        File of the jobs of this run, over all its processes: what is in it is not sent again.
+    data : str, optional
+        Digest of what the run is about; the journal of a run about other data is refused.
+    budget : Budget, optional
+        What the run may spend, over all its processes as far as journal and account know of them.
+    resend : bool, default=False
+        Send again what may have been sent by a process that died, where the device cannot say whether it was.
 
     Raises
     ------
     SolverUnavailable
         The mitigation's package is not installed.
     ProblemError
-        The journal cannot be used.
+        The journal cannot be used, or belongs to other data.
     """
 
     def __init__(
-        self, device: Device, tag: str, mitigation: str | None = None, journal: str | Path | None = None
+        self,
+        device: Device,
+        tag: str,
+        mitigation: str | None = None,
+        journal: str | Path | None = None,
+        *,
+        data: str | None = None,
+        budget: Budget | None = None,
+        resend: bool = False,
     ) -> None:
         check_installed(mitigation)
         self.device, self.tag, self.mitigation = device, tag, mitigation
-        self.journal = None if journal is None else Journal(journal)
+        self.journal = None if journal is None else Journal(journal, data)
+        self._sender = Sender(device, self.journal, budget, resend, mitigation)
+        self._before: Spent | None = None  # by the account that a run began or resumed with
 
     def measure(
         self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
@@ -111,7 +132,8 @@ class Laboratory:
         Raises
         ------
         DeviceError
-            The job was refused, failed, cancelled or lost, or a confusion matrix is singular.
+            The job was refused, failed, cancelled or lost, does not fit into the budget, or a confusion matrix is
+            singular.
         """
         if self.mitigation is None or shots is None:
             readout, account = self._run(account, circuit, theta, shots)
@@ -148,42 +170,21 @@ class Laboratory:
         rng = generator(account.rng)
         seed = int(rng.integers(2**31))
         begun = time.monotonic()
-        readout = self._read(circuit, theta, shots, f"{self.tag} {account.circuits}", seed).ordered("little")
+        if self._before is None:
+            self._before = Spent(account.shots, account.qpu_seconds, account.cost)
+        label = f"{self.tag} {account.circuits}"
+        readout, ids, wanted = self._sender.read(circuit, theta, shots, label, seed, self._before)
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
         return readout, Account(
             circuits=account.circuits + circuits,
             shots=account.shots + circuits * (readout.shots or 0),
             device_time_s=account.device_time_s + time.monotonic() - begun,
-            job_ids=(*account.job_ids, readout.job_id)[-JOBS_KEPT:],
+            job_ids=(*account.job_ids, *ids)[-JOBS_KEPT:],
             rng=generator_state(rng),
             calibrations=account.calibrations,
+            qpu_seconds=account.qpu_seconds + (wanted.qpu_seconds or 0.0),
+            cost=account.cost + (wanted.cost or 0.0),
         )
-
-    def _read(self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, tag: str, seed: int) -> Readout:
-        """The read-out of a job: of the one in the journal, if the device still has it, or of a new one."""
-        if self.journal is None:
-            return self.device.submit(circuit, theta, shots, tag, seed).result()
-        digest = bindings_digest(circuit.check_parameters(theta))
-        record = JobRecord("", tag, self.device.name, repr(circuit), digest, shots, seed)
-        job, earlier = None, self.journal.find(record)
-        if earlier is not None:
-            try:
-                job, record = self.device.fetch(earlier.id), earlier
-                if earlier.outcome not in (None, DONE) and job.done():
-                    job.result()  # what was given up may have come since; what has failed is submitted again
-            except DeviceError:
-                job = None
-        if job is None:
-            job = self.device.submit(circuit, theta, shots, tag, seed)
-            record = self.journal.submitted(replace(record, id=job.job_id))
-        try:
-            readout = job.result()
-        except DeviceError as error:
-            self.journal.concluded(record, str(error))
-            raise
-        if record.outcome != DONE:
-            self.journal.concluded(record, DONE)
-        return readout
 
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
         """The fields of `Cost` an account and its largest circuit fill."""
