@@ -24,5 +24,3 @@ def solvers() -> None:
             for info in list_solvers()
         ]
         print_table(("solver", "problem kinds", "accuracy", "maturity", "max n", "installed"), rows)
-
-
