@@ -293,12 +293,12 @@ def readout(r, counts=None, shots=None, job_id=None):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: readout(r, 2 * r.counts), "do not add up to 100 shots"),
-        (lambda r: readout(r, r.counts[:3]), "probabilities, not 7"),
-        (lambda r: readout(r, np.tile(r.counts, 2)), "probabilities, not 7"),
-        (lambda r: readout(r, shots=50), "50 shots, not 100"),
+        (lambda r: readout(r, 2 * r.counts), "probabilities that sum to 2"),
+        (lambda r: readout(r, r.counts[:3]), "3 circuits where 7 were sent"),
+        (lambda r: readout(r, np.tile(r.counts, 2)), "8 outcomes where 2 qubits have 4"),
+        (lambda r: readout(r, shots=50), "50 shots where 100 were asked for"),
         (lambda r: readout(r, job_id="another"), "the read-out of job another"),
-        (lambda r: readout(r, r.counts - [[1000, -1000, 0, 0]]), "do not add up"),
+        (lambda r: readout(r, r.counts - [[1000, -1000, 0, 0]]), "negative"),
         (lambda r: Readout(r.probabilities, None, None, "little", r.job_id), "None shots"),
     ],
 )

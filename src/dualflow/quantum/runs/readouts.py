@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import DeviceError
 from ..devices import Job, Readout
+from ..devices.readouts import Asked, check_readout
 from .job_record import JobRecord
 
 __all__ = ["checked", "joined", "kept"]
@@ -20,22 +20,9 @@ def kept(record: JobRecord, values: NDArray) -> Readout:
 
 
 def checked(readout: Readout, record: JobRecord, job: Job) -> Readout:
-    """A read-out, if it is of the job and the size that was asked for; `DeviceError` if not."""
-    size, counts = record.circuits * 2**record.qubits, readout.counts
-    found = None
-    if readout.probabilities.size != size or (counts is not None and counts.size != size):
-        found = f"{readout.probabilities.shape} probabilities, not {record.circuits} × 2^{record.qubits}"
-    elif readout.shots != record.shots or (counts is None) != (record.shots is None):
-        found = f"{readout.shots} shots, not {record.shots}"
-    elif counts is not None and (
-        (counts < 0).any() or (counts.reshape(record.circuits, -1).sum(axis=1) != record.shots).any()
-    ):
-        found = f"counts that do not add up to {record.shots} shots"
-    elif readout.job_id != job.job_id:
-        found = f"the read-out of job {readout.job_id}"
-    if found is not None:
-        raise DeviceError(f"device {record.device!r}: job {job.job_id} came back with {found}", sent=True)
-    return readout
+    """A read-out, shape (circuits, 2^q), if it is of the job and the size that was asked for; `DeviceError` if not."""
+    asked = Asked(record.qubits, (record.circuits,), record.shots)
+    return check_readout(readout, record.device, asked, job.job_id)
 
 
 def joined(readouts: list[Readout], shape: tuple[int, ...], shots: int | None) -> Readout:
