@@ -65,8 +65,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
         run stops; True sends it again, and may pay twice.
     max_shots, max_qpu_seconds, max_cost : optional
         What the run may spend, by the device's `price`, from what it is about to send and including what the processes
-        before it have sent. A batch that does not fit is not sent, and the run ends with what it has. These and
-        ``resend`` may change from one process to the next.
+        before it have sent by the same journal (without one: what this process has, and what the checkpoint tells). A
+        batch that does not fit is not sent, and the run ends with what it has. These and ``resend`` may change from one
+        process to the next.
     """
 
     device: str | Device = "aer"
