@@ -119,6 +119,7 @@ FOUND = [
     (102, 3241),
     (11, 26215),  # what was dropped as round-off were margins, times C
     (11, 28913),  # an ulp below its bound, a weight put an ecosystem's bias between the classes
+    (31, 373638),  # a margin block that was positive definite by its rounding alone, with a sum of 0
     (2026, 13816),  # three rounds of mending, after which a wrong g was believed
 ]
 

@@ -10,6 +10,8 @@ from .state import PathError
 
 __all__ = ["bordered_inverse"]
 
+_SINGULAR = "the margin points' kernel block is singular: is the kernel positive semidefinite?"
+
 
 def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
     """Inverse of [0 eᵀ; e Q], shape (m + 1, m + 1); without ``e`` that of Q, bordered by zeros.
@@ -29,7 +31,7 @@ def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
     if info == 0:
         P, info = scipy.linalg.lapack.dpotri(factor, lower=1)
     if info != 0:
-        raise PathError("the margin points' kernel block is singular: is the kernel positive semidefinite?")
+        raise PathError(_SINGULAR)
     P = P + P.T  # above its diagonal there were zeros
     P.ravel()[:: m + 1] *= 0.5
     out = np.zeros((m + 1, m + 1))
@@ -37,6 +39,8 @@ def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
     if e is not None:
         Pe = P @ e
         s = float(e @ Pe)
+        if not 0 < s < np.inf:  # of a matrix that is positive definite only by its rounding
+            raise PathError(_SINGULAR)
         out[0, 0] = kappa - 1.0 / s
         out[1:, 0] = out[0, 1:] = Pe / s
         out[1:, 1:] -= np.outer(Pe, Pe) / s
