@@ -3,8 +3,8 @@
 `variational-flow` (tree), `variational-lotka-volterra` and `hamiltonian-dilation` at n = 8, moons, 10 000 shots a
 circuit; judged is the excess (f − f*)/|f*| of the raw answer over the shot floor, the median excess of the optimum
 itself, sampled with 10 000 shots (25 draws). The fake machines have the gates, couplings and errors of real ones, and
-run in qiskit-ibm-runtime's local mode: a line of 5 qubits (Santiago), heavy hexagons of 27 (Hanoi) and a newer chip of
-33 with CZ (Prague); `optimization_level` 3, mitigation="confusion".
+run in qiskit-ibm-runtime's local mode: a line of 5 qubits (Santiago), an H of 7 (Lagos), heavy hexagons of 27 (Hanoi)
+and a newer chip of 33 with CZ (Prague); `optimization_level` 3, mitigation="confusion".
 
     fake IBM     excess ≤ 10 × the floor, and ≥ 5 × better than the null device
     others       Braket's local simulator, and Aer as a backend with gates and couplings but no errors: ≤ 3 × the floor
@@ -32,7 +32,7 @@ from dualflow.testing.specimen import ZooProblem
 TITLE = "quantum/hardware_devices"
 N, SHOTS, DRAWS = 8, 10_000, 25
 MACHINE_FACTOR, SIMULATOR_FACTOR, NULL_FACTOR = 10.0, 3.0, 5.0
-MACHINES = ("fake_santiago", "fake_hanoi", "fake_prague")
+MACHINES = ("fake_santiago", "fake_lagos", "fake_hanoi", "fake_prague")
 #: Options of each solver, and its problems.
 SOLVERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "variational-flow": ({"ansatz": "tree", "steps": 30}, ("L2-SVM", "SVDD")),
