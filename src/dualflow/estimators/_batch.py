@@ -28,8 +28,9 @@ from ._packing import Pose, unpack_solutions
 
 __all__ = ["BatchMachine", "kept"]
 
-#: Seconds that each of many solves may take, if that is not more than ten times its part of the time.
-PATIENCE = 0.1
+#: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
+#: take instead, if there is so much left.
+BRIEF, PATIENCE = 0.01, 1.0
 
 #: What a projection's rounding leaves of a weight that is 0, as a part of the largest.
 LEFT = 16 * float(np.finfo(float).eps)
@@ -77,9 +78,9 @@ class BatchMachine(KernelMachine):
             share = time_limit
             if time_limit is not None:
                 left = time_limit - (time.monotonic() - started)
-                # Most of many solves take less than their part; one that takes more is not cut short for that.
-                part = max(left, 1e-9) / (count - k)
-                share = min(max(part, PATIENCE), 10 * part, max(left, 1e-9))
+                share = max(left, 1e-9) / (count - k)
+                if share < BRIEF:
+                    share = min(PATIENCE, max(left, 1e-9))
             before = earlier[k] if len(earlier) == count else None
             with part_of_a_fit(k):
                 solution = solve(
