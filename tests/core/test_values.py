@@ -30,8 +30,20 @@ def test_everything_else_is_copied(size):
     loaded = pickle.loads(pickle.dumps(numbers))
     shut = pickle.loads(pickle.dumps(numbers))
     shut.flags.writeable = False
+    part = pickle.loads(pickle.dumps(numbers))
+    kept, part.flags.writeable = part.view(), False
+    assert kept.flags.writeable  # NumPy lets whoever had a view before write through it
     own = immutable(numbers)
-    for given in (numbers, numbers[::-1], loaded, shut, own[1:], own[::2], np.frombuffer(bytearray(numbers.tobytes()))):
+    for given in (
+        numbers,
+        numbers[::-1],
+        loaded,
+        shut,
+        part.view(),
+        own[1:],
+        own[::2],
+        np.frombuffer(bytearray(numbers.tobytes())),
+    ):
         copy = immutable(given)
         np.testing.assert_array_equal(copy, given)
         assert not np.shares_memory(copy, given)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Value", "immutable"]
+
+#: What stands behind the numbers in memory that `immutable` took, and in no other.
+_OURS = os.urandom(16)
 
 
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
@@ -16,16 +20,16 @@ def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
         return array.view()  # nobody can write to it; its shape, which can be set, is the view's own
     source = np.ascontiguousarray(array, dtype=dtype)
     # A view of it, whose base, which others can reach, is nobody's.
-    return np.frombuffer(source.tobytes() or bytes(source.itemsize), dtype, source.size).reshape(source.shape)
+    return np.frombuffer(b"".join((source.data, _OURS)), dtype, source.size).reshape(source.shape)
 
 
 def _is_ours(array: NDArray) -> bool:
-    """Whether an array is a whole one that `immutable` made. Its owner alone does not say so: that of an array out of
-    a pickle is a `bytes` too, and can be written to."""
+    """Whether an array is a whole one that `immutable` made: its memory ends in the mark. That of an array out of a
+    pickle is a `bytes` too, and can be written to."""
     base: Any = array.base
-    if type(base) is not np.ndarray or type(base.base) is not bytes or base.flags.writeable or base.ndim != 1:
-        return False
-    return array.nbytes == len(base.base) and array.flags.c_contiguous
+    owner: Any = base.base if type(base) is np.ndarray else None
+    ours = type(owner) is bytes and len(owner) == array.nbytes + len(_OURS) and owner.endswith(_OURS)
+    return ours and array.flags.c_contiguous
 
 
 class Value:

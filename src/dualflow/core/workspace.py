@@ -172,9 +172,9 @@ def twin(problem: DualProblem) -> DualProblem:
     reading = problem.reading
     plain = all(type(value) in _PLAIN for value in vars(reading).values())
     given = {"gram": own, "reading": copy(reading) if plain else deepcopy(reading)}
-    other.__dict__.update(
-        {name: given.get(name) or _own(value) for name, value in zip(_FIELDS, _given(problem), strict=True)}
-    )
+    other.__dict__.update(given)
+    rest = ((name, value) for name, value in zip(_FIELDS, _given(problem), strict=True) if name not in given)
+    other.__dict__.update({name: _own(value) for name, value in rest})
     return other
 
 
