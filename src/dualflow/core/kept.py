@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arena import borrowed
 from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
 from .kernels import Gram
 from .radial import RadialPoints
@@ -93,7 +94,7 @@ class KeptGram(KernelMatrix):
     def _cache(self, dtype: type) -> RowCache:
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
-            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES)
+            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, borrowed)
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
