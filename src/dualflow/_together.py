@@ -135,6 +135,7 @@ class _Blocks:
         self.gram, self.groups = gram, groups
         self.within: dict[int, NDArray] = {}
         self.kept = 0
+        self.points = [gram.radial_points(float, group) for group in groups] if gram.is_radial else None
 
     def of(self, i: int, j: int) -> tuple[Gram, _Block]:
         """Those of classes i and j, and the Gram they are of."""
@@ -143,12 +144,18 @@ class _Blocks:
             own, m = self.gram.subset(np.concatenate([rows, columns])).centred(), len(rows)
             K = own.block(np.arange(own.n), np.arange(own.n))
             return own, _Block(K[:m, :m], K[:m, m:], K[m:, m:])
-        return self.gram, _Block(self.one(i), self.gram.block(rows, columns), self.one(j))
+        return self.gram, _Block(self.one(i), self.between(i, j), self.one(j))
+
+    def between(self, i: int, j: int) -> NDArray:
+        """Those of class i with class j."""
+        if self.points is None:
+            return self.gram.block(self.groups[i], self.groups[j])
+        return self.points[i].kernel(self.points[j])
 
     def one(self, i: int) -> NDArray:
         """Those of class i."""
         if i not in self.within:
-            K = self.gram.block(self.groups[i], self.groups[i])
+            K = self.between(i, i)
             if self.kept + K.size > KEPT:
                 return K
             self.kept += K.size

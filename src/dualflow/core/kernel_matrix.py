@@ -289,7 +289,7 @@ class KernelMatrix:
 
     def _work(self, dtype: type) -> type:
         """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""
-        return dtype if self.is_safe_in_single else float
+        return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
         """The kernel as a function of inner products (not for "rbf")."""
