@@ -151,6 +151,10 @@ class Level(InUnits):
         true = self.problem.product(self.alpha, few) - self.problem.p[few]
         return float(np.abs(self.e[few] * true / self.slope - self.G[few]).max(initial=0.0))
 
+    def noise(self) -> float:
+        """What round-off leaves of a violation in float64, in units of s: that of sums as long as β."""
+        return 16 * float(np.finfo(float).eps) * float(np.abs(self.beta).sum())
+
     def standing(self) -> tuple[float, float]:
         """Worst KKT violation (in units of s), and the relative duality gap as this precision sees it."""
         if self._stands is None:
