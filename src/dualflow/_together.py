@@ -19,6 +19,7 @@ from .core.certificate import Certificate, Certifier
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import SpectrumEvidence
+from .core.radial import RadialPoints
 from .core.solution import SHARP, Status
 from .problems.classification import HINGE
 from .working_set.descent import END_KKT
@@ -144,7 +145,7 @@ class _Blocks:
         self.gram, self.groups = gram, groups
         self.within: dict[int, NDArray] = {}
         self.kept = 0
-        self.points = [gram.radial_points(float, group) for group in groups] if gram.is_radial else None
+        self.points: dict[int, RadialPoints] = {}
 
     def of(self, i: int, j: int) -> tuple[Gram, _Block]:
         """Those of classes i and j, and the Gram they are of."""
@@ -160,10 +161,13 @@ class _Blocks:
 
     def between(self, i: int, j: int) -> NDArray:
         """Those of class i with class j."""
-        if self.points is None:
-            K = self.gram.block(self.groups[i], self.groups[j])
-        else:
+        if self.gram.is_radial:
+            for k in (i, j):
+                if k not in self.points:
+                    self.points[k] = self.gram.radial_points(float, self.groups[k])
             K = self.points[i].kernel(self.points[j])
+        else:
+            K = self.gram.block(self.groups[i], self.groups[j])
         K.flags.writeable = False
         return K
 

@@ -77,7 +77,7 @@ class Level(InUnits):
     def block(self, W: NDArray) -> NDArray:
         """The block M[W, W]."""
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
-        K = gram.block(points, points, self.precision)
+        K = gram.kept_block(points, self.precision)
         if self.problem.offset:
             K += K.dtype.type(self.problem.offset)
         K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]
