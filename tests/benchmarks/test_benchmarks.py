@@ -412,7 +412,7 @@ def test_the_certificate_of_every_entrants_alpha_is_tight_when_it_is_exact():
 
 
 def test_predictions_are_compared_on_one_and_the_same_model():
-    ours, theirs, _ = prediction.build("moons", 80, 50, None)
+    ours, theirs, *_ = prediction.build("moons", 80, 50, None)
     for entrant in (ours, theirs):
         entrant.fit()
     columns = ours.check()
