@@ -2,6 +2,8 @@
 
 import importlib.util
 import pickle
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -187,6 +189,25 @@ def test_what_cannot_fit_is_refused_before_it_is_made(monkeypatch):
         solve(clouds(), "qpsolvers", backend="clarabel")
     with pytest.raises(SolverMismatch, match="at most 5000 variables"):
         QPSolvers().check(problems.svdd(Gram(np.zeros((5001, 1)))))
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_threads_get_the_same_bits_and_leave_the_filters_of_warnings(backend):
+    filters, problem, found = list(warnings.filters), clouds(), []
+    line = problems.svc(Gram([[0.0], [2.0], [1.0], [1.0]], kernel="linear"), [1, 1, -1, -1], C=np.inf)
+
+    def work():
+        found.append(solve(problem, "qpsolvers", backend=backend, tol=1e-9).alpha.tobytes())
+        solve(line, "qpsolvers", backend=backend)  # of which backends warn
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    assert warnings.filters == filters
 
 
 @pytest.mark.parametrize("backend", INSTALLED)

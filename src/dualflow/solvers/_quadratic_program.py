@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -52,6 +53,31 @@ BACKENDS = {
     # Its dense code is twice as fast, and gives other bits where its memory happens to lie otherwise.
     "proxqp": Backend("proxsuite", 14, True, _residuals_and_gap),
 }
+
+
+class _Quiet:
+    """Without the warnings of qpsolvers and osqp on how a call ended, which is told. Filters belong to the process: the
+    first thread in sets them, the last one out takes them back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._filters = threading.Lock(), 0, warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.filterwarnings("ignore", module=r"(qpsolvers|osqp)\b")
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+_QUIET = _Quiet()
 
 
 def _matrix(backend: str) -> Callable[[NDArray], Any]:
@@ -126,8 +152,7 @@ class Program:
             G, h = _matrix(self.backend)(np.zeros((1, len(self.q)))), np.ones(1)
         posed = qpsolvers.Problem(self.P, self.q, G, h, self.A, self.b, self.lower, self.upper)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of how it ended, which is told below
+            with _QUIET:
                 found = qpsolvers.solve_problem(posed, solver=self.backend, **options)
         except BaseException as error:
             if isinstance(error.__cause__, KeyboardInterrupt):
