@@ -59,6 +59,20 @@ def test_alpha_and_multiplier_are_cvxopts(backend, C):
         assert ours.trajectory.multiplier[-1] == pytest.approx(theirs.trajectory.multiplier[-1], abs=1e-5)
 
 
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_the_multiplier_is_in_units_of_the_problem(backend):
+    X = np.linspace(0, 6, 30)[:, None]
+    problem = problems.svr(Gram(X, gamma=0.5), 100.0 * np.sin(X[:, 0]) + 7.0, C=50.0)
+    ours, theirs = (
+        solve(problem, name, tol=1e-9, trajectory=True, **more)
+        for name, more in (("qpsolvers", {"backend": backend}), ("cvxopt", {}))
+    )
+    low, high = ours.certificate.bias_interval
+    assert high - low < 1e-3  # else any number between them would do
+    assert ours.trajectory.multiplier[-1] == pytest.approx(theirs.trajectory.multiplier[-1], abs=1e-3)
+    assert abs(theirs.trajectory.multiplier[-1]) > 1.0
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("backend", INSTALLED)
 def test_units_of_the_kernel_do_not_matter(backend, scale):
@@ -88,7 +102,7 @@ def test_classes_that_overlap_have_a_witness(backend):
     found = solve(clouds(C=np.inf, n=60), "qpsolvers", backend=backend)
     if found.status is not Status.NOT_SEPARABLE:  # RBF separates all distinct points
         assert found.certificate.relative_gap < 1e-6
-    line = problems.svc(Gram([[0.0], [2.0], [1.0], [1.0]], kernel="linear"), [1, 1, -1, -1], C=np.inf)
+    line = problems.svc(Gram([[0.0], [2.0], [1.0]], kernel="linear"), [1, 1, -1], C=np.inf)
     found = solve(line, "qpsolvers", backend=backend)
     assert found.status is Status.NOT_SEPARABLE
     v = found.witness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +101,6 @@ class Program:
     unit: float
     price: float
     origin: NDArray
-    may_be_unbounded: bool
 
     @classmethod
     def of(cls, problem: DualProblem, backend: str) -> Program:
@@ -124,19 +123,7 @@ class Program:
             unit=unit,
             price=price,
             origin=problem.project(np.zeros(problem.n)),
-            may_be_unbounded=problem.kind.may_be_unbounded,
         )
-
-    def hulls(self) -> Program:
-        """The nearest points of the classes' hulls, 1ᵀa = 1: where they meet, the dual of a hard margin falls for ever.
-
-        A backend says that it does, but not along which ray.
-        """
-        ones = _matrix(self.backend)(np.ones((1, len(self.q))))
-        stack = sparse.vstack if sparse.issparse(ones) else np.vstack
-        A = ones if self.A is None else stack([self.A, ones])
-        b = np.ones(1) if self.b is None else np.append(self.b, 1.0)
-        return replace(self, q=0.0 * self.q, A=A, b=b, may_be_unbounded=False)
 
     def solve(self, eps: float) -> tuple[NDArray, float, bool, str]:
         """α, the multiplier, whether the backend is content, and its own word for how it ended."""

@@ -111,9 +111,7 @@ class QPSolvers(Solver[Program, QPSolversState]):
 
     def step(self, context: Program, state: QPSolversState) -> QPSolversState:
         alpha, nu, content, said = context.solve(state.eps)
-        if not content and context.may_be_unbounded and not is_late():
-            alpha, nu, content, said = *context.hulls().solve(FLOOR)[:2], False, said
-        elif not content and state.said:  # the last call got what it asked for
+        if not content and state.said:  # the last call got what it asked for
             alpha, nu = state.alpha, state.multiplier
         last = not content or state.eps <= FLOOR
         return QPSolversState(alpha, nu, max(FLOOR, TIGHTER * state.eps), last and not is_late(), said)
