@@ -68,13 +68,6 @@ class _Folds:
         train, test = self.splits[fold]
         return Answer(np.empty((len(test), width)), np.empty((len(train), width)) if self.train_scores else None)
 
-    def places(self, answer: Answer, fold: int) -> Iterator[tuple[NDArray, NDArray]]:
-        """Rows of the data, and what their values go to."""
-        train, test = self.splits[fold]
-        yield test, answer.test
-        if answer.train is not None:
-            yield train, answer.train
-
 
 class Classes(_Folds):
     """Folds of a classifier.
@@ -82,6 +75,7 @@ class Classes(_Folds):
     Parameters
     ----------
     classes, codes : arrays of shape (k,) and (n,)
+        ``codes`` ascending: the points are sorted by class.
     weight : array of shape (n,)
         Sample weights.
     splits : sequence of (train, test)
@@ -102,6 +96,8 @@ class Classes(_Folds):
         self.fitted = {"classes_": classes, "n_features_in_": features}
         self.classes, self.codes, self.weight = classes, codes, weight
         self.pairs = pairs_of(len(classes))
+        counts = np.bincount(codes)
+        self.ranges = [slice(end - count, end) for end, count in zip(np.cumsum(counts), counts, strict=True)]
 
     def weights(self, model: Any, rows: NDArray) -> NDArray | None:
         """What C is multiplied by, point by point, in a fit to these rows; None where a class has no weight."""
@@ -118,46 +114,56 @@ class Classes(_Folds):
         self, K: NDArray, scale: float, chain: Chain, folds: list[int], check: Callable[[], None]
     ) -> Iterator[tuple[int, int, Answer]]:
         """Candidate, fold and answer, of every candidate in every fold; ``K`` is over ``scale``."""
-        model = chain.model
         found: dict[tuple[int, int], Answer] = {}
-        weight = self.weights(model, np.arange(len(self.codes)))
+        weight = self.weights(chain.model, np.arange(len(self.codes)))
         assert weight is not None
-        weights = np.array([self.weights(model, self.splits[fold][0]) for fold in folds])
-        for k, (i, j) in enumerate(self.pairs):
-            positive = j if len(self.pairs) == 1 else i
-            rows = np.flatnonzero((self.codes == i) | (self.codes == j))
-            block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
-            duals = Duals(
-                block, np.where(self.codes[rows] == positive, 1.0, -1.0), None, model.fit_intercept is True, check
-            )
-            costs = [scale * C for C in chain.costs]
-            for fits in duals.path(weight[rows], weights[:, rows], costs, model.tol):
-                began = perf_counter()
-                answers = []
+        weights = np.array([self.weights(chain.model, self.splits[fold][0]) for fold in folds])
+        several = len(self.pairs) > 1
+        # What the values of pairs are products with, gathered once.
+        tested = {fold: K[self.splits[fold][1]] if several else K for fold in folds}
+        for k, pair in enumerate(self.pairs):
+            parts = [self.ranges[code] for code in pair] if several else [slice(0, len(K))]
+            positive = pair[0] if several else pair[1]
+            codes, own = (np.concatenate([of[part] for part in parts]) for of in (self.codes, weight))
+            block = np.block([[K[one, other] for other in parts] for one in parts]) if several else K
+            target, intercept = np.where(codes == positive, 1.0, -1.0), chain.model.fit_intercept is True
+            duals = Duals(block, target, None, intercept, check)
+            bounds = np.concatenate([weights[:, part] for part in parts], axis=1)
+            block_of_folds: list[Fits] = []
+            for fits in duals.path(own, bounds, [scale * C for C in chain.costs], chain.model.tol):
+                block_of_folds.append(fits)
+                if fits.number < len(chain.costs) - 1:
+                    continue
                 for row, place in enumerate(fits.folds):
-                    key = chain.candidates[fits.number], folds[place]
-                    answer = found.setdefault(key, self.empty(folds[place], len(self.pairs)))
-                    self._judge(answer, folds[place], k, K, rows, duals, fits, row)
-                    answer.gap = max(answer.gap, float(fits.gap[row]))
-                    answer.seconds += float(fits.seconds[row])
-                    answers.append((*key, answer))
-                for *_, answer in answers:
-                    answer.seconds += (perf_counter() - began) / len(answers)
-                if k == len(self.pairs) - 1:
-                    yield from answers
+                    fold, began = folds[place], perf_counter()
+                    beta = np.array([each.beta[row] for each in block_of_folds])
+                    bias = np.array([each.bias[row] for each in block_of_folds])
+                    train, test = self.splits[fold]
+                    if several:
+                        values = _across(tested[fold], parts, beta)
+                        trained = _across(K, parts, beta)[:, train] if self.train_scores else values
+                    else:
+                        everywhere = np.array([each.gradient[row] for each in block_of_folds]) + target
+                        values, trained = everywhere[:, test], everywhere[:, train]
+                    seconds = (perf_counter() - began) / len(block_of_folds)
+                    for number, each in enumerate(block_of_folds):
+                        candidate = chain.candidates[number]
+                        answer = found.setdefault((candidate, fold), self.empty(fold, len(self.pairs)))
+                        answer.test[:, k] = values[number] + bias[number]
+                        if answer.train is not None:
+                            answer.train[:, k] = trained[number] + bias[number]
+                        answer.gap = max(answer.gap, float(each.gap[row]))
+                        answer.seconds += float(each.seconds[row]) + seconds
+                        if k == len(self.pairs) - 1:
+                            yield candidate, fold, answer
+                block_of_folds.clear()
 
-    def _judge(
-        self, answer: Answer, fold: int, k: int, K: NDArray, rows: NDArray, duals: Duals, fits: Fits, row: int
-    ) -> None:
-        """Decision values of one pair."""
-        if len(rows) == len(K):
-            values = fits.gradient[row] + duals.ep
-            for where, to in self.places(answer, fold):
-                to[:, k] = values[where] + fits.bias[row]
-            return
-        (J,) = np.nonzero(fits.beta[row])
-        for where, to in self.places(answer, fold):
-            to[:, k] = K[np.ix_(where, rows[J])] @ fits.beta[row, J] + fits.bias[row]
+
+def _across(rows: NDArray, parts: list[slice], beta: NDArray) -> NDArray:
+    """Expansions in the points of two classes, from rows of K: shape (len(beta), len(rows))."""
+    first = parts[0].stop - parts[0].start
+    values: NDArray = beta[:, :first] @ rows[:, parts[0]].T + beta[:, first:] @ rows[:, parts[1]].T
+    return values
 
 
 class Numbers(_Folds):
@@ -199,7 +205,9 @@ class Numbers(_Folds):
                 fold = folds[place]
                 answer = self.empty(fold, 1)
                 values = fits.gradient[row, : duals.n] + duals.ep[: duals.n] + fits.bias[row]
-                for where, to in self.places(answer, fold):
-                    to[:, 0] = unit * values[where]
+                train, test = self.splits[fold]
+                answer.test[:, 0] = unit * values[test]
+                if answer.train is not None:
+                    answer.train[:, 0] = unit * values[train]
                 answer.gap, answer.seconds = float(fits.gap[row]), float(fits.seconds[row])
                 yield chain.candidates[fits.number], fold, answer

@@ -135,9 +135,8 @@ class Search(BaseSearchCV):
             self.verbose,
         )
         if self.verbose > 0:
-            print(
-                f"Fitting {len(splits)} folds for each of {len(models)} candidates, totalling {len(models) * len(splits)} fits"
-            )
+            count = len(models) * len(splits)
+            print(f"Fitting {len(splits)} folds for each of {len(models)} candidates, totalling {count} fits")
         plan, alone, kernels, folds = self._prepared(task)
         evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
         with blas_for(_num_samples(X)):

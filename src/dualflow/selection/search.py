@@ -90,7 +90,12 @@ class SVCSearchCV(Search):
         classes, codes = encode(labels)
         several(classes, "y")
         weight = checked_weight(task.fit_params.get("sample_weight"), points)
-        return points, Classes(classes, codes, weight, task.splits, task.train_scores, points.shape[1])
+        # By class, so that a pair of classes is four blocks of the kernel matrix.
+        order = np.argsort(codes, kind="stable")
+        place = np.argsort(order)
+        splits = [(place[train], place[test]) for train, test in task.splits]
+        folds = Classes(classes, codes[order], weight[order], splits, task.train_scores, points.shape[1])
+        return points[order], folds
 
 
 class SVRSearchCV(Search):
