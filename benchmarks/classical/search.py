@@ -1,4 +1,4 @@
-"""Claim: `SVCSearchCV` has the scores of `GridSearchCV(SVC)` at tight tolerance, at least 6 × faster than at its default.
+"""Claim: `SVCSearchCV` has the scores of a tight `GridSearchCV(SVC)`, at least 6 × faster than it is at its default.
 
 10 stratified folds × 5 C × 5 γ, kernel widths given as numbers, one thread for either: digits (ten classes, n = 1797),
 german-credit-like (1000 points, 24 features, 70 to 30), and spambase's first 2000 of a permutation, standardised.
