@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..core.bounds import gaps
 from ..working_set._pairs import solve_pairs
+from ._newton import Newton
 
 __all__ = ["Duals", "Fits"]
 
@@ -113,7 +114,7 @@ class Duals:
         tol : float
             Relative gap asked for.
         """
-        seeds: list[NDArray] = []
+        seeds: list[tuple[NDArray, NDArray]] = []
         seeding = len(weights) >= SEED_FROM and (self.v > SEED_VARIABLES or len(weights) > AT_ONCE)
         for start in range(0, len(weights), AT_ONCE):
             folds = np.arange(start, min(start + AT_ONCE, len(weights)))
@@ -124,47 +125,58 @@ class Duals:
                 if seeding and number == len(seeds):
                     seeds.append(self._whole(seeds, weight, sofar, tol))
                 beta = self._starts(seeds[number] if seeds else None, last, part, sofar)
-                answer = self.settle(beta, cost * part, tol)
+                newton = self._newton(seeds[number][0], cost * weight) if seeds else None
+                answer = self.settle(beta, cost * part, tol, newton)
                 shared = (perf_counter() - began - float(answer.seconds.sum())) / len(folds)
                 last = replace(answer, number=number, folds=folds, seconds=answer.seconds + shared)
                 yield last
 
-    def _whole(self, seeds: list[NDArray], weight: NDArray, costs: Sequence[float], tol: float) -> NDArray:
-        """The model of all points for the last C, from that for the one before."""
+    def _whole(
+        self, seeds: list[tuple[NDArray, NDArray]], weight: NDArray, costs: Sequence[float], tol: float
+    ) -> tuple[NDArray, NDArray]:
+        """β and gradient of the model of all points for the last C, from that for the one before."""
         start = np.zeros(self.v)
         if seeds:
-            stays = _is_inside(seeds[-1][None], costs[-2] * weight[None])[0]
-            start = seeds[-1] if stays else seeds[-1] * (costs[-1] / costs[-2])
-        return self.settle(start[None], costs[-1] * weight[None], tol).beta[0]
+            beta = seeds[-1][0]
+            stays = _is_inside(beta[None], costs[-2] * weight[None])[0]
+            start = beta if stays else beta * (costs[-1] / costs[-2])
+        answer = self.settle(start[None].copy(), costs[-1] * weight[None], tol)
+        return answer.beta[0], answer.gradient[0]
 
-    def _starts(self, seed: NDArray | None, last: Fits | None, part: NDArray, costs: Sequence[float]) -> NDArray:
+    def _newton(self, seed: NDArray, upper: NDArray) -> Newton | None:
+        """Steps over free sets near that of the model of all points."""
+        if self.v > self.n or not self.intercept:
+            return None
+        return Newton(self.K, np.flatnonzero((seed != 0) & (np.abs(seed) < upper)))
+
+    def _starts(
+        self, seed: tuple[NDArray, NDArray] | None, last: Fits | None, part: NDArray, costs: Sequence[float]
+    ) -> NDArray:
         """Where folds begin: where they were for the last C if no box was met there, else near the seed, or at 0."""
-        beta = np.zeros_like(part) if seed is None else self._seeded(seed, *self.boxes(costs[-1] * part))
+        beta = np.zeros_like(part) if seed is None else self._seeded(*seed, *self.boxes(costs[-1] * part))
         if last is not None:
             stays = _is_inside(last.beta, costs[-2] * part)
             beta[stays] = last.beta[stays]
         return beta
 
-    def _seeded(self, seed: NDArray, low: NDArray, high: NDArray) -> NDArray:
-        """A feasible start of each fold from the model of all points: who wants it most makes up for what went."""
+    def _seeded(self, seed: NDArray, gradient: NDArray, low: NDArray, high: NDArray) -> NDArray:
+        """A feasible start of each fold from the model of all points: who moves most easily makes up for what went."""
         beta = np.clip(seed, low, high)
         if not self.intercept:
             return beta
         missing = -beta.sum(axis=1)
-        (short,) = np.nonzero(np.abs(missing) > 1e-15 * np.abs(beta).sum(axis=1))
-        if len(short):
-            gradient = self.gradient(beta[short])
-            for row, G in zip(short, gradient, strict=True):
-                rises = missing[row] > 0
-                order = np.argsort(G if rises else -G, kind="stable")
-                room = (high[row] - beta[row] if rises else beta[row] - low[row])[order]
-                taken = np.clip(abs(missing[row]) - (np.cumsum(room) - room), 0.0, room)
-                beta[row, order] += taken if rises else -taken
+        rising = np.argsort(gradient, kind="stable")
+        for row in np.flatnonzero(np.abs(missing) > 1e-15 * np.abs(beta).sum(axis=1)):
+            rises = missing[row] > 0
+            order = rising if rises else rising[::-1]
+            room = (high[row] - beta[row] if rises else beta[row] - low[row])[order]
+            taken = np.clip(abs(missing[row]) - (np.cumsum(room) - room), 0.0, room)
+            beta[row, order] += taken if rises else -taken
         return beta
 
     # --- some boxes ------------------------------------------------------------------------------
 
-    def settle(self, beta: NDArray, upper: NDArray, tol: float) -> Fits:
+    def settle(self, beta: NDArray, upper: NDArray, tol: float, newton: Newton | None = None) -> Fits:
         """From feasible starts to the optimum of each row; β is changed in place."""
         low, high = self.boxes(upper)
         gradient = self.gradient(beta) if beta.any() else np.tile(-self.ep, (len(beta), 1))
@@ -186,14 +198,19 @@ class Duals:
                 break
             for row in todo:
                 began = perf_counter()
-                self.descend(beta[row], gradient[row], low[row], high[row], aim[row])
+                self.descend(beta[row], gradient[row], low[row], high[row], aim[row], newton)
                 seconds[row] += perf_counter() - began
         return Fits(0, todo, beta, gradient, bias, gap, seconds)
 
-    def descend(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float) -> None:
+    def descend(
+        self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float, newton: Newton | None = None
+    ) -> None:
         """β and G of one row to a violation, in place: the one place where a problem is solved. Whoever has a faster
         way over a matrix that is there puts it here."""
-        limit = UPDATES * self.v
+        own, plain = newton is None, self.v > self.n or not self.intercept
+        if newton is not None and aim < END and newton.pays and newton.solve(beta, G, low, high, aim):
+            return
+        limit = UPDATES * self.v if plain else self.v
         for _ in range(CALLS):
             self.check()
             box = (beta, low, high)
@@ -202,6 +219,11 @@ class Duals:
             )
             if violation <= aim or moved < limit:
                 return
+            if own and not plain:
+                newton = Newton(self.K, np.flatnonzero((beta > low) & (beta < high)))
+            if newton is not None and newton.pays and newton.solve(beta, G, low, high, aim):
+                return
+            limit = min(2 * limit, UPDATES * self.v)
 
     def certify(
         self, beta: NDArray, gradient: NDArray, low: NDArray, high: NDArray, upper: NDArray
