@@ -125,7 +125,7 @@ class Duals:
                 if seeding and number == len(seeds):
                     seeds.append(self._whole(seeds, weight, sofar, tol))
                 beta = self._starts(seeds[number] if seeds else None, last, part, sofar)
-                newton = self._newton(seeds[number][0], cost * weight) if seeds else None
+                newton = self._newton(_free(seeds[number][0], cost * weight)) if seeds else None
                 answer = self.settle(beta, cost * part, tol, newton)
                 shared = (perf_counter() - began - float(answer.seconds.sum())) / len(folds)
                 last = replace(answer, number=number, folds=folds, seconds=answer.seconds + shared)
@@ -140,14 +140,12 @@ class Duals:
             beta = seeds[-1][0]
             stays = _is_inside(beta[None], costs[-2] * weight[None])[0]
             start = beta if stays else beta * (costs[-1] / costs[-2])
-        answer = self.settle(start[None].copy(), costs[-1] * weight[None], tol)
+        answer = self.settle(start[None].copy(), costs[-1] * weight[None], tol, self._newton())
         return answer.beta[0], answer.gradient[0]
 
-    def _newton(self, seed: NDArray, upper: NDArray) -> Newton | None:
-        """Steps over free sets near that of the model of all points."""
-        if self.v > self.n or not self.intercept:
-            return None
-        return Newton(self.K, np.flatnonzero((seed != 0) & (np.abs(seed) < upper)))
+    def _newton(self, free: NDArray | None = None) -> Newton | None:
+        """Steps over free sets near a reference, where there are such."""
+        return Newton(self.K, free) if self.v == self.n and self.intercept else None
 
     def _starts(
         self, seed: tuple[NDArray, NDArray] | None, last: Fits | None, part: NDArray, costs: Sequence[float]
@@ -207,10 +205,9 @@ class Duals:
     ) -> None:
         """β and G of one row to a violation, in place: the one place where a problem is solved. Whoever has a faster
         way over a matrix that is there puts it here."""
-        own, plain = newton is None, self.v > self.n or not self.intercept
         if newton is not None and aim < END and newton.pays and newton.solve(beta, G, low, high, aim):
             return
-        limit = UPDATES * self.v if plain else self.v
+        limit = UPDATES * self.v if newton is None else self.v
         for _ in range(CALLS):
             self.check()
             box = (beta, low, high)
@@ -219,8 +216,6 @@ class Duals:
             )
             if violation <= aim or moved < limit:
                 return
-            if own and not plain:
-                newton = Newton(self.K, np.flatnonzero((beta > low) & (beta < high)))
             if newton is not None and newton.pays and newton.solve(beta, G, low, high, aim):
                 return
             limit = min(2 * limit, UPDATES * self.v)
@@ -252,3 +247,8 @@ def _is_inside(beta: NDArray, upper: NDArray) -> NDArray:
     """Of each row, whether no variable is at its upper bound, shape (k,): then none would be at a larger one."""
     inside: NDArray = ((np.abs(beta) < upper) | (upper == 0)).all(axis=1)
     return inside
+
+
+def _free(beta: NDArray, upper: NDArray) -> NDArray:
+    """Who is between its bounds."""
+    return np.flatnonzero((beta != 0) & (np.abs(beta) < upper))

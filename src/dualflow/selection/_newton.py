@@ -34,22 +34,24 @@ class Newton:
     ----------
     K : array of shape (n, n)
         Its largest diagonal entry is 1.
-    free : int array
-        The reference.
+    free : int array, optional
+        The reference; by default who is free where the first step is asked for.
     """
 
-    def __init__(self, K: NDArray, free: NDArray) -> None:
+    def __init__(self, K: NDArray, free: NDArray | None = None) -> None:
         self.K, self.free = K, free
         self.hits = self.misses = 0
 
     @property
     def pays(self) -> bool:
         """Whether the reference is of a size for it, and it has found enough of what it was asked for."""
-        return LEAST_FREE <= len(self.free) <= MOST_FREE and self.misses < PATIENCE + 2 * self.hits
+        fits = self.free is None or LEAST_FREE <= len(self.free) <= MOST_FREE
+        return fits and self.misses < PATIENCE + 2 * self.hits
 
     @cached_property
     def _factor(self) -> tuple[NDArray, NDArray, NDArray]:
         """F without copies and what is nearly their combination, their rows of K, and H."""
+        assert self.free is not None
         M = self.K[np.ix_(self.free, self.free)] + 1.0  # + 11ᵀ moves no step of given sum, and is never singular
         half, order, rank, _ = lapack.dpstrf(M, tol=NEAR)
         F = self.free[order[:rank] - 1]
@@ -65,7 +67,9 @@ class Newton:
 
     def solve(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float) -> bool:
         """Take β and its gradient G to the optimum, in place; False, and both as they were, if that was not found."""
-        found = self._solve(beta, G, low, high, aim)
+        if self.free is None:
+            self.free = np.flatnonzero((beta > low) & (beta < high))
+        found = self.pays and self._solve(beta, G, low, high, aim)
         self.hits, self.misses = self.hits + found, self.misses + (not found)
         return found
 
