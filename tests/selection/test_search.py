@@ -10,7 +10,9 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
 
 from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
+from dualflow.selection import _duals
 from dualflow.selection._models import FoldSVC
+from dualflow.selection._newton import Newton
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
 
@@ -137,8 +139,6 @@ def test_every_gap_is_certified_and_said():
 
 
 def test_a_gap_that_is_not_reached_is_said(monkeypatch):
-    from dualflow.selection import _duals
-
     monkeypatch.setattr(_duals, "UPDATES", 0.01)
     monkeypatch.setattr(_duals, "CALLS", 1)
     monkeypatch.setattr(_duals.Duals, "descend", lambda self, *row: None)
@@ -226,3 +226,26 @@ def test_regression(folds):
     same_tables(ours.cv_results_, scores, tolerance=1e-5)
     assert ours.best_params_ == theirs.best_params_
     assert (ours.cv_results_["max_relative_gap"] <= 1e-9).all()
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(monkeypatch, copies):
+    X, y = make_classification(n_samples=200, n_features=12, flip_y=0.1, random_state=3)
+    X, y = np.repeat(X, copies, axis=0), np.repeat(y, copies)  # copies: singular systems
+    grid = {"C": [1.0, 30.0, 1000.0], "gamma": [0.01, 0.1]}
+    plain = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)
+    steps = []
+    solve = Newton.solve
+
+    def counted(self, *row):
+        steps.append(solve(self, *row))
+        return steps[-1]
+
+    monkeypatch.setattr(_duals, "SEED_VARIABLES", 0)
+    monkeypatch.setattr(Newton, "solve", counted)
+    seeded = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)
+    assert sum(steps) >= 5
+    for found in (plain, seeded):
+        assert (found.cv_results_["max_relative_gap"] <= 1e-9).all()
+    for name in (f"split{k}_test_score" for k in range(5)):
+        np.testing.assert_allclose(seeded.cv_results_[name], plain.cv_results_[name], rtol=2e-5)
