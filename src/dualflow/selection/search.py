@@ -64,10 +64,11 @@ class SVCSearchCV(Search):
     Notes
     -----
     Scores are those of fits one by one, brought to KKT violation 1e-6 and to ``tol``. Shared are the hinge, with or
-    without intercept, at finite C, with kernels "linear", "poly" (of whole degree, coef0 ≥ 0) and "rbf", the default
-    solver, and up to 8000 points. Other candidates are fitted one by one, as `GridSearchCV` does. Memory is 16 n² bytes
-    and 8 n² for each further thread. With ``gamma="scale"`` the width is that of each fold's training points, so that
-    every fold has a matrix of its own, of shared distances; a number is faster.
+    without intercept, at finite C, with kernels "linear", "poly" (of whole degree, coef0 ≥ 0) and "rbf", the
+    default solver, and up to 8000 points. Other candidates are fitted one by one, as `GridSearchCV` does. Memory is
+    16 n² bytes and 8 n² for each further thread, and as much again for leaving out one. With ``gamma="scale"`` the
+    width is that of each fold's training points, so that every fold has a matrix of its own, of shared distances; a
+    number is faster.
 
     `SVDD` has no search of this kind: it is fitted to one class without labels, and the score of a novelty detector
     needs labels of the other; `GridSearchCV` takes it with a scorer of one's own.
