@@ -80,7 +80,7 @@ class SVCSearchCV(Search):
     >>> X, y = load_iris(return_X_y=True)
     >>> search = SVCSearchCV(SVC(), {"C": [0.1, 1, 10], "gamma": [0.01, 0.1, 1]}, cv=10).fit(X, y)
     >>> search.best_params_, round(search.best_score_, 3)
-    ({'C': 1, 'gamma': 0.1}, 0.98)
+    ({'C': 10, 'gamma': 0.01}, 0.98)
     """
 
     _kind: ClassVar[type] = SVC
