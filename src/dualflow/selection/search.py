@@ -79,7 +79,7 @@ class SVCSearchCV(Search):
     >>> from dualflow import SVC, SVCSearchCV
     >>> X, y = load_iris(return_X_y=True)
     >>> search = SVCSearchCV(SVC(), {"C": [0.1, 1, 10], "gamma": [0.01, 0.1, 1]}, cv=10).fit(X, y)
-    >>> search.best_params_, round(search.best_score_, 3)
+    >>> search.best_params_, round(float(search.best_score_), 3)
     ({'C': 10, 'gamma': 0.01}, 0.98)
     """
 
