@@ -272,6 +272,28 @@ def test_a_purge_leaves_no_trace_in_any_bit(number):
     assert len(model.ids_) == 0
 
 
+def test_of_no_points_there_is_no_ball_to_have_attributes():
+    ball = IncrementalSVDD(nu=None, kernel="linear").fit([[0.0, 0.0], [2.0, 0.0], [8.0, 0.0]])
+    names = ("radius_", "offset_", "center_", "certificate_", "solution_")
+    assert all(hasattr(ball, name) for name in names)
+    ball.forget([0, 1, 2])
+    assert not any(hasattr(ball, name) for name in names)
+    with pytest.raises(AttributeError, match="no radius_: all points are forgotten"):
+        _ = ball.radius_
+    with pytest.raises(ProblemError, match="all points are forgotten"):
+        ball.predict([[0.0, 0.0]])
+    assert ball.partial_fit([[0.0, 0.0], [2.0, 0.0]]).radius_ == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", [2, 14])
+def test_a_ball_in_large_kernel_values_has_the_radius_of_its_certificate(seed):
+    """The engine's gradients were off by hundreds of the last digit of kernel values, and R² with them."""
+    X = 1e5 + np.random.default_rng(seed).poisson(10.0, size=(7, 12))
+    ball = IncrementalSVDD(nu=0.01, kernel="poly", gamma=2.5e-9, degree=4, coef0=1.0).fit(X)
+    certificate = ball.certificate_
+    assert abs(ball.radius_**2 - certificate.radius**2) <= 20 * np.spacing(certificate.quadratic)
+
+
 @pytest.mark.parametrize("number", range(7))
 def test_a_model_read_back_goes_on_bit_by_bit(number):
     model, X, y = small_models()[number]

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from ..core.row_cache import RowCache, grown
 from ..exceptions import ProblemError
-from ._path import CHANGES, COUNT, DRIFT, ENTERING, MULTIPLIER, PENDING, PIVOTS, REFACTORED, WANTED
+from ._path import CHANGES, COUNT, DRIFT, ENTERING, FLOOR, MULTIPLIER, PENDING, PIVOTS, REFACTORED, WANTED
 from .snapshot import COUNTERS, FIGURES, Snapshot, stored_array
 
 __all__ = ["Matrix", "PathError", "State"]
 
+_EPS = float(np.finfo(float).eps)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
 _MOVES = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
 
@@ -173,6 +174,16 @@ class State:
             out[0] = self.matrix.column(k, start, self.n)
 
         return self.pool.one(k, evaluate)
+
+    def fetch(self) -> None:
+        """Bring the column that a path wants."""
+        self.bring(int(self.counters[WANTED]))
+
+    def measure(self) -> None:
+        """What g is known to: the round-off of its largest terms."""
+        if self.n:
+            size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
+            self.figures[FLOOR] = 16 * _EPS * size
 
     # --- to and fro ----------------------------------------------------------------------------
 
