@@ -102,6 +102,15 @@ def test_a_plane_next_to_the_origin_is_no_optimum_at_once():
     assert certify(problem, [0.25, 0.25, 0.0, 0.5]).relative_gap > 0.1
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_points_of_tiny_weights_do_not_hide_how_far_others_are_from_their_optimum(seed):
+    """Their ridges, 1/(2Cw), are a million times as large as all else."""
+    rng = np.random.default_rng(seed)
+    weight = 10.0 ** rng.uniform(-6, 6, size=600)
+    problem = problems.svc(Gram(1e-3 * X[:, :2], "linear"), Y, 1e-3, loss="squared_hinge", sample_weight=weight)
+    assert solve(problem, refine=True).certificate.relative_gap < 1e-9
+
+
 def test_margins_of_the_squared_hinge_are_short_of_1_by_what_slack_explains_alone():
     """A large C makes the square of what a tiny gap leaves a loss."""
     gram, rng = Gram(X[:60, :20], gamma=0.02), np.random.default_rng(0)

@@ -285,6 +285,23 @@ def test_of_no_points_there_is_no_ball_to_have_attributes():
     assert ball.partial_fit([[0.0, 0.0], [2.0, 0.0]]).radius_ == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_constant_in_the_kernel_hides_no_change_of_a_gradient(seed):
+    """Beside 1e6 points a hundredth apart count as dependent, and slides along them moved gradients by 1, unseen."""
+    rng, n = np.random.default_rng(seed), 120
+    X = np.linspace(0.0, 1.0, n)[:, None]
+    t = 100.0 * (np.sign(X[:, 0] - 0.5) + 0.1 * rng.normal(size=n))
+    model = IncrementalSVR(C=20.0, epsilon=1.5 if seed % 2 else 0.1, kernel=lambda A, B: 1e6 + np.minimum(A, B.T))
+    model.partial_fit(X[:60], t[:60]).partial_fit(X[60:], t[60:])
+    for gone in (np.arange(0, n, 3), np.arange(1, n, 3)):
+        engine = model._streams[0].engine
+        computed = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
+        engine.measure()
+        assert np.abs(engine.g - computed).max() <= engine.figures[incremental.FLOOR]
+        assert model.certificate_.relative_gap < 1e-9
+        model.forget(gone)
+
+
 @pytest.mark.parametrize("seed", [2, 14])
 def test_a_ball_in_large_kernel_values_has_the_radius_of_its_certificate(seed):
     """The engine's gradients were off by hundreds of the last digit of kernel values, and R² with them."""
