@@ -57,6 +57,8 @@ SHARE = 100
 NEAR_FROM = 1 << 17
 #: ... of which there are so many, or this part of all.
 NEAR_LEAST, NEAR_PART = 128, 8
+#: The part of the variables from which, and the number in addition, who is not optimal is too many to be led there.
+MANY = 8
 #: Pivots of one compiled call; Ctrl-C is honoured between calls.
 AT_ONCE = 256
 #: Pivots in a row on which a path may stand still, for each variable and in addition: ties are passed in fewer, and
@@ -255,17 +257,20 @@ class Engine(State):
         left = self.g[S]
         self.g[S] = np.where(np.abs(left) <= STRAYED * self.figures[FLOOR], 0.0, left)
 
-    def refresh(self) -> None:
-        """Compute g anew, take α and b to the solution of their system, and mend what is not optimal."""
+    def refresh(self, patient: bool = True) -> None:
+        """Compute g anew, take α and b to the solution of their system, and mend what is not optimal: where that is too
+        many, only if ``patient``, for nobody else will."""
         self.counters[REFRESHED] = self.pivots
         for _ in range(3):
             self.recompute()
             self.polish()
             wrong = self.violators()
-            for k in wrong:
-                self.learn(int(k))
             if len(wrong) == 0:
                 return
+            if not patient and len(wrong) > self.n // MANY + MANY:
+                break
+            for k in wrong:
+                self.learn(int(k))
         # What the last of them moved is not trusted: whether all is well is for whoever asks to see.
         self.recompute()
 
@@ -286,14 +291,6 @@ class Engine(State):
         weighty = int(np.count_nonzero(self.alpha))
         worth = weighty * self.n <= CHEAP or since * (len(self.margin) + 1) >= SHARE * weighty
         if exact or worth:
-            self.refresh()
+            self.refresh(patient=False)
         else:
             self.polish(float(self.figures[FLOOR]))
-
-    def violators(self) -> NDArray:
-        """Learned variables that are not optimal beyond round-off, or were left on their way."""
-        self.measure()
-        tolerance = STRAYED * self.figures[FLOOR]
-        where, g = self.where, self.g
-        wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
-        return np.flatnonzero(wrong | (where == DRIVEN))

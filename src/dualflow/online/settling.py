@@ -44,7 +44,7 @@ def settle(stream: Stream, optimum: Improve, gone: NDArray = NOBODY) -> float | 
     if stream.lost is None:
         with stream.on_the_path():
             engine.refactorise(engine)
-            engine.refresh()
+            engine.refresh(patient=False)
             if (gap := _gap(stream, gone)) <= ENOUGH:
                 return gap
     return _solve_anew(stream, optimum, gone)

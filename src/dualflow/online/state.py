@@ -10,7 +10,22 @@ from numpy.typing import NDArray
 
 from ..core.row_cache import RowCache, grown
 from ..exceptions import ProblemError
-from ._path import CHANGES, COUNT, DRIFT, ENTERING, FLOOR, MULTIPLIER, PENDING, PIVOTS, REFACTORED, WANTED
+from ._path import (
+    BOUND,
+    CHANGES,
+    COUNT,
+    DRIFT,
+    DRIVEN,
+    ENTERING,
+    FLOOR,
+    MULTIPLIER,
+    PENDING,
+    PIVOTS,
+    REFACTORED,
+    REST,
+    STRAYED,
+    WANTED,
+)
 from .snapshot import COUNTERS, FIGURES, Snapshot, stored_array
 
 __all__ = ["Matrix", "PathError", "State"]
@@ -184,6 +199,14 @@ class State:
         if self.n:
             size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
             self.figures[FLOOR] = 16 * _EPS * size
+
+    def violators(self) -> NDArray:
+        """Learned variables that are not optimal beyond round-off, or were left on their way."""
+        self.measure()
+        tolerance = STRAYED * self.figures[FLOOR]
+        where, g = self.where, self.g
+        wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
+        return np.flatnonzero(wrong | (where == DRIVEN))
 
     # --- to and fro ----------------------------------------------------------------------------
 
