@@ -134,14 +134,15 @@ def test_what_was_found_stays_mended(seed, k):
     assert fits.run(seed, k).wrong == []
 
 
-def test_a_path_that_goes_round_in_a_circle_is_given_up():
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("k", [426137, 268839])
+def test_a_path_that_goes_round_in_a_circle_is_given_up(k):
     """Round-off led it through steps of length 0, with a new inverse for each: 78 000 pivots for 286 variables."""
-    case = fits.draw(31, 426137)
+    case = fits.draw(31, k)
     known = fits.IncrementalSVR().get_params()
     model = fits.IncrementalSVR(**{name: value for name, value in case.model.get_params().items() if name in known})
-    with pytest.warns(fits.ConvergenceWarning):
-        model.fit(*case.arguments)
-    assert model.n_pivots_ < 100 * 286
+    model.fit(*case.arguments)
+    assert model.n_pivots_ < 40 * 2 * len(case.arguments[0])
     assert case.worth(model).gap < 1e-5
 
 
