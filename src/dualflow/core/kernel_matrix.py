@@ -26,8 +26,9 @@ BLOCK_ENTRIES = 1 << 22
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
 
-#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
-SHARP, SHARP_SINGLE = 1e9, 50.0
+#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
+#: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
+SHARP, SHARP_SINGLE = 1e9, 1000.0
 #: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
 FAR = 1e30
 #: Kernel values beyond this, or its inverse, are not computed in float32.
@@ -107,7 +108,7 @@ class KernelMatrix:
 
     @property
     def is_safe_in_single(self) -> bool:
-        """Whether float32 holds K to about 1e-5 relative; where not, float64 is used and rounded at the end."""
+        """Whether float32 holds K to 1e-4 of its largest entry; where not, float64 is used and rounded at the end."""
         largest = float(np.abs(self._diag).max())
         return self.reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
 

@@ -16,6 +16,8 @@ __all__ = ["RadialPoints"]
 
 #: Up to this many features the compiled product is faster than BLAS and a pass over its result.
 FEW_FEATURES = 64
+#: And where all values are stored, in float32 and in float64.
+FEW_STORED = {4: 32, 8: 16}
 #: Kernel values a compiled call, a tenth of a second: Ctrl-C and the clock are honoured between calls. With BLAS,
 #: multiplications.
 AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 31
@@ -69,11 +71,12 @@ class RadialPoints:
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
-        height = self.at_once(other)
+        height, few = self.at_once(other), self.points.shape[1] <= FEW_STORED[self.points.itemsize]
         for start in range(0, len(self), height):
             look()
-            points, half, out = (of[start : start + height] for of in (self.points, self.half, K))
-            if self.has_few_features:
+            part = slice(start, start + height)
+            points, half, out = self.points[part], self.half[part], K[part]
+            if few:
                 radial_rows(points, half, other.points, other.half, out)
             else:
                 np.matmul(points, other.points.T, out=out)
