@@ -9,7 +9,9 @@ from sklearn.datasets import make_classification
 
 from dualflow import Gram, certify, problems, solve
 from dualflow.core.certificate import Certifier
+from dualflow.core.decision import coefficients
 from dualflow.core.kept import KeptGram
+from dualflow.core.solution import Status
 from dualflow.core.support import refine
 from dualflow.core.workspace import Workspace
 
@@ -80,6 +82,51 @@ def test_the_certifier_says_what_certify_says_whatever_it_was_asked_before(name)
         assert certifier.certify(alpha) is found  # the same α again costs nothing
         alpha[0] += 1e-3  # the caller's array is not what is remembered
         assert certifier.certify(alpha) is not found
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_a_plane_through_the_origin_is_an_optimum_and_said_to_be(refine):
+    """f* is 0, and all that is computed of it is round-off, whose parts have no meaning."""
+    Z = np.random.default_rng(0).normal(size=(50, 3))
+    solution = solve(problems.one_class(Gram(Z, "linear"), 0.5), refine=refine)
+    assert abs(solution.certificate.objective) < 1e-15
+    assert solution.certificate.relative_gap == 0.0
+    assert solution.status is Status.OPTIMAL
+
+
+def test_a_plane_next_to_the_origin_is_no_optimum_at_once():
+    """f* is 1e-10 of its terms, which is far from their round-off."""
+    Z = np.array([[1e-5, 1.0], [1e-5, -1.0], [1e-5, 0.5], [2e-5, -0.5]])
+    problem = problems.one_class(Gram(Z, "linear"), 0.5)
+    assert certify(problem, [0.5, 0.5, 0.0, 0.0]).relative_gap < 1e-5
+    assert certify(problem, [0.25, 0.25, 0.0, 0.5]).relative_gap > 0.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_points_of_tiny_weights_do_not_hide_how_far_others_are_from_their_optimum(seed):
+    """Their ridges, 1/(2Cw), are a million times as large as all else."""
+    rng = np.random.default_rng(seed)
+    weight = 10.0 ** rng.uniform(-6, 6, size=600)
+    problem = problems.svc(Gram(1e-3 * X[:, :2], "linear"), Y, 1e-3, loss="squared_hinge", sample_weight=weight)
+    assert solve(problem, refine=True).certificate.relative_gap < 1e-9
+
+
+def test_margins_of_the_squared_hinge_are_short_of_1_by_what_slack_explains_alone():
+    """A large C makes the square of what a tiny gap leaves a loss."""
+    gram, rng = Gram(X[:60, :20], gamma=0.02), np.random.default_rng(0)
+    for C, stretched in ((1.0, False), (1e12, True)):
+        problem = problems.svc(gram, Y[:60], C, loss="squared_hinge")
+        alpha = solve(problem, refine=True).alpha
+        rough = certify(problem, alpha * (1 + 1e-9 * rng.normal(size=60)))
+        assert 1e-10 < rough.relative_gap < 1e-6
+        coef = coefficients(problem, rough)
+        assert rough.bias == pytest.approx(coef.sum(), rel=1e-14)
+        margins = Y[:60] * ((gram.full() + 1.0) @ coef) + np.abs(coef) / (2.0 * C)
+        assert (margins.min() > 1 - 1e-13) == stretched
+        if not stretched:
+            assert np.array_equal(coef, Y[:60] * rough.alpha / rough.quadratic)
+    far = certify(problem, np.full(60, 1 / 60))
+    assert np.array_equal(coefficients(problem, far), Y[:60] * far.alpha / far.quadratic)
 
 
 def test_a_problem_keeps_nothing_and_gives_nothing_away():

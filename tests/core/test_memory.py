@@ -25,6 +25,26 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_made():
     assert peak < 1 << 20
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_a_block_that_cannot_fit_is_refused_before_it_is_made(kernel):
+    gram = Gram(np.random.default_rng(0).normal(size=(400_000, 2)), kernel)
+    J = np.arange(gram.n)
+    tracemalloc.start()
+    for make in (
+        gram.rows,
+        gram.columns,
+        gram.upper_block,
+        lambda J: gram.block(J, J),
+        lambda J: gram.cross(gram.X, J),
+    ):
+        with pytest.raises(ProblemError, match=r"400000 points with 400000 take 1.28e\+03 GB, and this machine has"):
+            make(J)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert gram.columns(J[:2]).shape == (gram.n, 2)
+
+
 @pytest.mark.parametrize("solver", ["smo", "gradient-flow", "cvxopt", "lotka-volterra"])
 def test_a_solver_that_needs_it_says_what_it_takes(solver, monkeypatch):
     X = np.random.default_rng(0).normal(size=(60, 2))

@@ -16,9 +16,12 @@ import dualflow
 from dualflow import SVC, SVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, certify, problems
 from dualflow.core.growing import GrowingGram
 from dualflow.estimators._ids import uninterrupted
+from dualflow.estimators._streaming import optimum
 from dualflow.online import incremental
 from dualflow.online.incremental import Engine
 from dualflow.online.near import Near
+from dualflow.online.seating import seat
+from dualflow.online.settling import settle
 
 CS = (0.1, 1.0, 10.0, 100.0)
 
@@ -270,6 +273,58 @@ def test_a_purge_leaves_no_trace_in_any_bit(number):
     assert states[0] == states[1]
     model.forget(model.ids_, purge=True)
     assert len(model.ids_) == 0
+
+
+def test_of_no_points_there_is_no_ball_to_have_attributes():
+    ball = IncrementalSVDD(nu=None, kernel="linear").fit([[0.0, 0.0], [2.0, 0.0], [8.0, 0.0]])
+    names = ("radius_", "offset_", "center_", "certificate_", "solution_")
+    assert all(hasattr(ball, name) for name in names)
+    ball.forget([0, 1, 2])
+    assert not any(hasattr(ball, name) for name in names)
+    with pytest.raises(AttributeError, match="no radius_: all points are forgotten"):
+        _ = ball.radius_
+    with pytest.raises(ProblemError, match="all points are forgotten"):
+        ball.predict([[0.0, 0.0]])
+    assert ball.partial_fit([[0.0, 0.0], [2.0, 0.0]]).radius_ == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_constant_in_the_kernel_hides_no_change_of_a_gradient(seed):
+    """Beside 1e6 points a hundredth apart count as dependent, and slides along them moved gradients by 1, unseen."""
+    rng, n = np.random.default_rng(seed), 120
+    X = np.linspace(0.0, 1.0, n)[:, None]
+    t = 100.0 * (np.sign(X[:, 0] - 0.5) + 0.1 * rng.normal(size=n))
+    model = IncrementalSVR(C=20.0, epsilon=1.5 if seed % 2 else 0.1, kernel=lambda A, B: 1e6 + np.minimum(A, B.T))
+    model.partial_fit(X[:60], t[:60]).partial_fit(X[60:], t[60:])
+    for gone in (np.arange(0, n, 3), np.arange(1, n, 3)):
+        engine = model._streams[0].engine
+        computed = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
+        engine.measure()
+        assert np.abs(engine.g - computed).max() <= engine.figures[incremental.FLOOR]
+        assert model.certificate_.relative_gap < 1e-9
+        model.forget(gone)
+
+
+def test_a_state_with_most_variables_wrong_is_solved_anew_and_not_led_one_by_one():
+    """Where the kernel's rank is full, round-off sent 300 of 700 back and forth for a quarter of a minute."""
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    model = IncrementalSVC(C=10.0).fit(X, y)
+    best, (stream,) = model.certificate_.objective, model._streams
+    seat(stream.engine, np.zeros(200), 0.0, lead=False)
+    before = model.n_pivots_
+    settle(stream, optimum)
+    assert model.n_pivots_ - before < 20
+    assert model.certificate_.relative_gap < 1e-9
+    assert model.certificate_.objective == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", [2, 14])
+def test_a_ball_in_large_kernel_values_has_the_radius_of_its_certificate(seed):
+    """The engine's gradients were off by hundreds of the last digit of kernel values, and R² with them."""
+    X = 1e5 + np.random.default_rng(seed).poisson(10.0, size=(7, 12))
+    ball = IncrementalSVDD(nu=0.01, kernel="poly", gamma=2.5e-9, degree=4, coef0=1.0).fit(X)
+    certificate = ball.certificate_
+    assert abs(ball.radius_**2 - certificate.radius**2) <= 20 * np.spacing(certificate.quadratic)
 
 
 @pytest.mark.parametrize("number", range(7))

@@ -61,6 +61,7 @@ class ActiveSet:
         self.max_solves, self.deadline = max_solves, deadline
         self.alpha, self.h = alpha.copy(), gradient.copy()
         self.diag_max = float(self.problem.diag().max()) or 1.0
+        self.kernel_max = float((self.problem.diag() - self.problem.ridge).max())
         self.p_max = float(np.abs(self.problem.p).max())
         self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
@@ -251,7 +252,9 @@ class ActiveSet:
 
     def size(self) -> float:
         """How large the terms of a gradient are."""
-        return self.diag_max * float(np.abs(self.alpha).sum()) + self.p_max
+        weights = np.abs(self.alpha)
+        own = float((self.problem.ridge * weights).max())  # a ridge is in one gradient only, and may be large
+        return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
         """What a gradient may be wrong by."""

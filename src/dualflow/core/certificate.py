@@ -207,8 +207,7 @@ class Certifier:
         gap = relative_gap = None
         if psd.is_psd:
             gap, relative_gap = gaps(objective, lower_bound)
-            terms = 0.5 * quadratic + float(np.abs(problem.p) @ np.abs(point))
-            if max(abs(objective), abs(lower_bound)) <= _VANISHES * terms:
+            if max(abs(objective), abs(lower_bound)) <= _VANISHES * _terms(problem, point, quadratic):
                 relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         radius = problem.reading.radius(problem, quadratic, nu)
@@ -260,6 +259,17 @@ class Certifier:
         if problem.kind is Kind.AFFINE:
             return point, Qa, *affine_bound(self.workspace, point, Qa)
         return point, Qa, *dual_bound(problem, point, Qa)
+
+
+def _terms(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
+    """How large what f is the sum of may be.
+
+    Where f is αᵀQα alone, that is a square of vectors that may cancel (the plane through the origin, for one): not so
+    with a ridge, below which it never is.
+    """
+    if problem.p.any() or problem.ridge.any():
+        return 0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha))
+    return 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2
 
 
 def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | None:

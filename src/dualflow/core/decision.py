@@ -16,7 +16,7 @@ def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
 
     σᵢαᵢ summed over repeated rows; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀQμ) (Bauckhage 2).
     """
-    return problem.reading.coefficients(problem, certificate.alpha, certificate.quadratic)
+    return problem.reading.coefficients(problem, certificate.alpha, certificate.quadratic, certificate.multiplier)
 
 
 def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike) -> NDArray:

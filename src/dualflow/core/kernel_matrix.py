@@ -15,7 +15,7 @@ from ..exceptions import ProblemError
 from .clock import look
 from .kernel_checks import KernelFunction
 from .kernel_values import called, from_differences, of_products
-from .memory import check_memory
+from .memory import check_block, check_memory
 from .radial import FEW_FEATURES, RadialPoints
 
 __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
@@ -162,6 +162,7 @@ class KernelMatrix:
         J = np.asarray(J, dtype=np.intp)
         if not self.is_radial or self._known() is not None:
             return self.block(J, J)
+        check_block(len(J), len(J), float)
         self.count(len(J) * len(J) // 2)
         return self.radial_points(float, J).upper()
 
@@ -211,6 +212,7 @@ class KernelMatrix:
         """
         J = np.asarray(J, dtype=np.intp)
         points = np.asarray(Z, dtype=float)
+        check_block(len(points), len(J), dtype)
         if self.kernel == "precomputed":
             return points[:, J].astype(dtype, copy=False)
         if callable(self.kernel):
@@ -269,6 +271,7 @@ class KernelMatrix:
 
     def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
         """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
+        check_block(len(rows), self.n if isinstance(J, slice) else len(J), dtype)
         if callable(self.kernel):
             return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self.reach > SHARP:

@@ -93,8 +93,11 @@ class Reading:
         """Radius of the ball, for models that have one."""
         return None
 
-    def coefficients(self, problem: Posed, alpha: NDArray, quadratic: float) -> NDArray:
-        """Weight of every *point* of the Gram in the decision function, shape (gram.n,)."""
+    def coefficients(
+        self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
+    ) -> NDArray:
+        """Weight of every *point* of the Gram in the decision function, shape (gram.n,); ``quadratic`` is αᵀQα, and
+        ``multiplier`` the certificate's."""
         weights = problem.sigma * alpha
         return weights if problem.idx is None else np.bincount(problem.idx, weights, minlength=problem.gram.n)
 

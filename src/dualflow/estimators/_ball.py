@@ -68,7 +68,13 @@ class Ball(OutlierMixin, KernelMachine):
         """Centre of the ball in input space, shape (n_features,); linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError(f"center_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        self._there_is("center_")
         return self.dual_coef_[0] @ self.support_vectors_
+
+    def _there_is(self, name: str) -> None:
+        """`AttributeError` where a stream has forgotten all points; then there is no ball."""
+        if not len(self.support_):
+            raise AttributeError(f"{type(self).__name__} has no {name}: all points are forgotten; learn some")
 
     def _self_kernel(self, X: NDArray) -> NDArray:
         """k(x, x) for validated X."""

@@ -110,12 +110,14 @@ class IncrementalSVDD(Ball, IncrementalMachine):
 
     @fitted
     def radius_(self) -> float:
-        """R, in feature space."""
+        """R, in feature space; no attribute once all points are forgotten."""
+        self._there_is("radius_")
         return float(np.sqrt(self._ball()[1]))
 
     @fitted
     def offset_(self) -> float:
         """−R² (less round-off, so that the sphere counts as inside): decision_function = score_samples − offset_."""
+        self._there_is("offset_")
         quadratic, squared = self._ball()
         return sphere(squared, self._streams[0].gram.diag(), quadratic)[1]
 

@@ -260,6 +260,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         if (solved := self.__dict__.get("_solved")) is not None:  # another thread may have been first
             self.solutions_ = list(solved)
             self.__dict__.pop("_solved", None)
+        if "solutions_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no solutions_")  # the models of a search's folds fit anew
         found: list[Solution] = self.__dict__["solutions_"]
         return found
 

@@ -105,7 +105,6 @@ cdef void append(Room *R, Index k, double curvature) noexcept nogil:
     R.members[m] = k
     R.member_slots[m] = R.slot[k]
     R.where[k] = _FREE
-    R.g[k] = 0.0
     R.counters[_COUNT] = m + 1
     R.counters[_CHANGES] += 1
 
@@ -156,13 +155,14 @@ cdef inline bint blocks(Room *R, Index i, double rate, double noise) noexcept no
 cdef bint exchange(Room *R, Index k, double v) noexcept nogil:
     """Let a dependent k that has just reached its margin in, for a margin point that the slide takes to its bound.
 
-    Along Δα_k = ±1, Δα_S = ±direction nothing but round-off changes in g, and f not at all. True if k ended at its
-    other bound instead.
+    Along Δα_k = ±1, Δα_S = ±direction g changes by little, but it may be more than round-off: `DEPENDENT` is a part of
+    Q_kk, which a constant in the kernel makes large. True if k ended at its other bound instead.
     """
     cdef Index j, m = R.counters[_COUNT], first = -1
     cdef double s = 1.0 if R.where[k] == _REST else (-1.0 if R.where[k] == _BOUND else v)
     cdef double reach = R.u[k] - R.alpha[k] if s > 0 else R.alpha[k], rate, room
     cdef Index i
+    cdef const double *column
     for j in range(m):
         rate = s * R.direction[j + 1]
         if fabs(rate) <= 1e-12:
@@ -178,13 +178,17 @@ cdef bint exchange(Room *R, Index k, double v) noexcept nogil:
     for j in range(m):
         R.alpha[R.members[j]] += s * reach * R.direction[j + 1]
     R.figures[_MULTIPLIER] += s * reach * R.direction[0]
+    column = R.rows + R.slot[k] * R.stride
+    combine(R.n, R.stride, m, R.rows, R.member_slots, R.direction + 1, R.gamma)
+    for i in range(R.n):
+        R.gamma[i] += column[i] + R.e[i] * R.direction[0]
+    advance(R.n, s * reach, R.gamma, R.g)
     if first < 0:
         settle_at(R, k, s > 0)
         return True
     R.alpha[k] += s * reach
     i = R.members[first]
     settle_at(R, i, s * R.direction[first + 1] > 0)
-    R.g[i] = 0.0
     drop(R, first)
     return False
 

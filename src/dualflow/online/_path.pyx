@@ -125,6 +125,7 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
             R.figures[_MULTIPLIER] += sign * t
             for i in range(R.n):
                 R.g[i] += R.e[i] * sign * t
+            R.g[chosen] = 0.0
             R.counters[_ENTERING] = chosen
             continue
 
@@ -241,7 +242,6 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
         if leaving >= 0:
             i = R.members[leaving]
             settle_at(R, i, R.beta[leaving + 1] > 0)
-            R.g[i] = 0.0
             rate = drop(R, leaving)
             ready = rate != 0.0
             if ready:

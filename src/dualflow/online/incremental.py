@@ -36,7 +36,6 @@ from ._path import (
     STRAYED,
     STUCK,
     TRAVELLED,
-    WANTED,
     WANTS_COLUMN,
     combined,
     follow,
@@ -50,7 +49,6 @@ from .state import PathError, State
 
 __all__ = ["Engine"]
 
-_EPS = float(np.finfo(float).eps)
 #: All g are computed anew where that takes no more kernel values than this, ...
 CHEAP = 1 << 14
 #: ... or this many times fewer operations than the breakpoints since.
@@ -59,8 +57,13 @@ SHARE = 100
 NEAR_FROM = 1 << 17
 #: ... of which there are so many, or this part of all.
 NEAR_LEAST, NEAR_PART = 128, 8
+#: The part of the variables from which, and the number in addition, who is not optimal is too many to be led there.
+MANY = 8
 #: Pivots of one compiled call; Ctrl-C is honoured between calls.
 AT_ONCE = 256
+#: Pivots in a row on which a path may stand still, for each variable and in addition: ties are passed in fewer, and
+#: round-off can send a path round in a circle for ever.
+STILL, STILL_MORE = 8, 500
 
 
 class Engine(State):
@@ -183,6 +186,7 @@ class Engine(State):
     ) -> bool:
         """Follow the path among the variables of ``space`` to its end; False if none of them can take up the change."""
         budget = self.pivots + 100 * self.n + 10000
+        still, place, moved = STILL * self.n + STILL_MORE, np.nan, self.pivots
         limit = 1 if self.on_pivot else AT_ONCE
         self.counters[READY] = False
         while True:
@@ -203,7 +207,10 @@ class Engine(State):
                 self.on_pivot(self, k)
             if code in (ARRIVED, AT_MARGIN):
                 return True
-            if self.pivots > budget:
+            now = float(self.figures[TRAVELLED] if k < 0 else space.alpha[k])
+            if now != place:
+                place, moved = now, self.pivots
+            if self.pivots > budget or self.pivots - moved > still:
                 raise PathError(PathError.NOT_PSD)
 
     def restore(self, kept: Snapshot) -> None:
@@ -217,16 +224,6 @@ class Engine(State):
     def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         self.near = None  # the engine that is made of this starts without, and is to give the same bits
         return super().pack()
-
-    def fetch(self) -> None:
-        """Bring the column that a path wants."""
-        self.bring(int(self.counters[WANTED]))
-
-    def measure(self) -> None:
-        """What g is known to: the round-off of its largest terms."""
-        if self.n:
-            size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
-            self.figures[FLOOR] = 16 * _EPS * size
 
     # --- the inverse, and what it has lost -----------------------------------------------------
 
@@ -260,19 +257,26 @@ class Engine(State):
         left = self.g[S]
         self.g[S] = np.where(np.abs(left) <= STRAYED * self.figures[FLOOR], 0.0, left)
 
-    def refresh(self) -> None:
-        """Compute g anew, take α and b to the solution of their system, and mend what is not optimal."""
+    def refresh(self, patient: bool = True) -> None:
+        """Compute g anew, take α and b to the solution of their system, and mend what is not optimal: where that is too
+        many, only if ``patient``, for nobody else will."""
         self.counters[REFRESHED] = self.pivots
-        self.near = None
         for _ in range(3):
-            self.g[:] = self.matrix.product(self.alpha) - self.p + self.b * self.e
+            self.recompute()
             self.polish()
             wrong = self.violators()
-            for k in wrong:
-                self.learn(int(k))
             if len(wrong) == 0:
                 return
+            if not patient and len(wrong) > self.n // MANY + MANY:
+                break
+            for k in wrong:
+                self.learn(int(k))
         # What the last of them moved is not trusted: whether all is well is for whoever asks to see.
+        self.recompute()
+
+    def recompute(self) -> None:
+        """All g from scratch, with what round-off makes of those on the margin."""
+        self.near = None
         self.g[:] = self.matrix.product(self.alpha) - self.p + self.b * self.e
 
     def tidy(self, exact: bool = False) -> None:
@@ -287,14 +291,6 @@ class Engine(State):
         weighty = int(np.count_nonzero(self.alpha))
         worth = weighty * self.n <= CHEAP or since * (len(self.margin) + 1) >= SHARE * weighty
         if exact or worth:
-            self.refresh()
+            self.refresh(patient=False)
         else:
             self.polish(float(self.figures[FLOOR]))
-
-    def violators(self) -> NDArray:
-        """Learned variables that are not optimal beyond round-off, or were left on their way."""
-        self.measure()
-        tolerance = STRAYED * self.figures[FLOOR]
-        where, g = self.where, self.g
-        wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
-        return np.flatnonzero(wrong | (where == DRIVEN))

@@ -78,7 +78,7 @@ def seat(engine: Engine, alpha: NDArray, b: float, lead: bool = True) -> None:
     engine.polish()
     for k in others:
         engine.learn(int(k))
-    engine.refresh()
+    engine.refresh(patient=False)
 
 
 def _take_for_margin(engine: Engine, S: NDArray) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
-from ._path import PENDING, REST
+from ._path import MULTIPLIER, PENDING, REST
 from .remembering import Stream
 from .seating import known_gap, seat
 
@@ -44,20 +44,27 @@ def settle(stream: Stream, optimum: Improve, gone: NDArray = NOBODY) -> float | 
     if stream.lost is None:
         with stream.on_the_path():
             engine.refactorise(engine)
-            engine.refresh()
+            engine.refresh(patient=False)
             if (gap := _gap(stream, gone)) <= ENOUGH:
                 return gap
     return _solve_anew(stream, optimum, gone)
 
 
 def _gap(stream: Stream, gone: NDArray) -> float:
-    """The relative gap: what is known of it, or where that leaves it open, the certified one."""
+    """The relative gap: what is known of it, or where that leaves it open, the certified one.
+
+    Then g and b are the certificate's as well: those of the engine are known to less than the model is worth.
+    """
     gap, most = known_gap(stream.engine)
     if gap > ENOUGH or most <= ENOUGH:
         return gap
     live = np.setdiff1d(np.arange(stream.n), gone)
-    certified = certify(stream.problem_of(live), stream.alpha_of(live)).relative_gap
-    return np.inf if certified is None else certified
+    certificate = certify(stream.problem_of(live), stream.alpha_of(live))
+    if certificate.relative_gap is None:
+        return np.inf
+    stream.engine.figures[MULTIPLIER] = -(certificate.multiplier or 0.0) * stream.unit
+    stream.engine.recompute()
+    return certificate.relative_gap
 
 
 def _solve_anew(stream: Stream, optimum: Improve, gone: NDArray) -> float | None:

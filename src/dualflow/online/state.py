@@ -10,11 +10,27 @@ from numpy.typing import NDArray
 
 from ..core.row_cache import RowCache, grown
 from ..exceptions import ProblemError
-from ._path import CHANGES, COUNT, DRIFT, ENTERING, MULTIPLIER, PENDING, PIVOTS, REFACTORED, WANTED
+from ._path import (
+    BOUND,
+    CHANGES,
+    COUNT,
+    DRIFT,
+    DRIVEN,
+    ENTERING,
+    FLOOR,
+    MULTIPLIER,
+    PENDING,
+    PIVOTS,
+    REFACTORED,
+    REST,
+    STRAYED,
+    WANTED,
+)
 from .snapshot import COUNTERS, FIGURES, Snapshot, stored_array
 
 __all__ = ["Matrix", "PathError", "State"]
 
+_EPS = float(np.finfo(float).eps)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
 _MOVES = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
 
@@ -173,6 +189,24 @@ class State:
             out[0] = self.matrix.column(k, start, self.n)
 
         return self.pool.one(k, evaluate)
+
+    def fetch(self) -> None:
+        """Bring the column that a path wants."""
+        self.bring(int(self.counters[WANTED]))
+
+    def measure(self) -> None:
+        """What g is known to: the round-off of its largest terms."""
+        if self.n:
+            size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
+            self.figures[FLOOR] = 16 * _EPS * size
+
+    def violators(self) -> NDArray:
+        """Learned variables that are not optimal beyond round-off, or were left on their way."""
+        self.measure()
+        tolerance = STRAYED * self.figures[FLOOR]
+        where, g = self.where, self.g
+        wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
+        return np.flatnonzero(wrong | (where == DRIVEN))
 
     # --- to and fro ----------------------------------------------------------------------------
 

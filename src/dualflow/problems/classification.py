@@ -20,6 +20,9 @@ __all__ = ["COST", "FINITE_COST", "HINGE", "SQUARED_HINGE", "GrowingHinge", "hin
 #: What C may be; ∞ is the hard margin.
 COST, FINITE_COST = Number(above=0, infinite=True), Number(above=0)
 
+#: Relative gap up to which margins are short of 1 by so little that stretching the model is no other model.
+WITHIN = 1e-6
+
 HINGE = Reading("hinge", signed=True)
 
 
@@ -32,12 +35,26 @@ class _SquaredHinge(Reading):
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
     ) -> tuple[float, Interval]:
-        b = problem.offset * float(problem.sigma @ alpha) / quadratic if quadratic > 0 else 0.0
+        size = _size(problem, quadratic, None if interval is None else 0.5 * (interval[0] + interval[1]))
+        b = problem.offset * float(problem.sigma @ alpha) / size if size > 0 else 0.0
         return b, (b, b)
 
-    def coefficients(self, problem: Posed, alpha: NDArray, quadratic: float) -> NDArray:
-        weights = super().coefficients(problem, alpha, quadratic)
-        return weights / quadratic if quadratic > 0 else weights
+    def coefficients(
+        self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
+    ) -> NDArray:
+        weights, size = super().coefficients(problem, alpha, quadratic), _size(problem, quadratic, multiplier)
+        return weights / size if size > 0 else weights
+
+
+def _size(problem: Posed, quadratic: float, multiplier: float | None) -> float:
+    """What μ is divided by: μᵀHμ, or the multiplier, which is the least of the (Hμ)ᵢ.
+
+    At the optimum they are one number. By the first a margin is short of 1 by up to the relative gap, which costs C
+    times its square; where that is more than the gap itself, for a large C, the second takes every margin past 1.
+    """
+    if multiplier is None or not 0 <= quadratic - multiplier <= WITHIN * quadratic:
+        return quadratic
+    return multiplier if 0 < 2.0 * float(problem.ridge.min()) <= quadratic - multiplier else quadratic
 
 
 SQUARED_HINGE = _SquaredHinge("squared_hinge", signed=True)
