@@ -210,6 +210,12 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
         """Shots that calibrate the mitigation for one circuit."""
         return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
 
+    def _prepared(self, lab: Laboratory, circuit: ParametricCircuit, circuits: int = 1) -> int:
+        """Shots that go before a circuit's first batch; `ProblemError` if the budget does not hold them and that."""
+        shots = lab.preparation(circuit, self._plan.first)
+        self._plan.check_start(circuits, shots)
+        return shots
+
     @property
     def _mitigation(self) -> str | None:
         return self.mitigation
