@@ -145,7 +145,7 @@ def test_a_circuit_run_at_its_ends_tells_the_errors_of_its_gates(circuit, calibr
         left[method] = np.sqrt(np.mean((found - ideal) ** 2))
         assert account.circuits == 10 + (2 if method == "confusion" else calibrating)
         assert lab.preparation(circuit, shots) == (account.circuits - 10) * shots
-    assert left["circuit"] < left["confusion"] / 2
+    assert left["circuit"] < share * left["confusion"]
 
 
 @pytest.mark.parametrize(("name", "calibrating"), [("variational-flow", 2), ("hamiltonian-dilation", 4)])
