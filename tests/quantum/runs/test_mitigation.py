@@ -133,10 +133,12 @@ def test_at_its_ends_a_circuit_has_its_qubits_all_in_0_and_all_in_1(circuit):
 
 
 @pytest.mark.parametrize(
-    ("circuit", "calibrating"), [(TreeCircuit(3), 2), (AncillaCircuit(4), 4)], ids=["tree", "ancilla"]
+    ("circuit", "calibrating", "share"),
+    [(TreeCircuit(3), 2, 0.75), (AncillaCircuit(4), 4, 0.5)],
+    ids=["tree", "ancilla"],
 )
-def test_a_circuit_run_at_its_ends_tells_the_errors_of_its_gates(circuit, calibrating):
-    """Depolarising 1e-2 a two-qubit gate, 2 % read-out errors: what mitigation leaves, over ten points."""
+def test_a_circuit_run_at_its_ends_tells_the_errors_of_its_gates(circuit, calibrating, share):
+    """Depolarising 1e-2 a two-qubit gate, 2 % read-out errors: what is left of what "confusion" leaves, ten points."""
     points = np.random.default_rng(3).uniform(0.3, np.pi - 0.3, (10, circuit.n_parameters))
     ideal, left, shots = circuit.distribution(points), {}, 200_000
     for method in ("confusion", "circuit"):

@@ -18,6 +18,7 @@ from ..devices.bit_order import SEED as ORDER_SEED
 from ..devices.bit_order import SHOTS as ORDER_SHOTS
 from ..devices.bit_order import basis_states
 from .journal import Journal
+from .live import Live
 from .mitigation import (
     CALIBRATION_SHOTS,
     calibrations,
@@ -97,7 +98,7 @@ class Laboratory:
     SolverUnavailable
         The mitigation's package is not installed.
     ProblemError
-        The journal cannot be used, or belongs to other data.
+        The journal cannot be used, or belongs to other data; or, from `measure`, another process sends by it.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Laboratory:
         self.device, self.tag, self.mitigation = device, tag, mitigation
         self.journal = None if journal is None else Journal(journal, data)
         self._sender = Sender(device, self.journal, budget, resend, mitigation)
+        self._live: Live | None = None
         self._before: Spent | None = None  # by the account that a run began or resumed with
 
     def measure(
@@ -203,6 +205,8 @@ class Laboratory:
         seed: int | None = None,
     ) -> tuple[Readout, Account]:
         """A batch, booked; its seed is the account's next one, unless it is given."""
+        if self._live is None and self.journal is not None:
+            self._live = Live(self.journal)
         rng = generator(account.rng)
         if seed is None:
             seed = int(rng.integers(2**31))
@@ -222,6 +226,15 @@ class Laboratory:
             qpu_seconds=account.qpu_seconds + (wanted.qpu_seconds or 0.0),
             cost=account.cost + (wanted.cost or 0.0),
         )
+
+    def rest(self) -> None:
+        """Let other processes use the journal until the next batch; a laboratory that is dropped does so by itself."""
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None}
 
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
         """The fields of `Cost` an account and its largest circuit fill."""
