@@ -8,9 +8,10 @@ machines have the gates, couplings and errors of real ones, and run in qiskit-ib
 
     fake IBM     a square lattice of 120 qubits (Nighthawk), heavy hexagons of 156 (Boston) and two rings of them of 33
                  (Prague): excess ≤ 10 × the floor, and ≥ 5 × better than the null device
-    shown        heavy hexagons of 27 (Hanoi), an H of 7 (Lagos), a line of 5 (Santiago), and
-                 `AerSimulator.from_backend` of the last: older machines, with 3 to 5 times the errors a gate
     others       Braket's local simulator, and Aer as a backend with gates and couplings but no errors: ≤ 3 × the floor
+    noisy Aer    `AerSimulator.from_backend` of an older machine, a line of 5 qubits (Santiago): as the machines
+    by --only    older machines, with 3 to 5 times the errors a gate: heavy hexagons of 27 (fake_hanoi), an H of 7
+                 (fake_lagos), a line of 5 (fake_santiago); shown
 
 A vendor whose library is not installed is left out, and said to be.
 """
@@ -87,7 +88,7 @@ class Entrant:
         return range(SEEDS if self.noisy else 1)
 
 
-def entrants(quick: bool) -> dict[str, Entrant]:
+def entrants(quick: bool, only: str) -> dict[str, Entrant]:
     """By name; what is judged first comes first."""
     found: dict[str, Entrant] = {}
     ibm = bool(importlib.util.find_spec("qiskit_ibm_runtime"))
@@ -96,10 +97,10 @@ def entrants(quick: bool) -> dict[str, Entrant]:
     found["AerSimulator"] = Entrant(partial(aer, False), SIMULATOR_FACTOR, False)
     if importlib.util.find_spec("qiskit_braket_provider"):
         found["braket:local"] = Entrant(partial(make_device, "braket:local"), SIMULATOR_FACTOR, False)
-    for name in () if quick or not ibm else OLDER:
-        found[f"ibm:{name}"] = Entrant(partial(fake, name), MACHINE_FACTOR, True, "shown")
     if ibm and not quick:
-        found["AerSimulator.from_backend"] = Entrant(partial(aer, True), MACHINE_FACTOR, True, "shown")
+        found["AerSimulator.from_backend"] = Entrant(partial(aer, True), MACHINE_FACTOR, True)
+    for name in OLDER if ibm and only else ():
+        found[f"ibm:{name}"] = Entrant(partial(fake, name), MACHINE_FACTOR, True, "shown")
     return found
 
 
@@ -135,7 +136,7 @@ def main() -> int:
         if not importlib.util.find_spec(package):
             print(f"left out: {of}, without pip install 'dualflow[{of}]'")
     benches = [Bench(solver, kind, given) for solver, (given, kinds) in SOLVERS.items() for kind in kinds]
-    for name, entrant in entrants(options.quick).items():
+    for name, entrant in entrants(options.quick, options.only).items():
         device = None
         for bench in benches:
             if not chosen(f"{bench.case} {name}", options.only):
