@@ -207,7 +207,7 @@ def _figures(
 ) -> Estimate:
     from .quantum.devices import Price
 
-    batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit)
+    batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit, device)
     for batch in batches:
         device.check(batch.circuit, batch.shots)
     price, jobs = Price(0.0, 0.0), 0
@@ -259,6 +259,7 @@ def what_is_sent(
     tol: float = 1e-6,
     random_state: int = 0,
     time_limit: float | None = None,
+    place: Device | None = None,
 ) -> tuple[Counter[Batch], bool, str]:
     """The batches of a run, each with how often it is sent; whether that is certain; and in words why.
 
@@ -266,13 +267,13 @@ def what_is_sent(
     ----------
     problem, engine
         A problem, and a solver that runs circuits.
-    tol, random_state, time_limit
-        Of a rehearsal, where one is needed.
+    tol, random_state, time_limit, place
+        Of a rehearsal, where one is needed; and the device in whose place it is.
     """
     from .quantum.devices.rehearsal import RehearsalDevice
     from .quantum.runs.batches import Batch
 
-    device = RehearsalDevice()
+    device = RehearsalDevice(place)
     rehearsed = engine.rehearsed(device).aim(tol)
     own = twin(problem.value())
     if (reason := rehearsed.mismatch(own)) is not None:

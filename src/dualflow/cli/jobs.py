@@ -119,6 +119,7 @@ def _each(
     with clear_errors():
         from ..exceptions import DeviceError, ProblemError
         from ..quantum.runs.journal import Journal, read_journal
+        from ..quantum.runs.live import Live
         from ..quantum.runs.sending import Sender
 
         chosen = _chosen(read_journal(file), job)
@@ -127,6 +128,7 @@ def _each(
             say("There is no job of which anything is to be heard.")
             return
         journal, made = Journal(file), {}
+        live = Live(journal)  # a run under way looks after its own jobs
         for record in waiting:
             if record.device not in made:
                 made[record.device] = Sender(_device(record.device, device), journal, resend=resend)
@@ -139,6 +141,7 @@ def _each(
             except DeviceError as error:
                 troubled, outcome = True, str(error)
             say(f"{record.tag}: {outcome}", err=False)
+        live.close()
         if troubled:
             raise typer.Exit(1)
 

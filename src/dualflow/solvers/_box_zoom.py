@@ -17,6 +17,7 @@ from ..exceptions import ProblemError
 from ..quantum.circuits.base import COUNT, POSITIVE
 from ..quantum.circuits.split_step import SplitStepCircuit
 from ..quantum.devices import Device
+from ..quantum.devices.bit_order import SHOTS as ORDER_SHOTS
 from ..quantum.engines import box_zoom as engine
 from ..quantum.engines.box_zoom import BoxZoomContext, BoxZoomState
 from ..quantum.engines.qubo import Qubo, problem_qubo
@@ -59,10 +60,10 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
         if (qubits := self.circuit_of(self.block).n_qubits) > MOST_QUBITS:
             each = f" with bits={self.bits_each}" if self.bits_each > 1 else ""
             raise ProblemError(f"block={self.block!r}{each} asks for {qubits} qubits; {MOST_QUBITS} at most")
-        if self.shot_budget is not None and self.shot_budget < self._calibration + self._block_shots:
+        if self.shot_budget is not None and self.shot_budget < self._preparation + self._block_shots:
             raise ProblemError(
                 f"shot_budget={self.shot_budget} does not hold one block: levels={self.levels} circuits of "
-                f"{self.shots} shots, and {self._calibration} for the calibration; raise it or ask for fewer shots"
+                f"{self.shots} shots, and {self._preparation} for the calibration; raise it or ask for fewer shots"
             )
 
     @property
@@ -74,17 +75,24 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def _block_shots(self) -> int:
         return self.levels * (self._plan.first or 0)
 
+    @property
+    def _preparation(self) -> int:
+        """Shots that go before the first of a block's circuits, at most."""
+        checked = getattr(self.device, "check_bit_order", False)
+        return self._calibration + ORDER_SHOTS * (self.block * self.bits_each).bit_length() * bool(checked)
+
     def circuit_of(self, variables: int) -> SplitStepCircuit:
         """The circuit of a block of so many variables."""
         raise NotImplementedError
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxZoomContext:
-        lab = super().open(problem, workspace).lab
+        lab, circuit = super().open(problem, workspace).lab, self.circuit_of(min(problem.n, self.block))
+        lab.preparation(circuit, self._plan.first)  # refuses a mitigation that is not for these circuits
         return BoxZoomContext(
             workspace,
             lab,
             Certifier(workspace),
-            self.circuit_of(min(problem.n, self.block)),
+            circuit,
             block=self.block,
             levels=self.levels,
             shrink=self.shrink,
@@ -105,7 +113,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def finished(self, state: BoxZoomState) -> bool:
         if self.shots is not None:
             # A block of another size is another circuit, and is calibrated anew.
-            new = self._calibration if state.blocks == 0 or state.disappointments % 2 else 0
+            new = self._preparation if state.blocks == 0 or state.disappointments % 2 else 0
             if self._plan.exhausted(self._block_shots + new, state.account, 1):
                 return True
         if self.max_blocks is not None:
@@ -117,8 +125,8 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
 
     @property
     def counts_are_fixed(self) -> bool:
-        """With mitigation blocks of new sizes are calibrated, and which those are nobody knows beforehand."""
-        return self.shots is not None and self.shot_budget is None and self.mitigation is None
+        """Blocks of new sizes are calibrated, and which those are nobody knows beforehand."""
+        return self.shots is not None and self.shot_budget is None and not self._preparation
 
     def cheaper(self) -> tuple[str, dict[str, Any]] | None:
         return "variational-lotka-volterra", {"shots": self.shots, "mitigation": self.mitigation}

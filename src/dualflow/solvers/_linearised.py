@@ -58,10 +58,12 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
         exact = self.evolution == "exact"
         splits = TROTTER_STEPS if self.form != "replicator" or not exact else 1
         qubits = system_qubits(self.form, problem.n) + self.ancillas
+        circuit = self._family(qubits, self.trotter_steps or splits)
+        self._prepared(lab, circuit)
         return LinearisedContext(
             workspace,
             lab,
-            circuit=self._family(qubits, self.trotter_steps or splits),
+            circuit=circuit,
             H=quadratic_form(workspace),
             form=self.form,
             plan=plan,

@@ -52,6 +52,11 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
             "t_end": self.t_end,
         }
 
+    def _within_budget(self, context: ContextT) -> ContextT:
+        """The context, or `ProblemError` if the budget of shots does not hold its first step."""
+        self._prepared(context.lab, context.circuit, context.circuits_a_step)
+        return context
+
     def start(self, context: ContextT, rng: np.random.Generator, warm: NDArray | None = None) -> StateT:
         state: StateT = context.start(rng, warm)
         return state

@@ -107,15 +107,14 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         """Whether the answer is an average."""
         return self._method == "accelerated" or self.shots is not None
 
-    @property
-    def _last_step(self) -> float:
-        """Steps until the solver rests."""
+    def _last_step(self, preparation: int) -> float:
+        """Steps until the solver rests; shots that go before its first circuit."""
         shots = self._plan.first
         if shots is None:
             return self.steps or math.inf
         if self.shot_budget is None:
             return self.steps or DEFAULT_STEPS
-        return min(self.steps or math.inf, (self.shot_budget - self._calibration) // shots - 1)
+        return min(self.steps or math.inf, (self.shot_budget - preparation) // shots - 1)
 
     def mismatch(self, problem: DualProblem) -> str | None:
         reason = super().mismatch(problem)
@@ -126,7 +125,8 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     def open(self, problem: DualProblem, workspace: Workspace) -> DilationContext:
         lab = super().open(problem, workspace).lab
         dilation = make_dilation(workspace)
-        return DilationContext(workspace, lab, dilation, self._method, self._plan.first, self._last_step)
+        last_step = self._last_step(self._prepared(lab, dilation.circuit))
+        return DilationContext(workspace, lab, dilation, self._method, self._plan.first, last_step)
 
     def start(self, context: DilationContext, rng: np.random.Generator, warm: NDArray | None = None) -> DilationState:
         return engine.start(context, rng, warm)

@@ -177,9 +177,10 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
         See `CircuitSolver`.
     shots, final_shots, shot_budget
         See `quantum.runs.budget.ShotPlan`.
-    mitigation : {"confusion", "mthree"}, optional
+    mitigation : {"confusion", "mthree", "circuit"}, optional
         Undo read-out errors by a confusion matrix a qubit, which is measured on the device first: two circuits, at
-        least 10 000 shots each, counted. Needs shots.
+        least 10 000 shots each, counted. "circuit" measures it by the circuit itself where it can prepare all 0 and
+        all 1 (`quantum.runs.mitigation`), two or four circuits: gates' flips are in it, too. Needs shots.
     """
 
     shots: int | str | None = option(None, SHOTS)
@@ -209,6 +210,12 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     def _calibration(self) -> int:
         """Shots that calibrate the mitigation for one circuit."""
         return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
+
+    def _prepared(self, lab: Laboratory, circuit: ParametricCircuit, circuits: int = 1) -> int:
+        """Shots that go before a circuit's first batch; `ProblemError` if the budget does not hold them and that."""
+        shots = lab.preparation(circuit, self._plan.first)
+        self._plan.check_start(circuits, shots)
+        return shots
 
     @property
     def _mitigation(self) -> str | None:

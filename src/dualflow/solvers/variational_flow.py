@@ -103,7 +103,8 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     def open(self, problem: DualProblem, workspace: Workspace) -> SimplexFlow:
         workspace.dense()
         ansatz = make_ansatz(self.ansatz, problem.n, self.layers)
-        return SimplexFlow(workspace, self.laboratory(problem), ansatz=ansatz, **self._course())
+        lab = self.laboratory(problem)
+        return self._within_budget(SimplexFlow(workspace, lab, ansatz=ansatz, **self._course()))
 
     def extras(self, context: SimplexFlow, state: SimplexState) -> dict[str, NDArray]:
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""

@@ -85,7 +85,8 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxFlow:
         workspace.dense()
-        return BoxFlow(workspace, self.laboratory(problem), box=BoxEncoding(workspace), tau=self.tau, **self._course())
+        lab, box = self.laboratory(problem), BoxEncoding(workspace)
+        return self._within_budget(BoxFlow(workspace, lab, box=box, tau=self.tau, **self._course()))
 
     def multiplier(self, state: BoxState) -> float | None:
         return state.lam

@@ -303,11 +303,15 @@ def test_bad_options_of_ibm(options, word):
 
 def test_options_that_ibm_is_given():
     device = ibm(Service())
-    assert device._options("df-1", 3) == {"environment": {"job_tags": ["df-1"]}}
+    assert device._options("df-1", 3, 100) == {"environment": {"job_tags": ["df-1"]}}
     device.dynamical_decoupling, device.twirling, device.max_execution_time_s = "XY4", True, 60
-    options = device._options("", 3)
+    options = device._options("", 3, 10_000)
     assert options["dynamical_decoupling"] == {"enable": True, "sequence_type": "XY4"}
-    assert options["twirling"] == {"enable_gates": True, "enable_measure": True}
+    sizes = {"num_randomizations": 25, "shots_per_randomization": 400}  # IBM's 32 draws would be billed as 10 016 shots
+    assert options["twirling"] == {"enable_gates": True, "enable_measure": True, **sizes}
+    with pytest.raises(DeviceError, match="shots=1009 has no such divisor; take for example shots=1025") as found:
+        device._options("", 3, 1009)
+    assert found.value.sent is False
     assert options["max_execution_time"] == 60
     if not missing("qiskit_ibm_runtime"):
         from qiskit_ibm_runtime.options_models.sampler import SamplerOptions
@@ -407,10 +411,25 @@ def test_a_fake_ibm_machine_runs_a_solver():
     assert excess < (null.raw_certificate.objective - best) / 5
     checked = FakeIBMDevice("fake_manila", check_bit_order=True, dynamical_decoupling="XY4")
     assert checked.submit(CIRCUIT, THETA, 100, tag="df-1").result().counts.sum() == 200
+    twirled = FakeIBMDevice("fake_manila", twirling=True)
+    assert twirled.submit(CIRCUIT, THETA, 1000).result().counts.sum() == 2000
     with pytest.raises(DeviceError, match="did you mean 'fake_manila'"):
         make_device("ibm:fake_manilla")
     with pytest.raises(DeviceError, match="has 5 qubits"):
         device.submit(TreeCircuit(6), np.zeros(63), 10)
+
+
+def test_a_fake_machine_gives_the_counts_of_its_local_mode():
+    pytest.importorskip("qiskit_ibm_runtime", reason="pip install 'dualflow[ibm]'")
+
+    class Whole(FakeIBMDevice):
+        def _runs_on(self, circuit):
+            return self._mode
+
+    for options in ({}, {"twirling": True}):
+        devices = [kind("fake_lagos", optimization_level=3, **options) for kind in (FakeIBMDevice, Whole)]
+        ours, theirs = (device.submit(CIRCUIT, THETA, 1000, seed=3).result().counts for device in devices)
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_without_an_ibm_account(no_account, monkeypatch):

@@ -102,6 +102,37 @@ def test_fixed_numbers_are_exactly_what_a_device_then_counts(solver, kind, optio
         assert (said.qubits, said.two_qubit_gates) == (solution.cost.qubits, solution.cost.two_qubit_gates)
 
 
+@pytest.mark.parametrize("mitigation", [None, "confusion"])
+@pytest.mark.parametrize(
+    ("solver", "kind", "options"),
+    [
+        ("variational-flow", "simplex", {}),
+        ("variational-flow", "simplex", {"ansatz": "hardware-efficient", "layers": 1}),
+        ("variational-flow", "simplex", {"shots": "adaptive", "final_shots": 300}),
+        ("variational-lotka-volterra", "box", {}),
+        ("hamiltonian-dilation", "simplex", {}),
+        ("hamiltonian-lchs", "simplex", {"ancillas": 4}),
+        ("hamiltonian-schrodingerisation", "simplex", {"ancillas": 6}),
+    ],
+)
+def test_a_budget_of_shots_that_holds_little_more_than_the_start_is_kept(solver, kind, options, mitigation):
+    posed, kept, refused = problem(kind, 6), 0, []
+    options = {"shots": 1000} | options | ({} if mitigation is None else {"mitigation": mitigation})
+    for budget in (1000, 1500, 2000, 21_500, 70_000):
+        limited = options | {"shot_budget": budget}
+        try:
+            solution = solve(posed, solver, device="emulator", random_state=0, tol=1e-300, **limited)
+        except ProblemError as error:
+            refused.append(str(error))
+            continue
+        kept += 1
+        assert 0 < solution.cost.shots <= budget
+        said = estimate(posed, solver, "emulator", **limited)
+        assert not said.fixed or said.shots == solution.cost.shots
+    assert kept  # not all of them are refused
+    assert all("shot_budget=" in error and "does not hold" in error for error in refused)
+
+
 def test_every_quantum_solver_with_shots_is_among_them():
     quantum = {name for name in SOLVERS.targets if SOLVERS.find(name).quantum}
     shots = {name for name in quantum if "shots" in {f.name for f in dataclasses.fields(SOLVERS.find(name))}}

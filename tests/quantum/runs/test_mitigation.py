@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 
 import dualflow
 from dualflow import DeviceError, ProblemError, SolverUnavailable, VariationalFlow
-from dualflow.quantum.circuits import CalibrationCircuit, TreeCircuit
+from dualflow.quantum.circuits import AncillaCircuit, CalibrationCircuit, HardwareEfficientCircuit, TreeCircuit
 from dualflow.quantum.devices import Noise, Readout, make_device
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.confusion import apply_tensored
@@ -122,6 +122,66 @@ def test_sampled_answers_with_noise_are_within_five_times_the_floor():
     assert median(excess, found[None]) > 2 * median(excess, found["confusion"])
 
 
+@pytest.mark.parametrize("circuit", [TreeCircuit(1), TreeCircuit(3), AncillaCircuit(2), AncillaCircuit(4)], ids=str)
+def test_at_its_ends_a_circuit_has_its_qubits_all_in_0_and_all_in_1(circuit):
+    angles, qubits = circuit.ends
+    for device in ("emulator", "aer"):
+        found = make_device(device).submit(circuit, angles).result().probabilities
+        bits = (np.arange(2**circuit.n_qubits)[:, None] >> np.array(qubits)) & 1
+        np.testing.assert_allclose(found @ bits, [[0] * len(qubits), [1] * len(qubits)], atol=1e-14)
+    assert HardwareEfficientCircuit(2, 1).ends is None
+
+
+@pytest.mark.parametrize(
+    ("circuit", "calibrating", "share"),
+    [(TreeCircuit(3), 2, 0.75), (AncillaCircuit(4), 4, 0.5)],
+    ids=["tree", "ancilla"],
+)
+def test_a_circuit_run_at_its_ends_tells_the_errors_of_its_gates(circuit, calibrating, share):
+    """Depolarising 1e-2 a two-qubit gate, 2 % read-out errors: what is left of what "confusion" leaves, ten points."""
+    points = np.random.default_rng(3).uniform(0.3, np.pi - 0.3, (10, circuit.n_parameters))
+    ideal, left, shots = circuit.distribution(points), {}, 200_000
+    for method in ("confusion", "circuit"):
+        lab = Laboratory(AerDevice(Noise(1e-2, 0.02)), "test", method)
+        found, account = lab.measure(Account.opened(np.random.default_rng(1)), circuit, points, shots)
+        left[method] = np.sqrt(np.mean((found - ideal) ** 2))
+        assert account.circuits == 10 + (2 if method == "confusion" else calibrating)
+        assert lab.preparation(circuit, shots) == (account.circuits - 10) * shots
+    assert left["circuit"] < share * left["confusion"]
+
+
+@pytest.mark.parametrize(("name", "calibrating"), [("variational-flow", 2), ("hamiltonian-dilation", 4)])
+def test_calibrations_by_the_circuit_are_forecast_and_kept(tmp_path, name, calibrating):
+    problem, run = svdd(4), {"shots": 500, "steps": 6, "mitigation": "circuit", "device": "aer:noisy"}
+    whole = dualflow.solve(problem, name, random_state=0, **run)
+    assert (whole.cost.circuits, whole.cost.shots) == (calibrating + 7, calibrating * 10_000 + 7 * 500)
+    said = dualflow.estimate(problem, name, **run)
+    assert (said.circuits, said.shots) == (whole.cost.circuits, whole.cost.shots)
+    files = {"checkpoint": tmp_path / "run.npz", "journal": tmp_path / "jobs.db"}
+    dualflow.solve(problem, name, random_state=0, max_steps=3, **run, **files)
+    rest = dualflow.solve(problem, name, random_state=0, **run, **files)
+    np.testing.assert_array_equal(rest.raw_alpha, whole.raw_alpha)
+    with pytest.raises(ProblemError, match="does not hold"):
+        dualflow.solve(problem, name, shot_budget=calibrating * 10_000 + 499, **run)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("variational-flow", {"ansatz": "hardware-efficient"}),
+        ("hamiltonian-lchs", {"ancillas": 4}),
+        ("hamiltonian-descent", {"block": 2}),
+    ],
+)
+def test_circuits_without_ends_are_refused_that_mitigation(name, options):
+    problem = svdd(4)
+    if name == "hamiltonian-descent":
+        X, t = make_moons(4, noise=0.15, random_state=0)
+        problem = dualflow.problems.svc(dualflow.Gram(X), 2.0 * t - 1, 1.0)
+    with pytest.raises(ProblemError, match="knows no angles for that; use mitigation='confusion'"):
+        dualflow.solve(problem, name, device="emulator", shots=100, mitigation="circuit", **options)
+
+
 def test_a_calibration_survives_a_checkpoint(tmp_path):
     problem, solver = svdd(), VariationalFlow("aer:noisy", 500, steps=6, mitigation="confusion")
     whole = dualflow.solve(problem, solver)
@@ -142,7 +202,7 @@ def test_a_device_that_reads_nothing_cannot_be_mitigated():
     ("options", "message"),
     [
         ({"mitigation": "confusion"}, r"needs shots; set shots"),
-        ({"mitigation": "zne", "shots": 10}, r"'zne' is not one of 'confusion', 'mthree'"),
+        ({"mitigation": "zne", "shots": 10}, r"'zne' is not one of 'confusion', 'mthree', 'circuit'"),
         ({"mitigation": "confusion", "shots": 10, "shot_budget": 20_009}, r"does not hold the calibration .*20000"),
     ],
 )

@@ -102,6 +102,7 @@ def test_a_run_ends_at_its_budget_and_a_larger_one_goes_on(tmp_path, journal):
             assert run.status is Status.DEVICE_FAILED
             assert f"max_shots={budget} does not hold the next batch, which takes 100" in run.provenance["device_error"]
             assert f"{spent} are spent and {budget - spent} are left" in run.provenance["device_error"]
+            assert ("There is no journal: what this process sent" in run.provenance["device_error"]) is not journal
     np.testing.assert_array_equal(run.raw_alpha, whole.raw_alpha)
 
 

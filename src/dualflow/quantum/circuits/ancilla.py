@@ -58,6 +58,10 @@ class AncillaCircuit(ParametricCircuit):
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
         return multiplex_angles(self.check_parameters(theta))
 
+    @property
+    def ends(self) -> tuple[NDArray, tuple[int, ...]]:
+        return np.outer([0.0, np.pi], np.ones(self.n_parameters)), (self.n_qubits - 1,)
+
     def distribution(self, theta: ArrayLike) -> NDArray:
         half = 0.5 * self.check_parameters(theta)
         return np.concatenate([np.cos(half) ** 2, np.sin(half) ** 2], axis=-1) / self.n_parameters

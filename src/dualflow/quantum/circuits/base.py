@@ -108,6 +108,15 @@ class ParametricCircuit:
         """`distribution` of all `shifts`, shape (2P+1, 2^q); families that know a shorter way take it."""
         return self.distribution(self.shifts(theta))
 
+    @property
+    def ends(self) -> tuple[NDArray, tuple[int, ...]] | None:
+        """Angles, shape (2, P), at which some qubits are all 0, and all 1, whatever the others are; and which qubits.
+
+        None for families that have no such angles. All gates are run at them, so that what those qubits read then
+        tells the errors of gates and read-out together: ``mitigation="circuit"``.
+        """
+        return None
+
     def check_parameters(self, theta: ArrayLike) -> NDArray:
         """``theta`` as a float array of shape (P,) or (k, P), or `ProblemError`."""
         array = np.asarray(theta, dtype=float)

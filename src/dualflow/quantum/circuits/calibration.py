@@ -52,6 +52,10 @@ class CalibrationCircuit(ParametricCircuit):
         """The two bindings of a calibration, shape (2, q): every qubit in 0, and every qubit in 1."""
         return np.outer([0.0, np.pi], np.ones(self.n_qubits))
 
+    @property
+    def ends(self) -> tuple[NDArray, tuple[int, ...]]:
+        return self.all_zeros_and_ones(), tuple(range(self.n_qubits))
+
     def distribution(self, theta: ArrayLike) -> NDArray:
         half = 0.5 * self.check_parameters(theta)
         out = np.ones((*half.shape[:-1], 1))

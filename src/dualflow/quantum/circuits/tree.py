@@ -55,6 +55,10 @@ class TreeCircuit(ParametricCircuit):
         levels = [theta[..., 2**level - 1 : 2 ** (level + 1) - 1] for level in range(self.n_qubits)]
         return np.concatenate([multiplex_angles(angles) for angles in levels], axis=-1)
 
+    @property
+    def ends(self) -> tuple[NDArray, tuple[int, ...]]:
+        return np.outer([0.0, np.pi], np.ones(self.n_parameters)), tuple(range(self.n_qubits))
+
     def distribution(self, theta: ArrayLike) -> NDArray:
         return angles_to_simplex(self.check_parameters(theta))
 

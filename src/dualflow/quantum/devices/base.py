@@ -244,6 +244,19 @@ class Device(Listed):
         """`submit` with its arguments checked; ``values`` keeps the shape it was given with."""
         raise NotImplementedError
 
+    def wants_check(self, circuit: ParametricCircuit) -> bool:
+        """Whether the order of a circuit's bits is to be seen before its first job: `bit_order.basis_states`."""
+        return False
+
+    def check_read(self, circuit: ParametricCircuit, readout: Readout | None) -> None:
+        """Take a circuit for checked: by the read-out of its `basis_states`, or by an earlier process' (None).
+
+        Raises
+        ------
+        DeviceError
+            The bits are in another order.
+        """
+
     def fetch(self, job_id: str) -> Job:
         """A job submitted earlier, perhaps by another process; `DeviceError` if the device does not know it."""
         raise NotImplementedError

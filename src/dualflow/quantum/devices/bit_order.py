@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,33 +11,38 @@ from ...exceptions import DeviceError
 from ..circuits import CalibrationCircuit, ParametricCircuit
 
 if TYPE_CHECKING:
-    from .base import Device, Job
+    from .base import Device, Readout
 
-__all__ = ["check_bit_order"]
+__all__ = ["SEED", "SHOTS", "basis_states", "check_bit_order"]
 
 SHOTS = 200
 SEED = 0
 
 
-def check_bit_order(
-    device: Device, circuit: ParametricCircuit, run: Callable[[ParametricCircuit, NDArray, int, str, int], Job]
-) -> None:
-    """Raise `DeviceError` unless every bit that a circuit gives back is its own qubit's.
+def basis_states(circuit: ParametricCircuit) -> tuple[CalibrationCircuit, NDArray]:
+    """What to run on the qubits of a circuit, and its bindings: each with `SHOTS`.
 
     Qubit k is prepared in the binary digits of k + 1, one digit a circuit, so that what a bit reads most often, circuit
-    by circuit, names the qubit it came from. It takes read-out errors below a half.
+    by circuit, names the qubit it came from.
+    """
+    q = circuit.n_qubits
+    digits = [[(k + 1) >> j & 1 for k in range(q)] for j in range(q.bit_length())]
+    return CalibrationCircuit(q, circuit), np.pi * np.array(digits, dtype=float)
+
+
+def check_bit_order(device: Device, circuit: ParametricCircuit, readout: Readout) -> None:
+    """Raise `DeviceError` unless every bit that a circuit gives back is its own qubit's.
+
+    It takes read-out errors below a half.
 
     Parameters
     ----------
     device : Device
     circuit : ParametricCircuit
-    run : callable
-        Sends (circuit, values, shots, tag, seed) and gives the job back.
+    readout : Readout
+        Of its `basis_states`.
     """
     q = circuit.n_qubits
-    digits = [[(k + 1) >> j & 1 for k in range(q)] for j in range(q.bit_length())]
-    calibration = CalibrationCircuit(q, circuit)
-    readout = run(calibration, np.pi * np.array(digits, dtype=float), SHOTS, "bit order", SEED).result()
     bits = (np.arange(2**q)[:, None] >> np.arange(q)) & 1
     ones = readout.ordered("little").probabilities @ bits  # (circuits, q): how often a bit reads 1
     came_from = ((ones > 0.5) * (1 << np.arange(q.bit_length()))[:, None]).sum(axis=0) - 1

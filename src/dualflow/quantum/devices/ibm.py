@@ -7,21 +7,27 @@ import os
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...exceptions import DeviceError, ProblemError, near_miss
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price
 from .compiled import CompiledDevice, VendorJob
+from .part import simulator_of, touched
 from .readouts import counts_of_sampler
 from .sampler import SamplerDevice
 from .vendor_errors import cause, device_error
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
 
 __all__ = ["FakeIBMDevice", "IBMDevice"]
 
 MODES = ("job", "batch", "session")
 SEQUENCES = ("XX", "XpXm", "XY4")
 FAKE = "fake_"
+#: Variants that twirling draws; IBM's own number is 32.
+FEWEST_DRAWS, MOST_DRAWS = 8, 32
 #: Most circuits × shots of a sampler job (IBM's guide "Job limits").
 EXECUTIONS = 10_000_000
 #: Seconds of a sub-job beside its shots, and between two shots where the backend does not say (IBM's guide on usage).
@@ -51,7 +57,7 @@ class IBMDevice(SamplerDevice):
     dynamical_decoupling : {"XX", "XpXm", "XY4"}, optional
         Sequence on idle qubits; fake machines leave it out, as their simulator has no idle errors.
     twirling : bool, default=False
-        Of two-qubit gates and read-out.
+        Of two-qubit gates and read-out: 8 to 32 variants of a circuit, of which the number of shots is a multiple.
     max_execution_time_s : int ≥ 1, optional
         After so many seconds on the machine IBM ends a job.
     optimization_level, seed_transpiler, timeout_s, check_bit_order
@@ -140,21 +146,34 @@ class IBMDevice(SamplerDevice):
             self._mode.close()
             del self.__dict__["_mode"]
 
-    def _options(self, tag: str, seed: int | None) -> dict[str, Any]:
+    def _options(self, tag: str, seed: int | None, shots: int) -> dict[str, Any]:
         """Options of the sampler for a job."""
         options: dict[str, Any] = {"environment": {"job_tags": [tag] if tag else []}}
         if self.dynamical_decoupling is not None:
             options["dynamical_decoupling"] = {"enable": True, "sequence_type": self.dynamical_decoupling}
         if self.twirling:
-            options["twirling"] = {"enable_gates": True, "enable_measure": True}
+            # By itself IBM rounds the shots up, and bills more than was asked for: so many draws as divide them.
+            draws = next(k for k in range(min(MOST_DRAWS, shots), 0, -1) if shots % k == 0)
+            if draws < FEWEST_DRAWS:
+                raise DeviceError(
+                    f"twirling=True draws {FEWEST_DRAWS} to {MOST_DRAWS} variants of a circuit, each with as many of "
+                    f"its shots, and shots={shots} has no such divisor; take for example shots={-(-shots // 25) * 25}",
+                    sent=False,
+                )
+            sizes = {"num_randomizations": draws, "shots_per_randomization": shots // draws}
+            options["twirling"] = {"enable_gates": True, "enable_measure": True, **sizes}
         if self.max_execution_time_s is not None:
             options["max_execution_time"] = int(self.max_execution_time_s)
         return options
 
-    def _seeded(self, tag: str, seed: int | None) -> Any:
+    def _seeded(self, circuit: QuantumCircuit, tag: str, seed: int | None, shots: int) -> Any:
         from qiskit_ibm_runtime.executor_sampler import Sampler
 
-        return Sampler(mode=self._mode, options=self._options(tag, seed))
+        return Sampler(mode=self._runs_on(circuit), options=self._options(tag, seed, shots))
+
+    def _runs_on(self, circuit: QuantumCircuit) -> Any:
+        """What a sampler for a compiled circuit runs in."""
+        return self._mode
 
     def _retrieve(self, job_id: str) -> VendorJob:
         try:
@@ -213,11 +232,17 @@ class IBMDevice(SamplerDevice):
     def __getstate__(self) -> dict[str, Any]:
         # What holds credentials is made again from where the library keeps them.
         kept = super().__getstate__()
-        return {name: value for name, value in kept.items() if name not in ("_service", "backend", "_mode")}
+        return {
+            name: value for name, value in kept.items() if name not in ("_service", "backend", "_mode", "_simulators")
+        }
 
 
 class FakeIBMDevice(IBMDevice):
-    """A fake IBM machine in qiskit-ibm-runtime's local mode: gates, couplings and errors of a real one, no account."""
+    """A fake IBM machine in qiskit-ibm-runtime's local mode: gates, couplings and errors of a real one, no account.
+
+    Its simulator gets the errors of the qubits that a circuit is compiled to, which are all that matter. Batches and
+    sessions are nothing there.
+    """
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer", "qiskit_ibm_runtime")
     remote: ClassVar[bool] = False
@@ -237,8 +262,18 @@ class FakeIBMDevice(IBMDevice):
             )
         return classes[self.wanted]()
 
-    def _options(self, tag: str, seed: int | None) -> dict[str, Any]:
-        return {**super()._options(tag, seed), "simulator": {"seed_simulator": seed}}
+    @cached_property
+    def _simulators(self) -> dict[frozenset[int], Any]:
+        return {}
+
+    def _runs_on(self, circuit: QuantumCircuit) -> Any:
+        qubits = touched(circuit)
+        if qubits not in self._simulators:
+            self._simulators[qubits] = simulator_of(self.backend, qubits)
+        return self._simulators[qubits]
+
+    def _options(self, tag: str, seed: int | None, shots: int) -> dict[str, Any]:
+        return {**super()._options(tag, seed, shots), "simulator": {"seed_simulator": seed}}
 
     def _retrieve(self, job_id: str) -> VendorJob:
         return CompiledDevice._retrieve(self, job_id)

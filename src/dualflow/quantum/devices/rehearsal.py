@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy.typing import NDArray
 
 from ..circuits import ParametricCircuit
+from .base import Device, Readout
 from .emulator import EmulatorDevice
 from .local import LocalJob
 
@@ -14,6 +15,11 @@ __all__ = ["RehearsalDevice"]
 class RehearsalDevice(EmulatorDevice):
     """The emulator with a list of what was asked of it; it sends nothing anywhere.
 
+    Parameters
+    ----------
+    place : Device, optional
+        In whose place it stands: a check of the order of bits that this one wants is asked for, too.
+
     Attributes
     ----------
     asked : list of (ParametricCircuit, int, int or None)
@@ -22,9 +28,17 @@ class RehearsalDevice(EmulatorDevice):
 
     name = "rehearsal"
 
-    def __init__(self) -> None:
+    def __init__(self, place: Device | None = None) -> None:
         super().__init__()
+        self.place, self.checked = place, set[ParametricCircuit]()
+        self.check_bit_order = getattr(place, "check_bit_order", False)
         self.asked: list[tuple[ParametricCircuit, int, int | None]] = []
+
+    def wants_check(self, circuit: ParametricCircuit) -> bool:
+        return self.place is not None and self.place.wants_check(circuit) and circuit not in self.checked
+
+    def check_read(self, circuit: ParametricCircuit, readout: Readout | None) -> None:
+        self.checked.add(circuit)
 
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None

@@ -61,15 +61,16 @@ class SamplerDevice(CompiledDevice):
     def _backend(self, n_qubits: int) -> Any:
         return self.backend
 
-    def _seeded(self, tag: str, seed: int | None) -> Any:
-        """The sampler for a job."""
+    def _seeded(self, circuit: QuantumCircuit, tag: str, seed: int | None, shots: int) -> Any:
+        """The sampler for a job of a compiled circuit."""
         return self.sampler
 
     def _send(
         self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], asked: Asked, tag: str, seed: int | None
     ) -> tuple[Any, str, Reader]:
         circuit.metadata = {**(circuit.metadata or {}), MARK: asked.mark}
-        sent = self._seeded(tag, seed).run([(circuit, bindings, asked.shots)], shots=asked.shots)
+        assert asked.shots is not None  # the capabilities say so
+        sent = self._seeded(circuit, tag, seed, asked.shots).run([(circuit, bindings, asked.shots)], shots=asked.shots)
         return sent, str(sent.job_id()), counts_of_sampler
 
 

@@ -51,8 +51,9 @@ class LinearisedContext(QuantumContext):
         shots = self.plan.first
         if shots is None or self.plan.adaptive:
             return None
-        found, windows, resting = Schedule(self.lab), 0, self.workspace.n == 1
+        found, windows = Schedule(self.lab), 0
         found.step(self.circuit, 1, shots)
+        resting = self.workspace.n == 1 or self.spent(0, shots, found.account)
         while not resting:
             found.step(self.circuit, 1, shots)
             windows += 1
@@ -118,7 +119,7 @@ class LinearisedState:
 
 
 def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | None) -> LinearisedState:
-    """A window of length 0: the even point, or a warm one, prepared and read.
+    """A window of length 0: the even point, or a warm one, prepared and read; at rest if the budget holds no more.
 
     Raises
     ------
@@ -140,7 +141,9 @@ def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | 
         measured_finally=context.plan.final is None,
         account=Account.opened(rng),
     )
-    return _some(context, _window(context, state, linearise(context.form, context.H, mu), 0.0, context.plan.first))
+    first = context.plan.first
+    begun = _some(context, _window(context, state, linearise(context.form, context.H, mu), 0.0, first))
+    return replace(begun, resting=begun.resting or (first is not None and context.spent(0, first, begun.account)))
 
 
 def step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:

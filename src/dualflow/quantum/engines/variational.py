@@ -115,6 +115,11 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         raise NotImplementedError
 
     def start(self, rng: np.random.Generator, warm: NDArray | None) -> StateT:
+        """The first state, measured; at rest if the budget holds no step after it."""
+        state = self.begin(rng, warm)
+        return replace(state, resting=state.resting or self.begun_is_spent(state.account))
+
+    def begin(self, rng: np.random.Generator, warm: NDArray | None) -> StateT:
         """The first state, measured."""
         raise NotImplementedError
 
@@ -209,13 +214,18 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         """With shots: whether so many steps, the last with so many shots a circuit, leave nothing for another."""
         return steps == self.last_step or self.plan.exhausted(shots, account, self.circuits_a_step)
 
+    def begun_is_spent(self, account: Account) -> bool:
+        """Whether, after the start, the budget of shots holds no step."""
+        return self.plan.first is not None and self.spent(0, self.plan.first, account)
+
     def schedule(self) -> Schedule | None:
         """What a run sends, or None where that depends on what is measured."""
         shots = self.plan.first
         if shots is None or self.plan.adaptive:
             return None
-        found, steps, resting = Schedule(self.lab), 0, self.at_rest_from_the_start
+        found, steps = Schedule(self.lab), 0
         found.step(self.circuit, self.circuits_a_step, shots)
+        resting = self.at_rest_from_the_start or self.begun_is_spent(found.account)
         while not resting:
             found.step(self.circuit, self.circuits_a_step, shots)
             steps += 1

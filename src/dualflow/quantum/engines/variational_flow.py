@@ -65,7 +65,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
         F = problem.gradient(np.full(problem.n, problem.d / problem.n))
         return self.pace.longest / (float(np.abs(F - F.mean()).mean()) or 1.0)
 
-    def start(self, rng: np.random.Generator, warm: NDArray | None) -> SimplexState:
+    def begin(self, rng: np.random.Generator, warm: NDArray | None) -> SimplexState:
         problem, ansatz = self.workspace, self.ansatz
         theta = ansatz.start(None if warm is None else np.maximum(warm, 0.0), rng)
         theta = ansatz.move(theta, np.zeros_like(theta), self.exact)

@@ -71,7 +71,7 @@ class BoxFlow(AngleFlow[BoxState]):
     def longest(self) -> float:
         return self.pace.longest * self.first_step
 
-    def start(self, rng: np.random.Generator, warm: NDArray | None) -> BoxState:
+    def begin(self, rng: np.random.Generator, warm: NDArray | None) -> BoxState:
         box, account = self.box, Account.opened(rng)
         theta = box.kept(box.angles(GradientField(self.workspace).start(warm)), LEAST_ANGLE)
         state = BoxState(theta, self.first_step, account, self.plan.final is None, 0.5 * box.upper)

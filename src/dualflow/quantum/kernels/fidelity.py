@@ -218,7 +218,10 @@ class FidelityKernel:
         if not len(codes):
             return
         low, high = codes // PAIR, codes % PAIR
-        found = self._sampled_from_states(low, high) if self._by_states else self._run(low, high)
+        try:
+            found = self._sampled_from_states(low, high) if self._by_states else self._run(low, high)
+        finally:
+            self._lab.rest()
         codes, values = np.concatenate([self._codes, codes]), np.concatenate([self._values, found])
         order = np.argsort(codes)
         self._codes, self._values = codes[order], values[order]

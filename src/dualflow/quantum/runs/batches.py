@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..circuits import CalibrationCircuit, ParametricCircuit
+from ..circuits import ParametricCircuit
 from ..devices import Limits
+from ..devices.bit_order import SHOTS as ORDER_SHOTS
+from ..devices.bit_order import basis_states
 from .laboratory import Account, Laboratory
-from .mitigation import CALIBRATION_SHOTS
+from .mitigation import CALIBRATION_SHOTS, calibrations
 
 __all__ = ["Batch", "Schedule"]
 
@@ -41,7 +43,7 @@ class Schedule:
     """
 
     def __init__(self, lab: Laboratory) -> None:
-        self.mitigated = lab.mitigation is not None
+        self.mitigation, self.device = lab.mitigation, lab.device
         self.steps: list[list[Batch]] = []
         self.account = Account.opened(np.random.default_rng(0))
 
@@ -50,18 +52,23 @@ class Schedule:
         return Counter(batch for step in self.steps[: None if steps is None else 1 + steps] for batch in step)
 
     def step(self, circuit: ParametricCircuit, circuits: int, shots: int) -> None:
-        """One more step, of one batch; with mitigation a circuit's first one is preceded by its calibration."""
+        """One more step, of one batch; a circuit's first one is preceded by the check of its bits, where the device
+        wants that, and with mitigation by its calibration."""
         batches = [Batch(circuit, circuits, shots)]
-        known = self.account.calibrations
-        if self.mitigated and repr(circuit) not in known:
-            calibration = CalibrationCircuit(circuit.n_qubits, circuit)
-            ends = len(calibration.all_zeros_and_ones())
-            batches.insert(0, Batch(calibration, ends, max(shots, CALIBRATION_SHOTS)))
+        known, ordered = self.account.calibrations, self.account.ordered
+        if self.mitigation is not None and repr(circuit) not in known:
+            ends = calibrations(self.mitigation, circuit)
+            batches[:0] = [Batch(run, len(bindings), max(shots, CALIBRATION_SHOTS)) for run, bindings in ends]
             known = known | {repr(circuit): None}
+        if self.device.wants_check(circuit) and repr(circuit) not in ordered:
+            states, bindings = basis_states(circuit)
+            batches.insert(0, Batch(states, len(bindings), ORDER_SHOTS))
+            ordered = (*ordered, repr(circuit))
         self.steps.append(batches)
         self.account = replace(
             self.account,
             circuits=self.account.circuits + sum(batch.circuits for batch in batches),
             shots=self.account.shots + sum(batch.circuits * (batch.shots or 0) for batch in batches),
             calibrations=known,
+            ordered=ordered,
         )

@@ -69,6 +69,17 @@ class ShotPlan:
         """Shots of the final state's own circuit, or None if it has none."""
         return USUAL_SHOTS if self.adaptive and self.final_shots is None else self.final_shots
 
+    def check_start(self, circuits: int, preparation: int) -> None:
+        """Raise `ProblemError` unless the budget holds a start of so many circuits, the shots that go before it, and
+        the final circuit."""
+        start = preparation + circuits * (self.first or 0)
+        if self.budget is not None and self.budget < start + (self.final or 0):
+            raise ProblemError(
+                f"shot_budget={self.budget} does not hold the first step ({circuits} circuits of {self.first} shots"
+                + (f", and before it {preparation} shots of calibration" if preparation else "")
+                + f") and the final circuit ({self.final or 0}); raise it, or ask for fewer shots or circuits a step"
+            )
+
     def next(self, shots: int, fall: float, variance: float, account: Account, circuits: int) -> int | None:
         """Shots of the circuits of the next step.
 

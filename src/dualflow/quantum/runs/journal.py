@@ -169,6 +169,20 @@ class Journal:
             row = database.execute("SELECT result, digest FROM jobs WHERE tag = ?", (record.tag,)).fetchone()
             return None if row is None or row[0] is None else unpacked(row[0], row[1], record)
 
+    def tell(self, name: str, value: str) -> None:
+        """Write down something about the run."""
+        try:
+            with self._writing() as database:
+                database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+        except Unwritten as error:
+            self.complain(error)
+
+    def told(self, name: str) -> str | None:
+        """What was written down so; None if nothing was."""
+        with self._reading() as database:
+            row = database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+            return None if row is None else str(row[0])
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         self._own()

@@ -12,11 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...core.seeds import generator, generator_state
 from ...core.workspace import Workspace
-from ..circuits import CalibrationCircuit, ParametricCircuit
+from ..circuits import ParametricCircuit
 from ..devices import Device, Readout
+from ..devices.bit_order import SEED as ORDER_SEED
+from ..devices.bit_order import SHOTS as ORDER_SHOTS
+from ..devices.bit_order import basis_states
 from .journal import Journal
+from .live import Live
 from .mitigation import (
     CALIBRATION_SHOTS,
+    calibrations,
     check_installed,
     confusion_matrices,
     mitigate,
@@ -48,6 +53,8 @@ class Account:
         By circuit, the confusion matrices of its read-out, where that is mitigated.
     qpu_seconds, cost : float
         By the device's `price`, as far as it says one.
+    ordered : tuple of str
+        Circuits the order of whose bits was seen, where the device asks for that.
     """
 
     rng: dict[str, Any]
@@ -58,6 +65,7 @@ class Account:
     calibrations: dict[str, Any] = field(default_factory=dict)
     qpu_seconds: float = 0.0
     cost: float = 0.0
+    ordered: tuple[str, ...] = ()
 
     @classmethod
     def opened(cls, rng: np.random.Generator) -> Account:
@@ -73,9 +81,9 @@ class Laboratory:
     device : Device
     tag : str
         Label of the jobs, such as the solver's name.
-    mitigation : {"confusion", "mthree"}, optional
-        Of read-out errors, wherever there are shots. Two calibration circuits are run and booked before the first
-        batch of each circuit.
+    mitigation : {"confusion", "mthree", "circuit"}, optional
+        Of errors, wherever there are shots. Two or four calibration circuits are run and booked before the first batch
+        of each circuit.
     journal : str or Path, optional
         File of the jobs of this run, over all its processes: what is in it is not sent again.
     data : str, optional
@@ -90,7 +98,7 @@ class Laboratory:
     SolverUnavailable
         The mitigation's package is not installed.
     ProblemError
-        The journal cannot be used, or belongs to other data.
+        The journal cannot be used, or belongs to other data; or, from `measure`, another process sends by it.
     """
 
     def __init__(
@@ -108,6 +116,7 @@ class Laboratory:
         self.device, self.tag, self.mitigation = device, tag, mitigation
         self.journal = None if journal is None else Journal(journal, data)
         self._sender = Sender(device, self.journal, budget, resend, mitigation)
+        self._live: Live | None = None
         self._before: Spent | None = None  # by the account that a run began or resumed with
 
     def measure(
@@ -135,6 +144,7 @@ class Laboratory:
             The job was refused, failed, cancelled or lost, does not fit into the budget, or a confusion matrix is
             singular.
         """
+        account = self._ordered(account, circuit)
         if self.mitigation is None or shots is None:
             readout, account = self._run(account, circuit, theta, shots)
             return readout.probabilities, account
@@ -154,37 +164,77 @@ class Laboratory:
         factors = account.calibrations.get(repr(circuit))
         return shots if factors is None else shots / overhead(factors)
 
+    def preparation(self, circuit: ParametricCircuit, shots: int | None) -> int:
+        """Shots of what goes before a circuit's first batch of so many shots: the check of its bits, the calibration
+        of its read-out."""
+        check = ORDER_SHOTS * len(basis_states(circuit)[1]) if self.device.wants_check(circuit) else 0
+        if self.mitigation is None or shots is None:
+            return check
+        ends = sum(len(bindings) for _, bindings in calibrations(self.mitigation, circuit))
+        return check + ends * max(shots, CALIBRATION_SHOTS)
+
+    def _ordered(self, account: Account, circuit: ParametricCircuit) -> Account:
+        """The account with the check of a circuit's bits booked, where the device wants one."""
+        if not self.device.wants_check(circuit):
+            return account
+        if repr(circuit) in account.ordered:  # by the process that this one goes on from
+            self.device.check_read(circuit, None)
+            return account
+        readout, account = self._run(account, *basis_states(circuit), ORDER_SHOTS, seed=ORDER_SEED)
+        self.device.check_read(circuit, readout)
+        return replace(account, ordered=(*account.ordered, repr(circuit)))
+
     def _calibrated(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
         """The account with the confusion matrices of a circuit's qubits in it."""
         if repr(circuit) in account.calibrations:
             return account
-        shots = max(shots, CALIBRATION_SHOTS)
-        calibration = CalibrationCircuit(circuit.n_qubits, circuit)
-        readout, account = self._run(account, calibration, calibration.all_zeros_and_ones(), shots)
-        factors = confusion_matrices(readout.probabilities, shots).tolist()
-        return replace(account, calibrations=account.calibrations | {repr(circuit): factors})
+        assert self.mitigation is not None  # the caller has seen to it
+        shots, factors = max(shots, CALIBRATION_SHOTS), np.tile(np.eye(2), (circuit.n_qubits, 1, 1))
+        for run, bindings in calibrations(self.mitigation, circuit):
+            readout, account = self._run(account, run, bindings, shots)
+            told = range(circuit.n_qubits) if run.ends is None else run.ends[1]
+            factors[list(told)] = confusion_matrices(readout.probabilities, shots, told)
+        return replace(account, calibrations=account.calibrations | {repr(circuit): factors.tolist()})
 
     def _run(
-        self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
+        self,
+        account: Account,
+        circuit: ParametricCircuit,
+        theta: ArrayLike,
+        shots: int | None,
+        seed: int | None = None,
     ) -> tuple[Readout, Account]:
+        """A batch, booked; its seed is the account's next one, unless it is given."""
+        if self._live is None and self.journal is not None:
+            self._live = Live(self.journal)
         rng = generator(account.rng)
-        seed = int(rng.integers(2**31))
+        if seed is None:
+            seed = int(rng.integers(2**31))
         begun = time.monotonic()
         if self._before is None:
             self._before = Spent(account.shots, account.qpu_seconds, account.cost)
         label = f"{self.tag} {account.circuits}"
         readout, ids, wanted = self._sender.read(circuit, theta, shots, label, seed, self._before)
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
-        return readout, Account(
+        return readout, replace(
+            account,
             circuits=account.circuits + circuits,
             shots=account.shots + circuits * (readout.shots or 0),
             device_time_s=account.device_time_s + time.monotonic() - begun,
             job_ids=(*account.job_ids, *ids)[-JOBS_KEPT:],
             rng=generator_state(rng),
-            calibrations=account.calibrations,
             qpu_seconds=account.qpu_seconds + (wanted.qpu_seconds or 0.0),
             cost=account.cost + (wanted.cost or 0.0),
         )
+
+    def rest(self) -> None:
+        """Let other processes use the journal until the next batch; a laboratory that is dropped does so by itself."""
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None}
 
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
         """The fields of `Cost` an account and its largest circuit fill."""

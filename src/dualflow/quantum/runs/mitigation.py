@@ -1,20 +1,29 @@
-"""Read-out error mitigation: one confusion matrix a qubit, measured on the device itself, and undone."""
+"""Error mitigation: one confusion matrix a qubit, measured on the device itself, and undone.
+
+Of the read-out alone ("confusion", "mthree"), or "circuit": of the circuit itself, run at angles where the outcome is
+known. Then gates' errors that flip a qubit are in it, too, as far as they do so at all angles alike, which depolarising
+ones do: as in Urbanek, Nachman, Pascuzzi, He, Bauer, de Jong, PRL 127, 270502 (2021), whose estimation circuit keeps
+the two-qubit gates and leaves out the rest. Errors of a state as a whole, and those that depend on it, stay.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import DeviceError, ProblemError, SolverUnavailable
+from ..circuits import CalibrationCircuit, ParametricCircuit
 from ..devices import Readout
 from ..devices.confusion import apply_tensored, nearest_distribution
 
 __all__ = [
     "CALIBRATION_SHOTS",
     "METHODS",
+    "calibrations",
     "check_installed",
     "check_method",
     "confusion_matrices",
@@ -22,8 +31,8 @@ __all__ = [
     "overhead",
 ]
 
-METHODS = ("confusion", "mthree")
-#: Fewest shots of each of the two calibration circuits.
+METHODS = ("confusion", "mthree", CIRCUIT := "circuit")
+#: Fewest shots of each calibration circuit.
 CALIBRATION_SHOTS = 10_000
 #: A determinant 1 − P(1|0) − P(0|1) within so many of its standard deviations of 0 is singular.
 SINGULAR_SIGMAS = 5.0
@@ -51,8 +60,28 @@ def check_installed(mitigation: str | None) -> None:
         )
 
 
-def confusion_matrices(distributions: NDArray, shots: int) -> NDArray:
-    """P(measured | prepared) of each qubit from the read-outs of a `CalibrationCircuit`.
+def calibrations(method: str, circuit: ParametricCircuit) -> list[tuple[ParametricCircuit, NDArray]]:
+    """What is run to calibrate a circuit: circuits with two bindings each, at their `ends`, the better one last.
+
+    Raises
+    ------
+    ProblemError
+        The method is "circuit", and the circuit has no ends.
+    """
+    bare = CalibrationCircuit(circuit.n_qubits, circuit)
+    if method != CIRCUIT:
+        return [(bare, bare.ends[0])]
+    if circuit.ends is None:
+        raise ProblemError(
+            f"mitigation={method!r} needs a circuit that can prepare all 0 and all 1, and {circuit.name!r} knows no "
+            "angles for that; use mitigation='confusion'"
+        )
+    angles, told = circuit.ends
+    return [(circuit, angles)] if len(told) == circuit.n_qubits else [(bare, bare.ends[0]), (circuit, angles)]
+
+
+def confusion_matrices(distributions: NDArray, shots: int, qubits: Iterable[int] | None = None) -> NDArray:
+    """P(measured | prepared) of each qubit from the read-outs of a calibration circuit.
 
     Parameters
     ----------
@@ -60,10 +89,12 @@ def confusion_matrices(distributions: NDArray, shots: int) -> NDArray:
         With every qubit prepared in 0, and in 1; little-endian.
     shots : int
         Behind each.
+    qubits : iterable of int, optional
+        Those that were so prepared, k of them; all by default.
 
     Returns
     -------
-    array of shape (q, 2, 2)
+    array of shape (k, 2, 2)
 
     Raises
     ------
@@ -72,7 +103,7 @@ def confusion_matrices(distributions: NDArray, shots: int) -> NDArray:
     """
     outcomes = np.arange(distributions.shape[1])
     factors = []
-    for k in range(int(np.log2(len(outcomes)))):
+    for k in range(int(np.log2(len(outcomes)))) if qubits is None else qubits:
         up, kept = distributions[:, (outcomes >> k) & 1 == 1].sum(axis=1)  # P(1 | 0), P(1 | 1)
         spread = np.sqrt((up * (1 - up) + kept * (1 - kept)) / shots)
         if abs(kept - up) <= SINGULAR_SIGMAS * spread or kept == up:
@@ -87,8 +118,8 @@ def confusion_matrices(distributions: NDArray, shots: int) -> NDArray:
 def mitigate(method: str, readout: Readout, factors: ArrayLike) -> NDArray:
     """The distributions of a read-out with the confusion undone, projected to the nearest distributions.
 
-    "confusion" inverts the tensored matrix on all 2^q outcomes, O(q 2^q). "mthree" inverts it on the outcomes that
-    were measured (Nation, Kang, Sundaresan, Gambetta, PRX Quantum 2, 040326 (2021)), in single precision.
+    "confusion" and "circuit" invert the tensored matrix on all 2^q outcomes, O(q 2^q). "mthree" inverts it on the
+    outcomes that were measured (Nation, Kang, Sundaresan, Gambetta, PRX Quantum 2, 040326 (2021)), in single precision.
 
     Parameters
     ----------

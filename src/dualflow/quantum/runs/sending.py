@@ -24,6 +24,11 @@ from .spending import Budget, Spent
 
 __all__ = ["Sender"]
 
+#: What a budget counts where there is no journal.
+UNJOURNALLED = (
+    ". There is no journal: what this process sent is counted, and what its checkpoint tells, not what another sent "
+    "before it died; with journal= all of it is"
+)
 #: What to do about a job that nobody knows the fate of.
 RESEND = (
     "Look with the vendor whether it is there; resend=True (dualflow jobs resume --resend) sends it again, and may pay "
@@ -91,7 +96,7 @@ class Sender:
         unsent = [part.wanted for part, run in zip(parts, known, strict=True) if run is None]
         if unsent:
             # All of it fits, or none of it is sent; and all is in the queue before anything is waited for.
-            self.budget.check(self._spent(before), sum(unsent, Spent()), self.device.name)
+            self.budget.check(self._spent(before), sum(unsent, Spent()), self.device.name, self._counted)
         runs = [self._send(part, before) if run is None else run for part, run in zip(parts, known, strict=True)]
         readouts = [run if isinstance(run, Readout) else self.collect(*run) for run in runs]
         shape = (*np.shape(theta)[:-1], 2**circuit.n_qubits)
@@ -132,6 +137,11 @@ class Sender:
             price.cost,
             price.currency,
         )
+
+    @property
+    def _counted(self) -> str:
+        """What a budget does not know, where that may cost."""
+        return "" if self.journal is not None or not self.device.remote else UNJOURNALLED
 
     def _spent(self, before: Spent) -> Spent:
         here = before + self.sent
@@ -218,7 +228,7 @@ class Sender:
         """The part's record, written down; a budget is held in the same transaction."""
 
         def allow(spent: Spent) -> None:
-            self.budget.check(spent.at_least(before + self.sent), part.wanted, self.device.name)
+            self.budget.check(spent.at_least(before + self.sent), part.wanted, self.device.name, self._counted)
 
         if self.journal is None:
             allow(Spent())

@@ -58,8 +58,11 @@ class Budget:
     def __bool__(self) -> bool:
         return any(limit is not None for limit in (self.max_shots, self.max_qpu_seconds, self.max_cost))
 
-    def check(self, spent: Spent, wanted: Spent, device: str) -> None:
-        """Raise `DeviceError` unless what is wanted next fits beside what was spent; nothing has been sent then."""
+    def check(self, spent: Spent, wanted: Spent, device: str, counted: str = "") -> None:
+        """Raise `DeviceError` unless what is wanted next fits beside what was spent; nothing has been sent then.
+
+        ``counted`` is said besides, of what was spent.
+        """
         for name, limit, before, more in (
             ("max_shots", self.max_shots, spent.shots, wanted.shots),
             ("max_qpu_seconds", self.max_qpu_seconds, spent.qpu_seconds or 0.0, wanted.qpu_seconds),
@@ -78,7 +81,7 @@ class Budget:
                 raise DeviceError(
                     f"{name}={_plain(limit)} does not hold the next batch, which takes {_plain(more)}: "
                     f"{_plain(before)} are spent and {_plain(max(limit - before, 0))} are left; nothing of it was "
-                    "sent. A larger budget goes on from here, with the same journal or checkpoint",
+                    f"sent. A larger budget goes on from here, with the same journal or checkpoint{counted}",
                     sent=False,
                 )
 
