@@ -262,7 +262,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             self.__dict__.pop("_solved", None)
         if "solutions_" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no solutions_")  # the models of a search's folds fit anew
-        return self.__dict__["solutions_"]  # type: ignore[no-any-return]
+        return self.__dict__["solutions_"]
 
     def _check_solution(self, solution: Solution) -> None:
         if solution.status is Status.NOT_SEPARABLE:
