@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from .clock import look
 from .kernel_checks import KernelFunction
-from .kernel_values import called, from_differences, of_products
+from .kernel_values import called, from_differences, of_products, squared_lengths
 from .memory import check_memory
 from .radial import FEW_FEATURES, RadialPoints
+from .sparse_points import SparsePoints, alike, given_points, products
 
-__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
+__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "SPARSE_CACHE_BYTES", "KernelMatrix"]
 
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
@@ -26,6 +27,8 @@ BLOCK_ENTRIES = 1 << 22
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
 
+#: Room for kept rows, in bytes, and that of points that came sparse.
+CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 200 << 20
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
 SHARP, SHARP_SINGLE = 1e9, 50.0
 #: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
@@ -39,7 +42,7 @@ class KernelMatrix:
 
     Attributes
     ----------
-    X : array of shape (n, m)
+    X : array of shape (n, m), or SparsePoints
         The points, or K itself.
     kernel, gamma, degree, coef0
         As in `Gram`; ``gamma`` is a number.
@@ -52,7 +55,7 @@ class KernelMatrix:
         γ times the largest of them, for the radial kernel.
     """
 
-    X: NDArray
+    X: Any
     kernel: str | KernelFunction
     gamma: float
     degree: float
@@ -61,6 +64,8 @@ class KernelMatrix:
     center: Any
     squares: NDArray
     reach: float
+    #: Room for rows that are kept, for each precision: less for sparse points, whose memory is to stay little.
+    cache_bytes: int = CACHE_BYTES
     _diag: NDArray
 
     # --- what subclasses may keep ----------------------------------------------------------------
@@ -119,7 +124,7 @@ class KernelMatrix:
     @property
     def has_few_features(self) -> bool:
         """Whether the compiled radial kernel is faster than BLAS and a pass over its result."""
-        return self.is_radial and self.X.shape[1] <= FEW_FEATURES
+        return self.is_radial and self.X.shape[1] <= FEW_FEATURES and not isinstance(self.X, SparsePoints)
 
     def diag(self) -> NDArray:
         """Kᵢᵢ, shape (n,)."""
@@ -207,7 +212,7 @@ class KernelMatrix:
         shape (n_new, n).
         """
         J = np.asarray(J, dtype=np.intp)
-        points = np.asarray(Z, dtype=float)
+        points = alike(Z, self.X)
         if self.kernel == "precomputed":
             return points[:, J].astype(dtype, copy=False)
         if callable(self.kernel):
@@ -220,8 +225,8 @@ class KernelMatrix:
             values[near] = new.kernel(self.radial_points(self._work(dtype), J))
             return values
         work = self._work(dtype)
-        own: NDArray = self._points(J).astype(work, copy=False)
-        product: NDArray = self._centred(points).astype(work, copy=False) @ own.T
+        own = self._points(J).astype(work, copy=False)
+        product = products(self._centred(points).astype(work, copy=False), own)
         return self._apply(product).astype(dtype, copy=False)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
@@ -230,13 +235,14 @@ class KernelMatrix:
         Kernel values are computed in float64 or float32, and never more than a few MB of them at a time.
         """
         J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
-        points = np.asarray(Z, dtype=float)
+        points = given_points(Z)
         out = np.zeros((len(points), W.shape[1]))
-        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if self.kernel == "precomputed" else points.shape[1]))
+        narrow = self.kernel == "precomputed" or isinstance(self.X, SparsePoints)
+        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if narrow else points.shape[1]))
         for start in range(0, len(points) if len(J) else 0, height):
             rows = slice(start, start + height)
             if self.is_radial:
-                new, near = self._new_points(points[rows], dtype)
+                new, near = self._new_points(alike(points[rows], self.X), dtype)
                 out[rows][near] = new.expand(self.radial_points(self._work(dtype), J), W)
             else:
                 K = self.cross(points[rows], J, dtype)
@@ -245,23 +251,23 @@ class KernelMatrix:
 
     def self_kernel(self, Z: ArrayLike) -> NDArray:
         """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
-        Z = np.asarray(Z, dtype=float)
+        points = given_points(Z)
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
         if self.kernel == "rbf":
-            return np.ones(len(Z))
+            return np.ones(len(points))
         if callable(self.kernel):
-            return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
-        Z = self._centred(Z)
-        return self._apply(np.einsum("ij,ij->i", Z, Z))
+            points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
+            return np.array([called(self.kernel, points[i], points[i]).item() for i in one])
+        return self._apply(squared_lengths(points, self.center))
 
     # --- within ------------------------------------------------------------------------------------
 
-    def _points(self, J: NDArray | slice) -> NDArray:
+    def _points(self, J: NDArray | slice) -> Any:
         """Points as kernels of products and differences take them."""
         return self._centred(self.X[J])
 
-    def _centred(self, points: NDArray) -> NDArray:
+    def _centred(self, points: Any) -> Any:
         return points if self.center is None else points - self.center
 
     def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
@@ -273,15 +279,14 @@ class KernelMatrix:
         work = self._work(dtype)
         if self.is_radial:
             return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
-        product: NDArray = self._points(rows).astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
+        product = products(*(self._points(part).astype(work, copy=False) for part in (rows, J)))
         return self._apply(product).astype(dtype, copy=False)
 
-    def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:
+    def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
         length would overflow are left out, for their kernel values are 0."""
-        points = Z - self.center
+        squares = squared_lengths(Z, self.center)
         with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->i", points, points)
             near = squares * self.gamma < FAR
         Z, squares = (Z, squares) if near.all() else (Z[near], squares[near])
         return RadialPoints.of(Z, self.center, self.gamma, self._work(dtype), squares), near

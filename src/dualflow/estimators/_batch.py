@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from .._solve import check_limits, solve
 from ..core.certificate import Certificate
+from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -24,7 +25,8 @@ from ..exceptions import FitError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..registry import make_solver
 from ._base import KernelMachine
-from ._packing import Pose, unpack_solutions
+from ._packing import Pose, pack_solutions, unpack_solutions
+from ._sparse import as_csr
 
 __all__ = ["BatchMachine", "kept"]
 
@@ -52,7 +54,14 @@ class BatchMachine(KernelMachine):
     warm_start: bool
     callback: Any
 
-    def _gram(self, X: NDArray) -> Gram:
+    _takes_sparse: ClassVar[bool] = True
+
+    def _publish(self) -> None:
+        """Coefficients as scikit-learn has them: CSR if X was sparse."""
+        if self._sparse:
+            self.dual_coef_ = as_csr(self.dual_coef_)
+
+    def _gram(self, X: Any) -> Gram:
         return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
@@ -143,6 +152,11 @@ class BatchMachine(KernelMachine):
 
     # --- files ---------------------------------------------------------------------------------
 
+    def _pack_solutions(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """What `_unpack_solutions` reads."""
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        return arrays, facts | ({"sparse": True} if self._sparse else {})
+
     def _unpack_solutions(
         self, arrays: dict[str, NDArray], facts: dict[str, Any], pose: Pose, count: int, per: int = 1
     ) -> tuple[Gram, NDArray]:
@@ -150,6 +164,9 @@ class BatchMachine(KernelMachine):
         which those are."""
         self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose, per)
         given = gram.kernel == "precomputed"
+        self._sparse = facts.get("sparse", False)
+        if self._sparse not in (False, True) or (self._sparse and given):
+            raise ValueError(f"its fact 'sparse' is {self._sparse!r}")
         fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_
         if len(self.solutions_) != count or not fits:
             raise ValueError(f"{len(self.solutions_)} solves, {self.n_features_in_} features do not go together")
@@ -168,8 +185,8 @@ def _advice(problem: DualProblem) -> str:
     """What may help where a solve ended short of its tolerance."""
     gram = problem.centred().gram
     if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
-        mean = gram.X.mean(axis=0)
-        spread, size = float(np.abs(gram.X - mean).max()), float(np.abs(mean).max())
+        mean = mean_of(gram.X)
+        spread, size = largest(gram.X - mean), float(np.abs(mean).max())
         if 0 < FAR * spread < size:
             return (
                 f"The points are {size / spread:.3g} times as far from the origin as from one another, and "

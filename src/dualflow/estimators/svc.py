@@ -15,6 +15,7 @@ from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..core.sparse_points import is_sparse
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
 from ..solvers import Solver
@@ -172,7 +173,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Dense, finite numbers.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : array of shape (n,)
             Labels of at least two classes.
         sample_weight : array of shape (n,), optional
@@ -199,6 +200,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         with self._transaction():
             self._check_parameters()
             points, labels = checked_data(self, X, y, first=True, least=2)
+            self._sparse = is_sparse(points)
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
@@ -214,6 +216,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             solutions = self._solve_all(self._pair_problems(gram, codes, weight, pairs, rows), len(pairs))
             self.classes_, self.solutions_, self._rows = classes, solutions, rows
             self._read(gram, codes, rows)
+            self._publish()
         return self
 
     def _pair_problems(

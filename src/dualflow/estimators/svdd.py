@@ -14,11 +14,12 @@ from .._solve import DEFAULT_SOLVER, Progress
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
+from ..core.sparse_points import is_sparse
 from ..exceptions import FitError
 from ..solvers import Solver
 from ._ball import Ball, sphere
 from ._batch import BatchMachine, kept
-from ._packing import pack_attributes, pack_solutions, unpacked
+from ._packing import pack_attributes, unpacked
 from ._validation import checked_data, checked_weight
 from ._verify import agree, round_off, stored
 
@@ -127,7 +128,7 @@ class SVDD(Ball, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Dense, finite numbers.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : ignored
         sample_weight : array of shape (n,), optional
             Multiplies each point's bound 1/(νn), normalised to mean 1; 0 takes a point out.
@@ -152,6 +153,7 @@ class SVDD(Ball, BatchMachine):
         with self._transaction():
             self._check_parameters()
             (points,) = checked_data(self, X, first=True, least=2)
+            self._sparse = is_sparse(points)
             weight = checked_weight(sample_weight, points)
             gram = self._gram(points)
             rows = np.flatnonzero(weight > 0)
@@ -165,6 +167,7 @@ class SVDD(Ball, BatchMachine):
                 self._constant_diag = float(diag[0]) if constant else None
                 self._training_kernel = None if constant else gram.X
             self._read(gram, rows)
+            self._publish()
         return self
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
@@ -193,7 +196,7 @@ class SVDD(Ball, BatchMachine):
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        arrays, facts = self._pack_solutions()
         arrays |= pack_attributes(self, _STORED)
         if self._training_kernel is not None:
             arrays["training_kernel"] = self._training_kernel
@@ -216,6 +219,7 @@ class SVDD(Ball, BatchMachine):
             self._constant_diag = facts["_constant_diag"]
         for name, value in (said | {name: facts[name] for name in _NUMBERS[:3]}).items():
             setattr(self, name, value)
+        self._publish()
 
     def _unpack_diagonal(self, arrays: dict[str, NDArray], constant: Any, gram: Gram, points: NDArray) -> None:
         """What is known of k(x, x) where the kernel is a matrix."""

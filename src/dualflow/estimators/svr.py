@@ -16,12 +16,13 @@ from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
+from ..core.sparse_points import is_sparse
 from ..problems.classification import FINITE_COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
 from ._attributes import fitted, refused, set_by_fit
 from ._batch import BatchMachine, kept
-from ._packing import pack_attributes, pack_solutions, unpacked
+from ._packing import pack_attributes, unpacked
 from ._validation import checked_data, checked_weight
 from ._verify import agree, round_off, stored
 
@@ -134,7 +135,7 @@ class SVR(RegressorMixin, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Dense, finite numbers.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : array of shape (n,)
             Finite numbers.
         sample_weight : array of shape (n,), optional
@@ -160,6 +161,7 @@ class SVR(RegressorMixin, BatchMachine):
         with self._transaction():
             self._check_parameters()
             points, values = checked_data(self, X, y, first=True, numeric=True)
+            self._sparse = is_sparse(points)
             weight = checked_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             problem = problems.svr(
@@ -171,6 +173,7 @@ class SVR(RegressorMixin, BatchMachine):
             )
             self.solutions_, self._rows = self._solve_all([problem], 1), [rows]
             self._read(gram, rows)
+            self._publish()
         return self
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
@@ -195,16 +198,15 @@ class SVR(RegressorMixin, BatchMachine):
 
     @fitted
     def coef_(self) -> NDArray:
-        """Weights of the features, shape (1, n_features); linear kernel only."""
+        """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        gram, points = self._support_gram, self.support_vectors_
-        return self.dual_coef_ @ (points if gram is None or gram.center is None else points - gram.center)
+        return self._of_features(self._weights.T, self._support_gram)
 
     # --- files ---------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        arrays, facts = self._pack_solutions()
         problem = self.solutions_[0].problem
         return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
 
@@ -232,3 +234,4 @@ class SVR(RegressorMixin, BatchMachine):
         for name, array in said.items():
             agree(name, array, getattr(self, name), tolerance[name])
             setattr(self, name, array)
+        self._publish()
