@@ -13,11 +13,15 @@ from .kernels import Gram
 from .radial import RadialPoints
 from .row_cache import RowCache
 from .sparse_points import SparsePoints
+from .thin_kernel import is_thin
 
 __all__ = ["KeptGram"]
 
-_GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag", "cache_bytes")
+_GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag", "came_sparse")
 _given = attrgetter(*_GIVEN)
+
+#: Room for kept rows, in bytes, for each precision, and where points came sparse, whose memory is to stay little.
+CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 200 << 20
 
 
 class KeptGram(KernelMatrix):
@@ -79,6 +83,9 @@ class KeptGram(KernelMatrix):
     def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
         """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
         out = np.zeros(self.n)
+        if is_thin(self):
+            out[J] = weights
+            return self.matvec(out)
         weights = np.ascontiguousarray(weights, dtype=float)
         self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
@@ -93,7 +100,7 @@ class KeptGram(KernelMatrix):
     def _cache(self, dtype: type) -> RowCache:
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
-            self._rows[name] = RowCache(self.n, dtype, self.cache_bytes)
+            self._rows[name] = RowCache(self.n, dtype, SPARSE_CACHE_BYTES if self.came_sparse else CACHE_BYTES)
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:

@@ -18,8 +18,9 @@ from .kernel_values import called, from_differences, of_products, squared_length
 from .memory import check_memory
 from .radial import FEW_FEATURES, RadialPoints
 from .sparse_points import SparsePoints, alike, given_points, products
+from .thin_kernel import is_thin, thin_product
 
-__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "SPARSE_CACHE_BYTES", "KernelMatrix"]
+__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
 
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
@@ -27,8 +28,6 @@ BLOCK_ENTRIES = 1 << 22
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
 
-#: Room for kept rows, in bytes, and that of points that came sparse.
-CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 200 << 20
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
 SHARP, SHARP_SINGLE = 1e9, 50.0
 #: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
@@ -49,10 +48,10 @@ class KernelMatrix:
     center : array of shape (m,), or None
         What is subtracted from all points, those of the matrix and new ones, so that data far from the origin do not
         cancel. The radial kernel depends on differences only; others are changed by it (`is_translatable`).
-    squares : array of shape (n,)
-        ‖x − center‖².
-    reach : float
-        γ times the largest of them, for the radial kernel.
+    squares, reach : array of shape (n,), float
+        ‖x − center‖², and γ times the largest of them, for the radial kernel.
+    came_sparse : bool
+        Whether the points were given as a sparse matrix, however they are held.
     """
 
     X: Any
@@ -64,8 +63,7 @@ class KernelMatrix:
     center: Any
     squares: NDArray
     reach: float
-    #: Room for rows that are kept, for each precision: less for sparse points, whose memory is to stay little.
-    cache_bytes: int = CACHE_BYTES
+    came_sparse: bool = False
     _diag: NDArray
 
     # --- what subclasses may keep ----------------------------------------------------------------
@@ -175,10 +173,13 @@ class KernelMatrix:
         J, known = v.nonzero()[0], self._known()
         if known is not None and rows is None and len(J) > self.n // 4:
             return known @ v
+        where = slice(None) if rows is None else rows
+        if known is None and is_thin(self):
+            return thin_product(self, v, where, J)
         height = self.n if rows is None else len(rows)
         if self.is_radial and known is None:
             self.count(height * len(J))
-            dtype, where = self._work(dtype), slice(None) if rows is None else rows
+            dtype = self._work(dtype)
             return self.radial_points(dtype, where).expand(self.radial_points(dtype, J), v[J, None])[:, 0]
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
@@ -224,10 +225,7 @@ class KernelMatrix:
             values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
             values[near] = new.kernel(self.radial_points(self._work(dtype), J))
             return values
-        work = self._work(dtype)
-        own = self._points(J).astype(work, copy=False)
-        product = products(self._centred(points).astype(work, copy=False), own)
-        return self._apply(product).astype(dtype, copy=False)
+        return self._of_products(self._centred(points), self._points(J), dtype)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
         """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64.
@@ -279,8 +277,12 @@ class KernelMatrix:
         work = self._work(dtype)
         if self.is_radial:
             return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
-        product = products(*(self._points(part).astype(work, copy=False) for part in (rows, J)))
-        return self._apply(product).astype(dtype, copy=False)
+        return self._of_products(self._points(rows), self._points(J), dtype)
+
+    def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
+        """Kernel values of products between points that are centred (not for "rbf")."""
+        inner = products(*(part.astype(self._work(dtype), copy=False) for part in (A, B)))
+        return self._apply(inner).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
@@ -296,5 +298,4 @@ class KernelMatrix:
         return dtype if self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
-        """The kernel as a function of inner products (not for "rbf")."""
         return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
@@ -95,7 +97,8 @@ def called(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray |
     points it is given as CSR arrays, and may return one."""
     if not (len(A) and len(B)):
         return np.empty((len(A), len(B)))
-    values = kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))  # type: ignore[operator]
+    given = (points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B))
+    values: Any = kernel(*given)  # type: ignore[operator]
     K = np.array(values.toarray() if is_sparse(values) else values, dtype=float)
     if K.shape != (len(A), len(B)):
         raise ProblemError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_checks import KernelFunction, as_points, check_gamma, check_kernel, check_number, check_precomputed
-from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, SPARSE_CACHE_BYTES, KernelMatrix
+from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
 from .kernel_values import called_diagonal, largest, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
@@ -56,7 +58,7 @@ class Gram(KernelMatrix, Value):
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: Any,
         kernel: str | KernelFunction = "rbf",
         *,
         gamma: str | float = "scale",
@@ -65,7 +67,7 @@ class Gram(KernelMatrix, Value):
         center: ArrayLike | None = None,
     ) -> None:
         kernel = check_kernel(kernel)
-        points = as_points(X, kernel)
+        points: Any = as_points(X, kernel)
         if kernel == "precomputed":
             points = check_precomputed(points)
         if center is not None and is_sparse(X):
@@ -79,11 +81,10 @@ class Gram(KernelMatrix, Value):
         )
         if center is not None and self.is_translatable:
             self._set(center=immutable(np.asarray(center, dtype=float)))
-        if is_sparse(X):
-            self._set(cache_bytes=SPARSE_CACHE_BYTES)
+        self._set(came_sparse=is_sparse(X))
         self._take(points)
 
-    def _take(self, points: NDArray | SparsePoints) -> None:
+    def _take(self, points: Any) -> None:
         """Copy points, and hold what `measured` says of them; few of them are made ready for the kernel at once."""
         squares, diag = measured(self, points)
         radial = self.kernel == "rbf"
@@ -121,11 +122,11 @@ class Gram(KernelMatrix, Value):
         return cls(K, kernel="precomputed")
 
     @classmethod
-    def of(cls, matrix: KernelMatrix, X: ArrayLike) -> Gram:
+    def of(cls, matrix: KernelMatrix, X: Any) -> Gram:
         """Other points under the kernel of a matrix, with its width and its centre; they are checked."""
         gram = object.__new__(cls)
-        gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma")})
-        gram._set(center=None if matrix.center is None else immutable(matrix.center), cache_bytes=matrix.cache_bytes)
+        gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma", "came_sparse")})
+        gram._set(center=None if matrix.center is None else immutable(matrix.center))
         gram._take(as_points(X, gram.kernel))
         return gram
 
@@ -141,7 +142,7 @@ class Gram(KernelMatrix, Value):
         return part
 
 
-def measured(matrix: KernelMatrix, X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
+def measured(matrix: KernelMatrix, X: Any) -> tuple[NDArray, NDArray]:
     """‖x − center‖² and k(x, x) of points under a matrix's kernel, each of shape (len(X),).
 
     `ProblemError` where they overflow; lengths mean nothing where X is K itself, and are 0.

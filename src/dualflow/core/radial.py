@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ class RadialPoints:
     is a multiple of 4, ``half`` has shape (n,). Sparse points stay sparse, and as wide as they are.
     """
 
-    points: NDArray | SparsePoints
+    points: Any
     half: NDArray
 
     @classmethod
@@ -85,18 +86,18 @@ class RadialPoints:
         height = self.at_once(other)
         for start in range(0, len(self), height):
             look()
-            points, half, out = (of[start : start + height] for of in (self.points, self.half, K))
+            points, half, values = (of[start : start + height] for of in (self.points, self.half, K))
             if self.has_few_features:
-                radial_rows(points, half, other.points, other.half, out)
+                radial_rows(points, half, other.points, other.half, values)
             else:
-                products(points, other.points, out)
-                radial_apply(out, half, other.half)
+                products(points, other.points, values)
+                radial_apply(values, half, other.half)
         return K
 
     def at_once(self, other: RadialPoints) -> int:
         """Points of these whose kernel with all of those takes a tenth of a second."""
         if isinstance(self.points, SparsePoints):
-            entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / self.points.work(other.points.T)))
+            entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / max(1.0, self.points.work(other.points.T))))
         else:
             entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
         return max(1, entries // max(1, len(other)))

@@ -186,6 +186,18 @@ class SparsePoints(Value):
         """The transpose, of shape (m, n)."""
         return self._columns if self._columns is not None else self._rows().T.tocsr()
 
+    def met(self) -> float:
+        """In how many coordinates two points meet, on average."""
+        return float(((self.counts() / len(self)) ** 2).sum())
+
+    def dot(self, v: NDArray) -> NDArray:
+        """The product with a vector of shape (m,)."""
+        return np.asarray(self._rows() @ v)
+
+    def sparse_times(self, columns: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """The product with a transpose, sparse."""
+        return self._rows() @ columns
+
     def __matmul__(self, columns: scipy.sparse.csr_array) -> NDArray:
         return self.times(columns)
 
@@ -198,13 +210,10 @@ class SparsePoints(Value):
         return product
 
     def work(self, columns: scipy.sparse.csr_array) -> float:
-        """Multiplications of `times` for a value of its result, on average, at least one."""
+        """Multiplications of `times` for a value of its result, on average."""
         size = len(self) * columns.shape[1]
-        return (
-            max(1.0, float((columns.indptr[1:][self.indices] - columns.indptr[self.indices]).sum()) / size)
-            if size
-            else 1.0
-        )
+        each = columns.indptr[1:][self.indices] - columns.indptr[self.indices]
+        return float(each.sum()) / size if size else 0.0
 
 
 def is_sparse(X: Any) -> bool:
@@ -233,9 +242,7 @@ def held(points: SparsePoints) -> Any:
     n, m = points.shape
     if n * m > AFFORDABLE:
         return points
-    # Two points meet in Σp² coordinates on average, p being how often each is there.
-    met = float(((points.counts() / n) ** 2).sum())
-    return points.toarray() if n * m <= SMALL or DEARER * met >= m else points
+    return points.toarray() if n * m <= SMALL or DEARER * points.met() >= m else points
 
 
 def products(A: Any, B: Any, out: NDArray | None = None) -> NDArray:

@@ -139,7 +139,7 @@ class KernelMachine(Persistent):
     def _keep_support(self, X: Any, gram: Gram, support: NDArray) -> None:
         """Set what prediction needs: the support vectors, and their kernel with its fitted parameters."""
         precomputed = gram.kernel == "precomputed"
-        self.support_ = support
+        self.support_, self._sparse = support, gram.came_sparse
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
         if self._sparse:
             points = self.support_vectors_

@@ -25,7 +25,7 @@ from ..exceptions import FitError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..registry import make_solver
 from ._base import KernelMachine
-from ._packing import Pose, pack_solutions, unpack_solutions
+from ._packing import Pose, unpack_solutions
 from ._sparse import as_csr
 
 __all__ = ["BatchMachine", "kept"]
@@ -152,11 +152,6 @@ class BatchMachine(KernelMachine):
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _pack_solutions(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """What `_unpack_solutions` reads."""
-        arrays, facts = pack_solutions(self.solutions_, self._rows)
-        return arrays, facts | ({"sparse": True} if self._sparse else {})
-
     def _unpack_solutions(
         self, arrays: dict[str, NDArray], facts: dict[str, Any], pose: Pose, count: int, per: int = 1
     ) -> tuple[Gram, NDArray]:
@@ -164,9 +159,6 @@ class BatchMachine(KernelMachine):
         which those are."""
         self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose, per)
         given = gram.kernel == "precomputed"
-        self._sparse = facts.get("sparse", False)
-        if self._sparse not in (False, True) or (self._sparse and given):
-            raise ValueError(f"its fact 'sparse' is {self._sparse!r}")
         fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_
         if len(self.solutions_) != count or not fits:
             raise ValueError(f"{len(self.solutions_)} solves, {self.n_features_in_} features do not go together")

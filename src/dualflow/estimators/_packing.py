@@ -243,6 +243,7 @@ def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
             "values, or with a kernel that has a name"
         )
     facts = {name: getattr(gram, name) for name in ("kernel", "gamma", "degree", "coef0", "reach")}
+    facts |= {"came_sparse": True} if gram.came_sparse else {}
     arrays = {} if gram.center is None else {"gram.center": gram.center}
     if isinstance(gram.X, SparsePoints):
         arrays |= {f"gram.X.{name}": getattr(gram.X, name) for name in ("data", "indices", "indptr")}
@@ -252,11 +253,14 @@ def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
 
 def unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int) -> Gram:
     """The Gram of n points that was packed; ValueError where its kernel values would not be those of its points."""
-    kernel, reach = facts["kernel"], facts["reach"]
-    X = sparse_points(arrays, n, facts["width"]) if "width" in facts else stored(arrays, "gram.X", "f", (n, None))
+    kernel, reach, sparse = facts["kernel"], facts["reach"], facts.get("came_sparse", False)
+    X: Any = sparse_points(arrays, n, facts["width"]) if "width" in facts else stored(arrays, "gram.X", "f", (n, None))
+    if type(sparse) is not bool or (sparse and kernel == "precomputed") or ("width" in facts and not sparse):
+        raise ValueError(f"its fact 'came_sparse' is {sparse!r}")
     if kernel == "precomputed" and not np.array_equal(X, X.T):
         raise ValueError("its kernel matrix is not symmetric")
     own = Gram(X, kernel, gamma=facts["gamma"], degree=facts["degree"], coef0=facts["coef0"])
+    own._set(came_sparse=sparse)
     if own.center is None:
         return own
     center = stored(arrays, "gram.center", "f", (X.shape[1],))

@@ -14,7 +14,7 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ._batch import BatchMachine
 from ._classifier import pairs_of
-from ._packing import pack_attributes, unpacked
+from ._packing import pack_attributes, pack_solutions, unpacked
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
 __all__ = ["SavedPairs"]
@@ -52,7 +52,7 @@ class SavedPairs(BatchMachine):
         raise NotImplementedError
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = self._pack_solutions()
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
         return arrays | pack_attributes(self, _STORED), facts
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:

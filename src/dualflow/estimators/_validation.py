@@ -19,8 +19,9 @@ def checked_data(
 ) -> tuple[NDArray, ...]:
     """X of shape (n, n_features), float64 and finite, and y of shape (n,) if it is given; maybe the caller's own.
 
-    Sparse X is CSR then, where the model takes it, and may have duplicates. The ``first`` ones fix n_features_in_ and feature_names_in_, others have to agree with them; there must be at
-    ``least`` so many points; ``numeric`` is a y that holds no labels.
+    Sparse X, from models that take it, is CSR then, and may have duplicates. The ``first`` ones fix n_features_in_ and
+    feature_names_in_, others have to agree with them; there must be at ``least`` so many points; ``numeric`` is a y
+    that holds no labels.
     """
     # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
     if _is_plain(X, 2) and len(X) >= least:

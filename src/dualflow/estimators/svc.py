@@ -15,7 +15,6 @@ from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
-from ..core.sparse_points import is_sparse
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
 from ..solvers import Solver
@@ -200,7 +199,6 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         with self._transaction():
             self._check_parameters()
             points, labels = checked_data(self, X, y, first=True, least=2)
-            self._sparse = is_sparse(points)
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)

@@ -14,12 +14,11 @@ from .._solve import DEFAULT_SOLVER, Progress
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
-from ..core.sparse_points import is_sparse
 from ..exceptions import FitError
 from ..solvers import Solver
 from ._ball import Ball, sphere
 from ._batch import BatchMachine, kept
-from ._packing import pack_attributes, unpacked
+from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, checked_weight
 from ._verify import agree, round_off, stored
 
@@ -153,7 +152,6 @@ class SVDD(Ball, BatchMachine):
         with self._transaction():
             self._check_parameters()
             (points,) = checked_data(self, X, first=True, least=2)
-            self._sparse = is_sparse(points)
             weight = checked_weight(sample_weight, points)
             gram = self._gram(points)
             rows = np.flatnonzero(weight > 0)
@@ -196,7 +194,7 @@ class SVDD(Ball, BatchMachine):
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = self._pack_solutions()
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
         arrays |= pack_attributes(self, _STORED)
         if self._training_kernel is not None:
             arrays["training_kernel"] = self._training_kernel

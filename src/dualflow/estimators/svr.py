@@ -16,13 +16,12 @@ from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
-from ..core.sparse_points import is_sparse
 from ..problems.classification import FINITE_COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
 from ._attributes import fitted, refused, set_by_fit
 from ._batch import BatchMachine, kept
-from ._packing import pack_attributes, unpacked
+from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, checked_weight
 from ._verify import agree, round_off, stored
 
@@ -161,7 +160,6 @@ class SVR(RegressorMixin, BatchMachine):
         with self._transaction():
             self._check_parameters()
             points, values = checked_data(self, X, y, first=True, numeric=True)
-            self._sparse = is_sparse(points)
             weight = checked_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             problem = problems.svr(
@@ -206,7 +204,7 @@ class SVR(RegressorMixin, BatchMachine):
     # --- files ---------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = self._pack_solutions()
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
         problem = self.solutions_[0].problem
         return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
 
