@@ -16,21 +16,18 @@ from ._record import number
 from ._run import Run
 from .core.certificate import Certificate, Certifier, inseparability_witness
 from .core.problem import DualProblem
-from .core.solution import Cost, Solution, Status
+from .core.solution import SHARP, Cost, Solution, Status
 from .core.support import support_set
 from .core.values import immutable
 from .solvers import Solver
 
-__all__ = ["conclude"]
+__all__ = ["conclude", "provenance_of"]
 
 #: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
 _SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
 
 #: Endings that no certificate changes; who runs many solves must see Ctrl-C even where the one it came in was done.
 _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
-
-#: Certified relative gap up to which a solver is believed that there is nothing left to refine.
-SHARP = 1e-10
 
 #: How short of 1 a margin may fall and still be called round-off.
 MARGIN = 1e-9
@@ -54,7 +51,7 @@ def conclude(run: Run, refine: bool, problem: DualProblem) -> Solution:
 def _told(run: Run) -> dict[str, Any]:
     """What the solver itself says of its last state, if it came to one."""
     cost = {"wall_time_s": run.seconds(), "steps": run.steps, "kernel_columns": run.columns()}
-    told = {"cost": cost, "extras": {}, "provenance": _provenance(run.engine, run.keeping.key)}
+    told = {"cost": cost, "extras": {}, "provenance": provenance_of(run.engine, run.keeping.key["seed"])}
     if run.state is not None:
         with run.keeping.accountable():
             told["cost"] |= run.engine.cost(run.context, run.state)
@@ -158,11 +155,12 @@ def _version() -> str:
     return importlib.metadata.version("dualflow")
 
 
-def _provenance(engine: Solver[Any, Any], key: dict[str, Any]) -> dict[str, Any]:
+def provenance_of(engine: Solver[Any, Any], seed: Any) -> dict[str, Any]:
+    """What a reader needs to repeat a run of a solver."""
     return {
         "solver": engine.name,
         "options": dict(vars(engine)),
-        "seed": key["seed"],
+        "seed": seed,
         "versions": {
             "dualflow": _version(),
             "python": platform.python_version(),

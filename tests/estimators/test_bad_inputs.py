@@ -83,7 +83,9 @@ def test_sparse_is_a_type_error_naming_sparse_where_it_is_not_taken(estimator, l
         estimator.__class__(kernel="precomputed").fit(layout(X @ X.T), Y)
 
 
-@pytest.mark.parametrize("estimator", [EcoSVC(), EcoSVDD(), IncrementalSVC(), IncrementalSVDD(), IncrementalSVR()], ids=str)
+@pytest.mark.parametrize(
+    "estimator", [EcoSVC(), EcoSVDD(), IncrementalSVC(), IncrementalSVDD(), IncrementalSVR()], ids=str
+)
 def test_streams_name_sparse_and_the_way_out(estimator):
     with pytest.raises(TypeError, match=r"X is sparse; .* needs dense data, use X.toarray\(\), or SVC"):
         estimator.partial_fit(scipy.sparse.csr_array(X), Y)

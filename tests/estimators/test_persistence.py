@@ -200,6 +200,8 @@ def _parts(thing):
         return arrays | facts
     if isinstance(thing, KernelMatrix):
         return {name: value for name, value in vars(thing).items() if name not in _KEPT_FOR_SPEED}
+    if isinstance(thing, SVC):
+        assert len(thing.solutions_)  # made, if nobody had asked yet
     if isinstance(thing, Solution):
         parts = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in _MADE}
         return parts | {name: getattr(thing, name) for name in _SAID}

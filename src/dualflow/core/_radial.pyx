@@ -19,9 +19,9 @@ cdef extern from *:
     #undef REAL
     """
     void radial_rows_float(Index count, Index n, Index m, const float *a, const float *half_a, const float *b,
-                           const float *half_b, float *out, float *work, int upper) nogil
+                           const float *half_b, float *out, float *work, Index tiles, int upper) nogil
     void radial_rows_double(Index count, Index n, Index m, const double *a, const double *half_a, const double *b,
-                            const double *half_b, double *out, double *work, int upper) nogil
+                            const double *half_b, double *out, double *work, Index tiles, int upper) nogil
     void radial_sum_float(Index count, Index n, Index m, Index r, const float *a, const float *half_a, const float *b,
                           const float *half_b, const float *weights, double *out, float *work) nogil
     void radial_sum_double(Index count, Index n, Index m, Index r, const double *a, const double *half_a,
@@ -39,6 +39,9 @@ cdef extern from *:
 ctypedef fused real:
     float
     double
+
+#: Bytes of a feature of a tile, see radial.h, and of the tiles that are kept in the second-level cache.
+cdef Index TILE_BYTES = 512, CACHED = 1 << 17
 
 
 def aligned(shape, dtype):
@@ -61,14 +64,15 @@ def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1]
         raise ValueError("values must have a row for each point of A and a column for each of B")
     if count == 0 or n == 0:
         return
-    cdef real[::1] work = aligned(((m + 3) * 128,), np.float32 if real is float else np.float64)
+    cdef Index tile = TILE_BYTES // sizeof(real), tiles = max(1, min(-(-n // tile), CACHED // (TILE_BYTES * (m + 1))))
+    cdef real[::1] work = aligned((tile * (tiles * (m + 1) + 2),), np.float32 if real is float else np.float64)
     cdef const real *a = &A[0, 0] if m else NULL
     cdef const real *b = &B[0, 0] if m else NULL
     with nogil:
         if real is float:
-            radial_rows_float(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], upper)
+            radial_rows_float(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], tiles, upper)
         else:
-            radial_rows_double(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], upper)
+            radial_rows_double(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], tiles, upper)
 
 
 def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b,

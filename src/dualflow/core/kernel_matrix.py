@@ -28,8 +28,9 @@ BLOCK_ENTRIES = 1 << 22
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
 
-#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32: both lose 1e-5 there.
-SHARP, SHARP_SINGLE = 1e9, 50.0
+#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
+#: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
+SHARP, SHARP_SINGLE = 1e9, 1000.0
 #: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
 FAR = 1e30
 #: Kernel values beyond this, or its inverse, are not computed in float32.
@@ -50,8 +51,6 @@ class KernelMatrix:
         cancel. The radial kernel depends on differences only; others are changed by it (`is_translatable`).
     squares, reach : array of shape (n,), float
         ‖x − center‖², and γ times the largest of them, for the radial kernel.
-    came_sparse : bool
-        Whether the points were given as a sparse matrix, however they are held.
     """
 
     X: Any
@@ -63,7 +62,7 @@ class KernelMatrix:
     center: Any
     squares: NDArray
     reach: float
-    came_sparse: bool = False
+    came_sparse: bool = False  # whether X was given as a sparse matrix, however it is held
     _diag: NDArray
 
     # --- what subclasses may keep ----------------------------------------------------------------
@@ -110,7 +109,7 @@ class KernelMatrix:
 
     @property
     def is_safe_in_single(self) -> bool:
-        """Whether float32 holds K to about 1e-5 relative; where not, float64 is used and rounded at the end."""
+        """Whether float32 holds K to 1e-4 of its largest entry; where not, float64 is used and rounded at the end."""
         largest = float(np.abs(self._diag).max())
         return self.reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
 

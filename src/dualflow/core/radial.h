@@ -83,24 +83,35 @@ CLONES static inline void NAME(radial_apply)(Index n, REAL half_a, const REAL *r
     }
 }
 
-/* out (count, n) = k(a_i, b_c), or with `upper` only what lies above the diagonal, and a little more; `work` holds
- * (m + 3) TILE. */
+/* out (count, n) = k(a_i, b_c), or with `upper` only what lies above the diagonal, and a little more.
+ *
+ * As many tiles at a time as stay in the second-level cache, so that rows are written along: a tile of every row first
+ * takes up to twice as long. `work` holds (m + 1) TILE for each of `tiles` of them, and 2 TILE. */
 static inline void NAME(radial_rows)(Index count, Index n, Index m, const REAL *a, const REAL *half_a, const REAL *b,
-                              const REAL *half_b, REAL *out, REAL *work, int upper)
+                              const REAL *half_b, REAL *out, REAL *work, Index tiles, int upper)
 {
-    REAL *tile = work, *halves = work + m * TILE, *values = halves + TILE;
-    for (Index first = 0; first < n; first += TILE) {
-        NAME(pack)(n, m, b, half_b, first, tile, halves);
-        Index width = n - first < TILE ? n - first : TILE;
-        Index last = upper && first + TILE < count ? first + TILE : count;
+    REAL *halves = work + tiles * m * TILE, *values = halves + tiles * TILE;
+    for (Index start = 0; start < n; start += tiles * TILE) {
+        Index stop = start + tiles * TILE < n ? start + tiles * TILE : n;
+        for (Index first = start, t = 0; first < stop; first += TILE, t++)
+            NAME(pack)(n, m, b, half_b, first, work + t * m * TILE, halves + t * TILE);
+        Index last = upper && stop < count ? stop : count;
         for (Index i = 0; i < last; i += 2) {
-            REAL *target = out + i * n + first;
-            if (i + 1 < last)
-                NAME(radial_tiles)(m, a + i * m, half_a[i], a + (i + 1) * m, half_a[i + 1], tile, halves, values, values + TILE);
-            else
-                NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
-            memcpy(target, values, width * sizeof(REAL));
-            if (i + 1 < last) memcpy(target + n, values + TILE, width * sizeof(REAL));
+            Index t = upper && i > start ? (i - start) / TILE : 0;
+            for (Index first = start + t * TILE; first < stop; first += TILE, t++) {
+                const REAL *tile = work + t * m * TILE, *half = halves + t * TILE;
+                REAL *target = out + i * n + first;
+                Index width = n - first;
+                int whole = width >= TILE;
+                REAL *here = whole ? target : values, *next = whole ? target + n : values + TILE;
+                if (i + 1 < last)
+                    NAME(radial_tiles)(m, a + i * m, half_a[i], a + (i + 1) * m, half_a[i + 1], tile, half, here, next);
+                else
+                    NAME(radial_tile)(m, a + i * m, half_a[i], tile, half, here);
+                if (whole) continue;
+                memcpy(target, values, width * sizeof(REAL));
+                if (i + 1 < last) memcpy(target + n, values + TILE, width * sizeof(REAL));
+            }
         }
     }
 }

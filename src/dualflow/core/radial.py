@@ -18,6 +18,8 @@ __all__ = ["RadialPoints"]
 
 #: Up to this many features the compiled product is faster than BLAS and a pass over its result.
 FEW_FEATURES = 64
+#: And where all values are stored, in float32 and in float64.
+FEW_STORED = {4: 32, 8: 16}
 #: Kernel values a compiled call, a tenth of a second: Ctrl-C and the clock are honoured between calls. With BLAS,
 #: multiplications.
 AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 31
@@ -67,27 +69,34 @@ class RadialPoints:
 
     def frozen(self) -> RadialPoints:
         """A copy that nobody can write to."""
-        points = self.points if isinstance(self.points, SparsePoints) else immutable(self.points, self.points.dtype)
+        points = self.points if self.is_sparse else immutable(self.points, self.points.dtype)
         return RadialPoints(points, immutable(self.half, self.half.dtype))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether products leave zeros out."""
+        return isinstance(self.points, SparsePoints)
 
     @property
     def has_few_features(self) -> bool:
         """Whether the compiled product is used."""
-        return not isinstance(self.points, SparsePoints) and self.points.shape[1] <= FEW_FEATURES
+        return not self.is_sparse and self.points.shape[1] <= FEW_FEATURES
 
     def ready(self) -> RadialPoints:
         """The same, sparse ones with their transpose, which every product needs."""
-        return RadialPoints(self.points.with_columns(), self.half) if isinstance(self.points, SparsePoints) else self
+        return RadialPoints(self.points.with_columns(), self.half) if self.is_sparse else self
 
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
         other = other.ready()
         height = self.at_once(other)
+        few = not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize]
         for start in range(0, len(self), height):
             look()
-            points, half, values = (of[start : start + height] for of in (self.points, self.half, K))
-            if self.has_few_features:
+            part = slice(start, start + height)
+            points, half, values = self.points[part], self.half[part], K[part]
+            if few:
                 radial_rows(points, half, other.points, other.half, values)
             else:
                 products(points, other.points, values)
@@ -96,7 +105,7 @@ class RadialPoints:
 
     def at_once(self, other: RadialPoints) -> int:
         """Points of these whose kernel with all of those takes a tenth of a second."""
-        if isinstance(self.points, SparsePoints):
+        if self.is_sparse:
             entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / max(1.0, self.points.work(other.points.T))))
         else:
             entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])

@@ -13,7 +13,10 @@ from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .problem import DualProblem
 
-__all__ = ["Cost", "Solution", "Status", "Trajectory"]
+__all__ = ["SHARP", "Cost", "Solution", "Status", "Trajectory"]
+
+#: Certified relative gap up to which a solver is believed that there is nothing left to refine.
+SHARP = 1e-10
 
 
 class Status(Enum):

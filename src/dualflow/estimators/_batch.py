@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._solve import check_limits, solve
+from .._together import Settled
 from ..core.certificate import Certificate
 from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
@@ -24,11 +25,12 @@ from ..core.solution import Solution, Status
 from ..exceptions import FitError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..registry import make_solver
+from ..solvers import Solver
 from ._base import KernelMachine
 from ._packing import Pose, unpack_solutions
 from ._sparse import as_csr
 
-__all__ = ["BatchMachine", "kept"]
+__all__ = ["BatchMachine", "kept", "seeds_of"]
 
 #: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
 #: take instead, if there is so much left.
@@ -68,30 +70,48 @@ class BatchMachine(KernelMachine):
         """The Gram of some of the points, with the kernel width of all of them."""
         return gram if len(rows) == gram.n else gram.subset(rows)
 
-    def _solve_all(self, tasks: Iterable[DualProblem], count: int) -> list[Solution]:
-        """Solve ``count`` problems within one time limit.
+    def _solve(self, problem: DualProblem) -> Solution:
+        """Solve the one problem of a fit."""
+        seeds = seeds_of(self.random_state, 1)
+        return self._solve_all(lambda k: problem, seeds, make_solver(self.solver, self.solver_options), iter(()))[0]  # type: ignore[return-value]
+
+    def _solve_all(
+        self,
+        pose: Callable[[int], DualProblem],
+        seeds: list[int],
+        engine: Solver[Any, Any],
+        settled: Iterator[Settled | None],
+    ) -> list[Solution | Settled]:
+        """Solve problems within one time limit, as many as there are seeds, but for those that are ``settled``.
 
         After Ctrl-C the remaining ones get one step each, and say that they were interrupted; a second Ctrl-C is an
         error, as it is between two solves, and leaves the model as it was.
         """
         check_limits(self.tol, self.max_steps, self.time_limit)
-        engine = make_solver(self.solver, self.solver_options)
-        seeds = _seeds(self.random_state, count)
+        count = len(seeds)
         time_limit, max_steps = self.time_limit, self.max_steps
         refine: bool | str = "early" if self.refine else False
-        earlier = self.solutions_ if self.warm_start and self.__sklearn_is_fitted__() else []
+        earlier: Sequence[Solution] = self.solutions_ if self.warm_start and self.__sklearn_is_fitted__() else []
         started = time.monotonic()
-        solutions: list[Solution] = []
+        solutions: list[Solution | Settled] = []
         interrupted = False
-        for k, problem in enumerate(tasks):
-            share = time_limit
+        for k, seed in enumerate(seeds):
+            share, left, came_here = time_limit, 1.0, False
             if time_limit is not None:
                 left = time_limit - (time.monotonic() - started)
                 share = max(left, 1e-9) / (count - k)
                 if share < BRIEF:
                     share = min(PATIENCE, max(left, 1e-9))
+            try:
+                found = next(settled, None) if left > 0 and not interrupted else None
+            except KeyboardInterrupt:
+                found, interrupted, came_here, max_steps, refine = None, True, True, 1, False
+            if found is not None:
+                solutions.append(found)
+                continue
             before = earlier[k] if len(earlier) == count else None
             with part_of_a_fit(k):
+                problem = pose(k)
                 solution = solve(
                     problem,
                     engine,
@@ -99,7 +119,7 @@ class BatchMachine(KernelMachine):
                     tol=self.tol,
                     max_steps=max_steps,
                     time_limit=share,
-                    random_state=seeds[k],
+                    random_state=seed,
                     callback=self.callback,
                     warm=before.alpha if before is not None and before.problem.n == problem.n else None,
                 )
@@ -108,10 +128,10 @@ class BatchMachine(KernelMachine):
                 if interrupted:
                     raise KeyboardInterrupt
                 interrupted, max_steps, refine = True, 1, False
-            elif interrupted and solution.ended is Status.STEP_LIMIT:
+            elif came_here or (interrupted and solution.ended is Status.STEP_LIMIT):
                 solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
             solutions.append(solution)
-        self._warn_unless_optimal(solutions, self.max_steps)
+        self._warn_unless_optimal([s for s in solutions if isinstance(s, Solution)], count, self.max_steps)
         return solutions
 
     def _check_solution(self, solution: Solution) -> None:
@@ -122,8 +142,8 @@ class BatchMachine(KernelMachine):
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
-    def _warn_unless_optimal(self, solutions: list[Solution], max_steps: int | None) -> None:
-        of = f" of {len(solutions)} solves" if len(solutions) > 1 else ""
+    def _warn_unless_optimal(self, solutions: list[Solution], count: int, max_steps: int | None) -> None:
+        of = f" of {count} solves" if count > 1 else ""
         withheld = [s for s in solutions if s.certificate.gap is None]
         short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
         # Only of those that stopped there is the raw certificate made already.
@@ -199,7 +219,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
-def _seeds(random_state: Any, count: int) -> list[int]:
+def seeds_of(random_state: Any, count: int) -> list[int]:
     """One seed a solve, kept in its provenance: the given integer first; None draws from the system."""
     if random_state is None:
         first = secrets.randbits(32)

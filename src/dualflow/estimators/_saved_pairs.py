@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import problems
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
+from ..core.solution import Solution
 from ._batch import BatchMachine
 from ._classifier import pairs_of
 from ._packing import pack_attributes, pack_solutions, unpacked
@@ -47,8 +48,8 @@ class SavedPairs(BatchMachine):
     intercept_: NDArray
     _pair_coef: NDArray
 
-    def _read(self, gram: Gram, codes: NDArray, rows: list[NDArray]) -> None:
-        """Set what the solutions, each over those rows of a Gram of points of these classes, are to the user."""
+    def _read(self, gram: Gram, codes: NDArray, rows: list[NDArray], found: Sequence[Solution]) -> None:
+        """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""
         raise NotImplementedError
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -70,7 +71,7 @@ class SavedPairs(BatchMachine):
             if ((codes[part] >= 0) & (codes[part] != own)).any():
                 raise ValueError("its solves put a point into several classes")
             codes[part] = own
-        self._read(gram, codes, rows)
+        self._read(gram, codes, rows, self.solutions_)
         self.support_ = points[self.support_]
         met = [(solution.problem, solution.certificate) for solution in self.solutions_]
         lost = 1e-9 + np.array([scale_loss(*one) for one in met])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
+from .._together import Settled, settled_pairs
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf
@@ -17,10 +18,13 @@ from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
+from ..registry import make_solver
 from ..solvers import Solver
-from ._batch import BatchMachine, kept
+from ._attributes import fitted
+from ._batch import BatchMachine, kept, seeds_of
 from ._classifier import PairClassifier, joined, pairs_of
 from ._labels import class_weights, encode, several
+from ._pair_solutions import PairSolutions, settles
 from ._saved_pairs import SavedPairs
 from ._validation import checked_data, checked_weight
 
@@ -119,6 +123,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     array(['a', 'b'], dtype='<U1')
     """
 
+    _fitted_by = "classes_"
     _rules = {"C": COST, "loss": OneOf(words=("hinge", "squared_hinge"))}
 
     def __init__(
@@ -209,22 +214,27 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                     f"sample_weight, class_weight: no point of class {classes[int(np.argmin(weighty))]!r} has a "
                     "positive weight; every class needs one"
                 )
-            gram, pairs = self._gram(points), pairs_of(len(classes))
-            rows = [np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0)) for i, j in pairs]
-            solutions = self._solve_all(self._pair_problems(gram, codes, weight, pairs, rows), len(pairs))
-            self.classes_, self.solutions_, self._rows = classes, solutions, rows
-            self._read(gram, codes, rows)
+            gram, live = self._gram(points), weight > 0
+            groups = [np.flatnonzero((codes == i) & live) for i in range(len(classes))]
+            rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
+            found = self._solve_pairs(gram, codes, weight, groups, rows)
+            self.classes_, self._rows = classes, rows
+            self._read(gram, codes, rows, found)
             self._publish()
         return self
 
-    def _pair_problems(
-        self, gram: Gram, codes: NDArray, weight: NDArray, pairs: list[tuple[int, int]], rows: list[NDArray]
-    ) -> Iterator[DualProblem]:
-        for (i, j), points in zip(pairs, rows, strict=True):
-            positive = j if len(pairs) == 1 else i
+    def _solve_pairs(
+        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: list[NDArray]
+    ) -> list[Solution | Settled]:
+        """Solve the pairs of classes, each over its rows, and keep the solutions."""
+        pairs, seeds = pairs_of(len(groups)), seeds_of(self.random_state, len(rows))
+        engine = make_solver(self.solver, self.solver_options)
+
+        def pose(k: int) -> DualProblem:
+            points, (i, j) = rows[k], pairs[k]
             problem = problems.svc(
                 self._part(gram, points),
-                np.where(codes[points] == positive, 1, -1),
+                np.where(codes[points] == (j if len(pairs) == 1 else i), 1, -1),
                 self.C,
                 loss=self.loss,
                 fit_intercept=self.fit_intercept,
@@ -234,7 +244,25 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 raise ProblemError(
                     f"C=inf: the kernel is {problem.psd}; without bounds the dual falls for ever. Give a finite C"
                 )
-            yield problem
+            return problem
+
+        settled: Iterator[Settled | None] = iter(())
+        if settles(self, gram):
+            upper = self.C * weight
+            settled = settled_pairs(gram, groups, [upper[group] for group in groups], self.tol)
+        found = self._solve_all(pose, seeds, engine, settled)
+        self.__dict__.pop("solutions_", None)
+        self._solved = PairSolutions(found, gram, groups, self.C, weight, self.tol, engine, seeds)
+        return found
+
+    @fitted
+    def solutions_(self) -> list[Solution]:
+        """One a pair of classes; those of pairs that were settled without a run are made when first asked for."""
+        if (solved := self.__dict__.get("_solved")) is not None:  # another thread may have been first
+            self.solutions_ = list(solved)
+            self.__dict__.pop("_solved", None)
+        found: list[Solution] = self.__dict__["solutions_"]
+        return found
 
     def _check_solution(self, solution: Solution) -> None:
         if solution.status is Status.NOT_SEPARABLE:
@@ -245,22 +273,28 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             )
         super()._check_solution(solution)
 
-    def _read(self, gram: Gram, codes: NDArray, rows: list[NDArray]) -> None:
-        """Set what the solutions, each over those rows of a Gram of points of these classes, are to the user."""
+    def _read(
+        self, gram: Gram, codes: NDArray, rows: list[NDArray], found: Sequence[Solution] | Sequence[Solution | Settled]
+    ) -> None:
+        """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""
         parts = []
-        for points, solution in zip(rows, self.solutions_, strict=True):
-            coefficients = kept(solution.coefficients)
+        for points, (i, j), pair in zip(rows, pairs_of(len(self.classes_)), found, strict=True):
+            if isinstance(pair, Settled):
+                points = np.concatenate([points[codes[points] == i], points[codes[points] == j]])
+            coefficients = kept(pair.coefficients)
             (J,) = np.nonzero(coefficients)
             parts.append((points[J], codes[points[J]], coefficients[J]))
         joint = joined(len(self.classes_), parts)
         self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
         self._keep_support(gram.X, gram, joint.support)
         self._constants = 0.0
-        moved = gram.is_translatable and all(s.problem.reading.moves(s.problem) for s in self.solutions_)
+        moved = gram.is_translatable and all(
+            isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
+        )
         if self._support_gram is not None and moved:
             own = gram.subset(joint.support).centred()
             self._support_gram = KeptGram(own)
             self._constants = np.array([own.constant(weights) for weights in joint.pair_coef.T])
-        self.intercept_ = np.array([solution.bias for solution in self.solutions_])
-        self.n_iter_ = np.array([solution.cost.steps for solution in self.solutions_])
-        self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))
+        self.intercept_ = np.array([pair.bias for pair in found])
+        self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else pair.cost.steps for pair in found])
+        self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))

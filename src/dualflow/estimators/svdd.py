@@ -157,7 +157,7 @@ class SVDD(Ball, BatchMachine):
             rows = np.flatnonzero(weight > 0)
             given = None if sample_weight is None else weight[rows]
             problem = problems.svdd(self._part(gram, rows), self.nu, sample_weight=given)
-            self.solutions_, self._rows = self._solve_all([problem], 1), [rows]
+            self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._training_kernel = self._constant_diag = None
             if gram.kernel == "precomputed":
                 diag = gram.diag()

@@ -169,7 +169,7 @@ class SVR(RegressorMixin, BatchMachine):
                 epsilon=self.epsilon,
                 sample_weight=None if sample_weight is None else weight[rows],
             )
-            self.solutions_, self._rows = self._solve_all([problem], 1), [rows]
+            self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._read(gram, rows)
             self._publish()
         return self

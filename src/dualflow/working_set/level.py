@@ -34,6 +34,8 @@ class Level(InUnits):
     block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
     """
 
+    problem: Workspace
+
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type) -> None:
         self.dtype = dtype
         gram, n, diag = problem.gram, problem.n, problem.diag()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.workspace import Workspace
+from ..core.problem import DualProblem
 from ._pairs import solve_pairs
 from .units import InUnits
 
@@ -16,16 +16,19 @@ __all__ = ["solve_whole"]
 AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 
 
-def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[NDArray, float, int]:
+def solve_whole(
+    problem: DualProblem, alpha: NDArray, tolerance: float, block: NDArray | None = None
+) -> tuple[NDArray, float, int]:
     """The optimum from a feasible α, by pairs and leaps in float64.
 
     Parameters
     ----------
-    problem : Workspace
-        All its kernel values are taken.
+    problem : DualProblem
     alpha : array of shape (n,)
     tolerance : float
         KKT violation to end at, in `InUnits`.
+    block : array of shape (n, n), optional
+        All of Q without its signs, to be written to, if it is at hand.
 
     Returns
     -------
@@ -36,9 +39,11 @@ def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[N
     updates : int
         Of pairs.
     """
-    everyone, here = np.arange(problem.n), InUnits(problem, alpha, problem.diag())
-    M = problem.plain_block(everyone, everyone)
-    M *= here.unit / here.slope
+    everyone = np.arange(problem.n)
+    M = problem.plain_block(everyone, everyone) if block is None else block
+    here = InUnits(problem, alpha, problem.diag() if block is None else M.diagonal().copy())
+    if here.unit != here.slope:
+        M *= here.unit / here.slope
     if (here.sign < 0).any():
         M *= here.sign[:, None]
         M *= here.sign

@@ -1,0 +1,211 @@
+"""The small ones among the pairs of classes of one fit: solved over blocks of kernel values that they share.
+
+A run of its own for each (workspace, twin, context, record) takes longer than solving it. What comes of it is what
+`working-set` brings such a problem to, its end in float64; and what the certificate does not call sharp is not handed
+out, but left to a run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .core.certificate import Certificate, Certifier
+from .core.kernels import Gram
+from .core.problem import DualProblem, Kind
+from .core.psd import SpectrumEvidence
+from .core.solution import SHARP, Status
+from .problems.classification import HINGE
+from .working_set.descent import END_KKT, WHOLE
+from .working_set.whole import solve_whole
+
+__all__ = ["Settled", "settled_pairs"]
+
+#: Entries of the blocks within a class that are kept for its other pairs: 128 MB.
+KEPT = 1 << 24
+#: Mean squared distance in feature space, as a part of the largest squared length, from which digits are left.
+FLAT = 1e-6
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a pair of classes came to.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+        Of the first class's points, and then of the second's.
+    certificate : Certificate
+        Of it, in the same order.
+    coefficients : array of shape (n,)
+        Weights of the points in the decision function, in the same order.
+    columns : float
+        Kernel entries evaluated for it, in columns of n; blocks within a class are shared out among its pairs.
+    wall_time_s : float
+    """
+
+    alpha: NDArray
+    certificate: Certificate
+    coefficients: NDArray
+    columns: float
+    wall_time_s: float
+    #: As of a solution.
+    steps: ClassVar[int] = 1
+    status: ClassVar[Status] = Status.OPTIMAL
+
+    @property
+    def bias(self) -> float:
+        """b of the decision function."""
+        return self.certificate.bias
+
+
+def settled_pairs(
+    gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float
+) -> Iterator[Settled | None]:
+    """The hinge's dual with an intercept for each pair of classes (0, 1), (0, 2), …, in this order.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of all points, its kernel positive semidefinite whatever they are.
+    groups : sequence of int arrays
+        The points of each class.
+    upper : sequence of arrays
+        The bounds of their multipliers, above 0 and finite.
+    tol : float
+        Certified relative gap that is wanted.
+
+    Yields
+    ------
+    Settled or None
+        y is +1 for the first class, but for the second where there are two only. None where a run of its own is
+        called for: there are too many points, or the end could not be reached.
+    """
+    evidence, blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
+    room = np.empty(WHOLE * WHOLE)
+    for i, first in enumerate(groups):
+        for j in range(i + 1, len(groups)):
+            n = len(first) + len(groups[j])
+            if n > WHOLE:
+                yield None
+                continue
+            begun = time.monotonic()
+            own, K = blocks.of(i, j)
+            m = len(first)
+            block = room[: n * n].reshape(n, n)
+            block[:m, :m], block[:m, m:], block[m:, m:] = K.first, K.between, K.second
+            block[m:, :m] = K.between.T
+            if not own.is_radial and _have_lost_digits(block):
+                yield None
+                continue
+            signs = np.ones(n)
+            signs[slice(None, m) if len(groups) == 2 else slice(m, None)] = -1.0
+            problem = _problem(own, signs, np.concatenate([upper[i], upper[j]]))
+            alpha, _, _ = solve_whole(problem, np.zeros(n), END_KKT, block)
+            certificate = _OfBlock(problem, K, evidence, own.center is not gram.center).certify(alpha)
+            sharp = certificate.within(min(SHARP, tol))
+            columns = blocks.entries(i, j) / n
+            weights = signs * certificate.alpha
+            yield Settled(alpha, certificate, weights, columns, time.monotonic() - begun) if sharp else None
+
+
+class _Block(NamedTuple):
+    """Kernel values within a class, between it and another, and within the other."""
+
+    first: NDArray
+    between: NDArray
+    second: NDArray
+
+    def product(self, v: NDArray) -> NDArray:
+        """K v."""
+        m = len(self.first)
+        a, b = v[:m], v[m:]
+        return np.concatenate([self.first @ a + self.between @ b, a @ self.between + self.second @ b])
+
+
+class _Blocks:
+    """Kernel values of pairs of classes; those within a class are the same in all its pairs."""
+
+    def __init__(self, gram: Gram, groups: Sequence[NDArray]) -> None:
+        self.gram, self.groups = gram, groups
+        self.within: dict[int, NDArray] = {}
+        self.kept = 0
+
+    def of(self, i: int, j: int) -> tuple[Gram, _Block]:
+        """Those of classes i and j, and the Gram they are of."""
+        rows, columns = self.groups[i], self.groups[j]
+        if self.gram.is_translatable:  # about the mean of the pair, which no other has
+            own, m = self.gram.subset(np.concatenate([rows, columns])).centred(), len(rows)
+            K = own.block(np.arange(own.n), np.arange(own.n))
+            return own, _Block(K[:m, :m], K[:m, m:], K[m:, m:])
+        return self.gram, _Block(self.one(i), self.gram.block(rows, columns), self.one(j))
+
+    def one(self, i: int) -> NDArray:
+        """Those of class i."""
+        if i not in self.within:
+            K = self.gram.block(self.groups[i], self.groups[i])
+            if self.kept + K.size > KEPT:
+                return K
+            self.kept += K.size
+            self.within[i] = K
+        return self.within[i]
+
+    def entries(self, i: int, j: int) -> float:
+        """Kernel entries evaluated for a pair."""
+        m, n, others = len(self.groups[i]), len(self.groups[j]), len(self.groups) - 1
+        if self.gram.is_translatable:
+            return float((m + n) ** 2)
+        return m * n + (m * m + n * n) / others
+
+
+class _OfBlock(Certifier):
+    """A certifier whose kernel values are at hand; no solver has seen the arrays they are in."""
+
+    def __init__(self, problem: DualProblem, K: _Block, evidence: SpectrumEvidence, moved: bool) -> None:
+        self.problem, self._K, self._by_kernel, self._moved = problem, K, evidence, moved
+        self._last = self._Q = None
+        self._given = self._alpha = self._product = np.empty(0)
+
+    @property
+    def psd(self) -> SpectrumEvidence:
+        return self._by_kernel
+
+    def compute(self, alpha: NDArray) -> NDArray:
+        sigma = self.problem.sigma
+        product: NDArray = sigma * self._K.product(sigma * alpha)
+        return product
+
+
+def _have_lost_digits(K: NDArray) -> bool:
+    """Whether kernel values differ by so little of their size that two ways to compute them differ in the digits that
+    count: a run then says so, for its certificate is of values of its own."""
+    largest = float(K.diagonal().max())
+    return not float(K.diagonal().mean() - K.mean()) > FLAT * largest
+
+
+def _problem(gram: Gram, signs: NDArray, upper: NDArray) -> DualProblem:
+    """The dual of a pair, whose parts were looked at when the fit began; it stays in here."""
+    n = len(signs)
+    problem = object.__new__(DualProblem)
+    zeros = np.zeros(n)
+    problem.__dict__.update(
+        gram=gram,
+        p=np.ones(n),
+        lower=zeros,
+        upper=upper,
+        e=signs,
+        d=0.0,
+        sigma=signs,
+        scale=1.0,
+        offset=0.0,
+        ridge=zeros,
+        idx=None,
+        reading=HINGE,
+        kind=Kind.BOX_EQUALITY,
+    )
+    return problem

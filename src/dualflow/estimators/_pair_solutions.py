@@ -1,0 +1,100 @@
+"""The solutions of a classifier's pairs; those settled without a run become objects when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import problems
+from .._conclusion import provenance_of
+from .._solve import DEFAULT_SOLVER
+from .._together import Settled
+from ..core.kernels import Gram
+from ..core.solution import Cost, Solution, Status
+from ..core.support import support_set
+from ..core.values import immutable
+from ..problems.classification import COST
+from ..solvers import Solver
+from ._classifier import pairs_of
+
+__all__ = ["PairSolutions", "settles"]
+
+
+def settles(model: Any, gram: Gram) -> bool:
+    """Whether small pairs may be solved without a run each: nobody asked for another way, or looks on."""
+    usual = model.solver == DEFAULT_SOLVER and not model.solver_options and model.refine and not model.warm_start
+    alone = model.callback is None and model.max_steps is None
+    hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
+    return bool(usual and alone and hinge and gram.is_psd_by_kernel)
+
+
+class PairSolutions:
+    """One `Solution` a pair of classes, (0, 1), (0, 2), …
+
+    Parameters
+    ----------
+    found : list of Solution or Settled
+    gram : Gram
+        Of all points.
+    groups : list of int arrays
+        The points of each class, ascending.
+    C : float
+    weight : array of shape (gram.n,)
+    tol : float
+    engine : Solver
+        Whose problems those that were settled are.
+    seeds : list of int
+    """
+
+    def __init__(
+        self,
+        found: list[Solution | Settled],
+        gram: Gram,
+        groups: list[NDArray],
+        C: float,
+        weight: NDArray,
+        tol: float,
+        engine: Solver[Any, Any],
+        seeds: list[int],
+    ) -> None:
+        self._found, self._gram, self._groups, self._C, self._weight = list(found), gram, groups, C, weight
+        self._tol, self._engine, self._seeds = tol, engine.aim(tol, hand_over=True), seeds
+        self._pairs = pairs_of(len(groups))
+
+    def __iter__(self) -> Iterator[Solution]:
+        for k, found in enumerate(self._found):
+            yield self._solution(k, found) if isinstance(found, Settled) else found
+
+    def _solution(self, k: int, settled: Settled) -> Solution:
+        i, j = self._pairs[k]
+        first, second = self._groups[i], self._groups[j]
+        points = np.concatenate([first, second])
+        order = np.argsort(points)
+        rows, positive = points[order], order < len(first)
+        if len(self._groups) == 2:
+            positive = ~positive
+        problem = problems.svc(
+            self._gram if len(rows) == self._gram.n else self._gram.subset(rows),
+            np.where(positive, 1, -1),
+            self._C,
+            sample_weight=self._weight[rows],
+        )
+        alpha, certified = immutable(settled.alpha[order]), settled.certificate
+        certificate = replace(certified, alpha=immutable(certified.alpha[order]))
+        return Solution(
+            problem=problem,
+            alpha=certificate.alpha,
+            raw_alpha=alpha,
+            refined=False,
+            support=support_set(problem, alpha),
+            ended=Status.OPTIMAL,
+            raw_ended=Status.OPTIMAL,
+            tol=self._tol,
+            cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
+            provenance=provenance_of(self._engine, self._seeds[k]),
+            certified=certificate,
+        )
