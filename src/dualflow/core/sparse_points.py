@@ -188,7 +188,8 @@ class SparsePoints(Value):
 
     def met(self) -> float:
         """In how many coordinates two points meet, on average."""
-        return float(((self.counts() / len(self)) ** 2).sum())
+        n, counts = len(self), self.counts().astype(float)
+        return float((counts * (counts - 1.0)).sum()) / max(1.0, n * (n - 1.0))
 
     def dot(self, v: NDArray) -> NDArray:
         """The product with a vector of shape (m,)."""
@@ -258,9 +259,8 @@ def checked_rows(X: Any, name: str) -> SparsePoints:
         return X
     if X.ndim != 2 or 0 in X.shape:
         raise ProblemError(f"{name} must be a non-empty matrix (n, m), found shape {X.shape}")
-    if X.dtype.kind not in "biuf":
-        what = "is complex; kernels here are real" if X.dtype.kind == "c" else f"has dtype {X.dtype}"
-        raise ProblemError(f"{name} {what}")
+    if X.dtype.kind == "c":
+        raise ProblemError(f"{name} is complex; kernels here are real")
     with np.errstate(over="ignore", invalid="ignore"):
         points = SparsePoints.of(X)
     if not np.isfinite(points.data).all():
