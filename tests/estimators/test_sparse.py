@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import sklearn
@@ -143,6 +144,15 @@ def test_every_form_and_nothing_of_the_callers_changes(form, index):
     np.testing.assert_array_equal(model.decision_function(WORDS), SVC().fit(WORDS, y).decision_function(WORDS))
     for array, was in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, was)
+
+
+def test_frames_of_sparse_columns():
+    frame = pd.DataFrame.sparse.from_spmatrix(TABLE)
+    model = SVC().fit(frame, labels(TABLE))
+    np.testing.assert_array_equal(
+        model.decision_function(frame), SVC().fit(TABLE, labels(TABLE)).decision_function(TABLE)
+    )
+    assert model.support_vectors_.format == "csr"
 
 
 def test_the_model_keeps_nothing_of_the_callers():

@@ -41,7 +41,7 @@ def checked_data(
     if not numeric:
         y = tuple(map(exact_labels, y))
     wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
-    if is_sparse(X):
+    if model._takes_sparse and not _is_precomputed(model):  # frames may hold sparse columns, too
         wanted["accept_sparse"] = "csr"
     found = validate_data(model, X, *y, **wanted, **({"y_numeric": True} if numeric else {}))
     return found if y else (found,)
@@ -66,9 +66,13 @@ def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
     return (ndim == 1 and array.dtype.kind in "iu") or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
 
 
+def _is_precomputed(model: Any) -> bool:
+    return isinstance(model.kernel, str) and model.kernel == "precomputed"
+
+
 def _reject_sparse(model: Any) -> None:
     """From models that do not take sparse data, and where it is a matrix of kernel values."""
-    if isinstance(model.kernel, str) and model.kernel == "precomputed":
+    if _is_precomputed(model):
         raise TypeError("X is sparse; sparse precomputed kernels are not supported, use X.toarray()")
     if not model._takes_sparse:
         raise TypeError(

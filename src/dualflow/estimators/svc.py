@@ -91,7 +91,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     support_ : array of shape (n_SV,)
         Rows of X that are support vectors, by class and then ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed; CSR, and so are the coefficients, if X was sparse.
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
     n_support_ : array of shape (n_classes,)
     dual_coef_ : array of shape (n_classes − 1, n_SV)
         yᵢαᵢ (squared hinge: yᵢaᵢ, a = μ/(μᵀHμ)) in LIBSVM's layout: a support vector of class i has its

@@ -60,7 +60,7 @@ class SVDD(Ball, BatchMachine):
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed; CSR, and so are the coefficients, if X was sparse.
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
     n_support_ : array of shape (1,)
     dual_coef_ : array of shape (1, n_SV)
         αᵢ ≥ 0 with Σαᵢ = 1, the centre a = Σ αᵢφ(xᵢ). `sklearn.svm.OneClassSVM` has νn times this.

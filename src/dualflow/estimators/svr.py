@@ -58,7 +58,7 @@ class SVR(RegressorMixin, BatchMachine):
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed; CSR, and so are the coefficients, if X was sparse.
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
     n_support_ : array of shape (1,)
     dual_coef_ : array of shape (1, n_SV)
         αᵢ − αᵢ*, within ±C.
