@@ -17,7 +17,8 @@ from benchmarks.lib import data, ratios
 from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVC, LibsvmSVC
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import JUDGED_THREADS, main
+from benchmarks.lib.judging import JUDGED_THREADS
+from benchmarks.lib.report import main
 
 GAP = 1e-6
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)

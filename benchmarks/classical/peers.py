@@ -15,7 +15,8 @@ from benchmarks.lib import data
 from benchmarks.lib.claims import Verdict
 from benchmarks.lib.entrants import DualflowSVC, Qpsolver, SolverOnProblem
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import cells, each_at_least, gaps_at_most, main, mean_at_least
+from benchmarks.lib.judging import cells, each_at_least, gaps_at_most, mean_at_least
+from benchmarks.lib.report import main
 
 FLOWS = ("gradient-flow", "lotka-volterra")
 OURS = "dualflow refined"

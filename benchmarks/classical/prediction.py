@@ -2,6 +2,7 @@
 
 One model for both: dualflow's fit, its support vectors and coefficients put into a scikit-learn `SVC`, so that LIBSVM's
 loop computes the same function. The difference is max|f − f_SVC| / max|f_SVC| of the decision values on the new rows.
+By the wall and in user time. scikit-learn-intelex, on a fit of its own, is shown where it is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import dualflow
 from benchmarks.lib import data
 from benchmarks.lib.claims import Verdict, each
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import JUDGED_THREADS, cells, each_at_least, main
+from benchmarks.lib.judging import JUDGED_THREADS, against, cells, each_at_least
+from benchmarks.lib.peers import INTELEX, IntelexSVC
+from benchmarks.lib.report import main
 
 PEER = "SVC"
 
@@ -72,6 +75,23 @@ class LibsvmPredict(Entrant):
         return {"support_vectors": len(self.model.support_)}
 
 
+class IntelexPredict(IntelexSVC):
+    """`predict` of scikit-learn-intelex, by a model that it has fitted itself: its own cannot be given another's."""
+
+    def __init__(self, X: NDArray, y: NDArray, C: float, gamma: float, Z: NDArray) -> None:
+        super().__init__(X, y, C, gamma)
+        self.Z, self.fitted = Z, False
+
+    def prepare(self, threads: int) -> None:
+        super().prepare(threads)
+        if not self.fitted:
+            super().fit()
+            self.fitted = True
+
+    def fit(self) -> None:
+        self.model.predict(self.Z)
+
+
 def in_libsvm(model: dualflow.SVC, X: NDArray, y: NDArray) -> svm.SVC:
     """A two-class `SVC` that holds the model: fitted for its layout, then given our numbers.
 
@@ -96,7 +116,7 @@ def build(data_set: str, n: int, rows: int, solver: str | None) -> list[Entrant]
     model = dualflow.SVC(C=1.0, gamma=data.scale_gamma(X), **chosen).fit(X, y)
     reference = in_libsvm(model, X, y)
     ours: list[Entrant] = [DualflowPredict(model, reference, Z, name) for name in ("float64", "float32")]
-    return [ours[0], LibsvmPredict(reference, Z), ours[1]]
+    return [ours[0], LibsvmPredict(reference, Z), ours[1], IntelexPredict(X, y, 1.0, data.scale_gamma(X), Z)]
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -111,11 +131,12 @@ def judge(rows: list[Row]) -> list[Verdict]:
     verdicts = []
     for precision, least, most in (("float64", 10.0, 1e-10), ("float32", 20.0, 1e-4)):
         ours = f"dualflow {precision}"
-        verdicts.append(each_at_least(cells(rows, ours, PEER), least, f"predict in {precision}"))
+        verdicts += against(rows, ours, PEER, f"predict in {precision}", least=least)
         figures = [(r.case.name, r.columns.get("relative_difference", np.inf)) for r in rows if r.entrant == ours]
         verdicts.append(each("must", f"predict in {precision}", "relative difference", figures, "<=", most))
         found = cells(rows, ours, PEER, 2 if JUDGED_THREADS == 1 else 1)
         verdicts.append(each_at_least(found, least, f"predict in {precision}, 2 BLAS threads", kind="shown"))
+        verdicts += against(rows, ours, INTELEX, f"predict in {precision} against intelex", mean=1.0, kind="shown")
     return verdicts
 
 

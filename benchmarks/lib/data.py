@@ -58,7 +58,7 @@ def load_mnist_part(part: str, folder: str | None) -> tuple[NDArray, NDArray]:
     From ``mnist.npz`` (x_train, y_train, x_test, y_test) in ``folder`` or in the environment variable DUALFLOW_DATA's
     folder; from OpenML, over the network, if neither is given.
     """
-    if path := _given("mnist.npz", folder):
+    if path := given("mnist.npz", folder):
         with np.load(path) as archive:
             return archive[f"x_{part}"], archive[f"y_{part}"]
     images, digits = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
@@ -85,7 +85,7 @@ def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
     DUALFLOW_DATA; from OpenML, over the network, if neither is given.
     """
     number, column, positive, rows, features, ones = MIERSWA[name]
-    if path := _given(f"{name}.csv", folder):
+    if path := given(f"{name}.csv", folder):
         table = np.genfromtxt(path, delimiter=",", skip_header=1)
         X, y = table[:, :-1], table[:, -1]
     else:
@@ -132,7 +132,7 @@ def data_folder(folder: str | None) -> Path | None:
     return Path(folder) if folder else None
 
 
-def _given(name: str, folder: str | None) -> Path | None:
+def given(name: str, folder: str | None) -> Path | None:
     """The file in the folder of the real data sets; None without such a folder."""
     where = data_folder(folder)
     if where is None:

@@ -7,11 +7,9 @@ that outlives the limit, dies or raises is a row that says so, and the others ar
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from benchmarks.lib import ratios
+from benchmarks.lib.machine import Spent, peak_memory_mb, spending
 
 #: (fits shorter than this many seconds, runs): the first that applies.
 RUNS = ((0.05, 15), (20.0, 5), (float("inf"), 3))
@@ -46,6 +45,9 @@ class Entrant:
         """Why this entrant cannot run here, or None."""
         return None
 
+    def prepare(self, threads: int) -> None:
+        """Before every fit, not timed: for libraries whose threads are no BLAS's."""
+
     def fit(self) -> None:
         """The timed part."""
         raise NotImplementedError
@@ -59,7 +61,8 @@ class Entrant:
 class Case:
     """``build(**fields)`` makes the entrants, in the child; it must be importable from there.
 
-    ``limit_s`` is the longest a single fit may take; ``runs`` overrides the rule of `RUNS`.
+    ``limit_s`` is the longest a single fit may take; ``runs`` overrides the rule of `RUNS`; ``pause_s`` is slept before
+    every fit.
     """
 
     name: str
@@ -67,11 +70,16 @@ class Case:
     fields: dict[str, Any]
     limit_s: float = 600.0
     runs: int | None = None
+    pause_s: float = 0.0
 
 
 @dataclass
 class Row:
-    """What became of one lane of one case; ``status`` is ok, skipped, failed or timeout."""
+    """What became of one lane of one case; ``status`` is ok, skipped, failed or timeout.
+
+    ``times``, ``user_times`` and ``system_times`` are seconds by the clock on the wall, in the process and in the
+    kernel for it, all threads together; ``fresh_mb`` is memory that was touched for the first time. One each a run.
+    """
 
     case: Case
     entrant: str
@@ -79,11 +87,22 @@ class Row:
     status: str = "ok"
     reason: str = ""
     times: list[float] = field(default_factory=list)
+    user_times: list[float] = field(default_factory=list)
+    system_times: list[float] = field(default_factory=list)
+    fresh_mb: list[float] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
         return self.entrant, self.threads
+
+    def add(self, spent: Spent) -> None:
+        """One more run."""
+        self.times.append(spent.wall_s)
+        if spent.user_s is not None:
+            self.user_times.append(spent.user_s)
+            self.system_times.append(spent.system_s)
+            self.fresh_mb.append(spent.fresh_mb)
 
     @property
     def relative_gap(self) -> float:
@@ -98,7 +117,10 @@ class Row:
         if self.times:
             middle = ratios.median(self.times)
             line |= {"median_s": middle.value, "low_s": middle.low, "high_s": middle.high, "fastest_s": min(self.times)}
-        return {**line, **self.columns, "times_s": ";".join(f"{t:.6g}" for t in self.times)}
+        spent = {"user_s": self.user_times, "system_s": self.system_times, "fresh_mb": self.fresh_mb}
+        line |= {name: ratios.median(found).value for name, found in spent.items() if found}
+        runs = {"times_s": self.times, "user_times_s": self.user_times, "system_times_s": self.system_times}
+        return {**line, **self.columns} | {name: ";".join(f"{t:.6g}" for t in found) for name, found in runs.items()}
 
 
 def runs_for(seconds: float) -> int:
@@ -187,16 +209,18 @@ def measure(case: Case, excluded: list[Key], tell: Callable[[Key | None], None] 
             else:
                 lanes.append((entrant, row))
 
-    def timed(entrant: Entrant, row: Row) -> float | None:
+    def timed(entrant: Entrant, row: Row) -> Spent | None:
         gc.collect()
+        time.sleep(case.pause_s)
         tell(row.key)
         try:
             with blas.limit(limits=row.threads):
-                begun = time.perf_counter()
-                entrant.fit()
-                spent = time.perf_counter() - begun
+                entrant.prepare(row.threads)
+                with spending() as spent:
+                    entrant.fit()
         except Exception as error:
-            row.status, row.reason, row.times = "failed", _text(error), []
+            row.status, row.reason = "failed", _text(error)
+            row.times, row.user_times, row.system_times, row.fresh_mb = [], [], [], []
             return None
         finally:
             tell(None)
@@ -206,9 +230,10 @@ def measure(case: Case, excluded: list[Key], tell: Callable[[Key | None], None] 
     for entrant, row in lanes:
         spent = timed(entrant, row)
         if spent is not None:
-            row.columns["warm_up_s"] = spent
+            row.columns["warm_up_s"] = spent.wall_s
+            row.columns["warm_up_fresh_mb"] = spent.fresh_mb
             # The peak of the process so far: an entrant's own only for the first lane of a case.
-            row.columns["peak_memory_mb"] = _peak_memory_mb()
+            row.columns["peak_memory_mb"] = peak_memory_mb()
     rounds = turn = 1
     while turn <= rounds:
         for entrant, row in lanes:
@@ -217,9 +242,9 @@ def measure(case: Case, excluded: list[Key], tell: Callable[[Key | None], None] 
             # A slow lane's fewer runs are spread over the rounds, so that all see the same machine.
             due = 1 if turn == 1 else 1 + (turn - 1) * (wanted[row.key] - 1) // (rounds - 1)
             if due > len(row.times) and (spent := timed(entrant, row)) is not None:
-                row.times.append(spent)
+                row.add(spent)
                 # The warm-up alone would call a fast fit slow.
-                wanted.setdefault(row.key, case.runs or runs_for(min(spent, row.columns["warm_up_s"])))
+                wanted.setdefault(row.key, case.runs or runs_for(min(spent.wall_s, row.columns["warm_up_s"])))
                 if due == wanted[row.key]:
                     _check(entrant, row)
         rounds = max(wanted.values(), default=1)
@@ -236,12 +261,3 @@ def _check(entrant: Entrant, row: Row) -> None:
 
 def _text(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
-def _peak_memory_mb() -> float | None:
-    with contextlib.suppress(ImportError):
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    return None

@@ -1,115 +1,22 @@
-"""Fits timed by the harness: their cells, the claims about them, the table and the plot."""
+"""Fits timed by the harness: from the command line to the table, the plot and the verdicts."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.lib import ratios
-from benchmarks.lib.claims import Verdict, conclude, csv_path, each, write_csv
+from benchmarks.lib.claims import Verdict, conclude, csv_path, write_csv
 from benchmarks.lib.command import chosen
 from benchmarks.lib.command import command_line as options_of
 from benchmarks.lib.harness import Case, Row, run_case
 from benchmarks.lib.machine import machine
-
-#: BLAS threads of the entrant's lane that counts; the other lane is shown.
-JUDGED_THREADS = 1
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One case, two entrants: how many times faster ``ours`` is. ``note`` says why there is no plain ratio."""
-
-    case: Case
-    ours: Row
-    theirs: Row | None
-    ratio: ratios.Estimate
-    note: str = ""
-
-    @property
-    def times(self) -> tuple[list[float], list[float]]:
-        """Times of theirs and of ours, for the geometric mean; a timeout stands at its limit."""
-        theirs = [self.case.limit_s] if self.theirs is None or self.theirs.status == "timeout" else self.theirs.times
-        return theirs, self.ours.times
-
-
-def find(rows: Sequence[Row], case: Case, entrant: str, threads: int = JUDGED_THREADS) -> Row | None:
-    """The row of a lane, or None."""
-    return next((r for r in rows if r.case == case and r.key == (entrant, threads)), None)
-
-
-def cells(rows: Sequence[Row], ours: str, theirs: str, threads: int = JUDGED_THREADS) -> list[Cell]:
-    """A cell for every case that has a row of ours. Ours without a time has ratio 0; a peer that timed out
-    counts at its limit, a lower bound; a peer without any time has ratio NaN, which passes nothing."""
-    found = []
-    for row in rows:
-        if row.key != (ours, threads) and row.entrant != "(all)":
-            continue
-        peer = find(rows, row.case, theirs)
-        nothing = ratios.Estimate(float("nan"), float("nan"), float("nan"))
-        if row.status != "ok":
-            found.append(Cell(row.case, row, peer, ratios.Estimate(0.0, 0.0, 0.0), f"ours: {row.status} {row.reason}"))
-        elif peer is not None and peer.status == "timeout":
-            bound = ratios.ratio([row.case.limit_s], row.times)
-            found.append(Cell(row.case, row, peer, bound, f"{theirs} timed out: a lower bound"))
-        elif peer is None or peer.status != "ok":
-            found.append(Cell(row.case, row, peer, nothing, f"{theirs}: {peer.reason if peer else 'no row'}"))
-        else:
-            found.append(Cell(row.case, row, peer, ratios.ratio(peer.times, row.times)))
-    return found
-
-
-def mean_ratio(found: Sequence[Cell]) -> ratios.Estimate:
-    """Geometric mean of the cells' ratios; 0 if there is none, or one has no ratio."""
-    if not found or not all(cell.ratio.value > 0 for cell in found):
-        return ratios.Estimate(0.0, 0.0, 0.0)
-    return ratios.geometric_mean([cell.times for cell in found])
-
-
-def mean_at_least(found: Sequence[Cell], least: float, what: str, kind: str = "must") -> Verdict:
-    """Geometric mean of the ratios against a number."""
-    figure = {"sense": ">=", "asked": least, "unit": "×", "note": f"over {len(found)} cells"}
-    return Verdict(kind, what, "geometric mean", **asdict(mean_ratio(found)), **figure)
-
-
-def each_at_least(
-    found: Sequence[Cell], least: float, what: str, bound: str = "value", kind: str = "must", strictly: bool = False
-) -> Verdict:
-    """Every cell's ratio (``bound="value"``) or its lower bound (``"low"``) against a number."""
-    measure = {"value": "ratio", "low": "lower bound"}[bound]
-    figures = [(cell.case.name, getattr(cell.ratio, bound)) for cell in found]
-    verdict = each(kind, what, measure, figures, ">" if strictly else ">=", least, unit="×")
-    cell = {cell.case.name: cell for cell in found}.get(verdict.case)
-    if cell is None:
-        return verdict
-    bounds = {"low": cell.ratio.low, "high": cell.ratio.high} if bound == "value" else {}
-    return replace(verdict, note=cell.note, **bounds)
-
-
-def gaps_at_most(rows: Sequence[Row], limit: float, what: str, kind: str = "must") -> Verdict:
-    """Every row's certified relative gap against a number; a row without a fit fails."""
-    return each(kind, what, "certified relative gap", [(r.case.name, r.relative_gap) for r in rows], "<=", limit)
-
-
-def no_worse_gaps(found: Sequence[Cell], what: str) -> Verdict:
-    """Whether the answers that were timed are as exact as the peer's: without it a ratio says little."""
-    both = [c for c in found if c.theirs is not None and c.theirs.status == c.ours.status == "ok"]
-    sides = [c.ours for c in both], [c.theirs for c in both]
-    shares = [(c.case.name, _share(c.ours.relative_gap, c.theirs.relative_gap)) for c in both if c.theirs is not None]
-    widest, theirs = (max((row.relative_gap for row in rows if row), default=float("nan")) for rows in sides)
-    note = f"widest {widest:.2g}, theirs {theirs:.2g}"
-    return each("shown", what, "our certified gap over the peer's", shares, "<=", 1.0, note=note)
-
-
-def _share(ours: float, theirs: float) -> float:
-    """Their quotient; 1 where both are the same, 0 or infinite."""
-    return 1.0 if ours == theirs else ours / theirs if theirs > 0 else float("inf")
 
 
 def command_line(
@@ -182,6 +89,11 @@ def table(rows: Sequence[Row]) -> str:
         gap = f"gap {row.relative_gap:8.1e}" if "relative_gap" in row.columns else ""
         bounds = f"[{middle.low:9.4f}, {middle.high:9.4f}]"
         spent = f"{middle.value:9.4f} s {bounds} {len(row.times):2d} runs"
+        if row.user_times:
+            user, system, fresh = (
+                ratios.median(found).value for found in (row.user_times, row.system_times, row.fresh_mb)
+            )
+            spent += f"  user {user:.4f} system {system:.4f} fresh {fresh:.1f} MB"
         lines.append(f"{lane} {spent}  {gap}  {' '.join(rest)}".rstrip())
     return "\n".join(lines)
 

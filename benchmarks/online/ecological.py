@@ -23,7 +23,8 @@ from sklearn.datasets import make_classification
 from benchmarks.lib import data
 from benchmarks.lib.claims import Verdict, each
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import cells, each_at_least, find, main
+from benchmarks.lib.judging import cells, each_at_least, find
+from benchmarks.lib.report import main
 from dualflow import EcoSVC
 
 #: Howell's N_s, the published scripts' threshold for a weight that counts, and how far accuracy may lag (points).

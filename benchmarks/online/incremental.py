@@ -22,7 +22,8 @@ from benchmarks.lib import data
 from benchmarks.lib.claims import Verdict, each
 from benchmarks.lib.entrants import CACHE_MB, certified
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import Cell, cells, each_at_least, gaps_at_most, main
+from benchmarks.lib.judging import Cell, cells, each_at_least, gaps_at_most
+from benchmarks.lib.report import main
 
 OURS, BY_CALLS, PEER = "dualflow", "dualflow, a call a point", "SVC refits"
 #: Every so many sizes, and support vectors, one refit.

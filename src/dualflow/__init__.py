@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
     from .quantum.kernels.fidelity import FidelityKernel, quantum_kernel
     from .quantum.runs.final_circuit import final_circuit
+    from .selection import SVCSearchCV, SVRSearchCV
     from .solvers.quantum import QuantumSolver
     from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
@@ -84,6 +85,8 @@ __all__ = [
     "Reading",
     "Repair",
     "ResourceTable",
+    "SVCSearchCV",
+    "SVRSearchCV",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -130,6 +133,7 @@ _ROOMS = {
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.kernels.fidelity": ("FidelityKernel", "quantum_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
+    "selection": ("SVCSearchCV", "SVRSearchCV"),
     "solvers.quantum": ("QuantumSolver",),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }

@@ -19,13 +19,16 @@ from .core.certificate import Certificate, Certifier
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import SpectrumEvidence
+from .core.radial import RadialPoints
 from .core.solution import SHARP, Status
 from .problems.classification import HINGE
-from .working_set.descent import END_KKT, WHOLE
-from .working_set.whole import solve_whole
+from .working_set.descent import END_KKT
+from .working_set.whole import solve_pair
 
 __all__ = ["Settled", "settled_pairs"]
 
+#: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement.
+SMALL = 640
 #: Entries of the blocks within a class that are kept for its other pairs: 128 MB.
 KEPT = 1 << 24
 #: Mean squared distance in feature space, as a part of the largest squared length, from which digits are left.
@@ -87,26 +90,24 @@ def settled_pairs(
         called for: there are too many points, or the end could not be reached.
     """
     evidence, blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
-    room = np.empty(WHOLE * WHOLE)
+    room = np.empty(SMALL * SMALL)
     for i, first in enumerate(groups):
         for j in range(i + 1, len(groups)):
             n = len(first) + len(groups[j])
-            if n > WHOLE:
+            if n > SMALL:
                 yield None
                 continue
             begun = time.monotonic()
             own, K = blocks.of(i, j)
             m = len(first)
-            block = room[: n * n].reshape(n, n)
-            block[:m, :m], block[:m, m:], block[m:, m:] = K.first, K.between, K.second
-            block[m:, :m] = K.between.T
-            if not own.is_radial and _have_lost_digits(block):
+            if not own.is_radial and K.has_lost_digits():
                 yield None
                 continue
             signs = np.ones(n)
             signs[slice(None, m) if len(groups) == 2 else slice(m, None)] = -1.0
-            problem = _problem(own, signs, np.concatenate([upper[i], upper[j]]))
-            alpha, _, _ = solve_whole(problem, np.zeros(n), END_KKT, block)
+            bounds = np.concatenate([upper[i], upper[j]])
+            alpha = solve_pair(signs, bounds, *K, room[: n * n].reshape(n, n), END_KKT)
+            problem = _problem(own, signs, bounds)
             certificate = _OfBlock(problem, K, evidence, own.center is not gram.center).certify(alpha)
             sharp = certificate.within(min(SHARP, tol))
             columns = blocks.entries(i, j) / n
@@ -122,10 +123,19 @@ class _Block(NamedTuple):
     second: NDArray
 
     def product(self, v: NDArray) -> NDArray:
-        """K v."""
+        """K v, by the columns where v is not 0."""
         m = len(self.first)
         a, b = v[:m], v[m:]
-        return np.concatenate([self.first @ a + self.between @ b, a @ self.between + self.second @ b])
+        (A,), (B,) = a.nonzero(), b.nonzero()
+        head = a[A] @ self.first[A] + self.between[:, B] @ b[B]
+        return np.concatenate([head, a[A] @ self.between[A] + b[B] @ self.second[B]])
+
+    def has_lost_digits(self) -> bool:
+        """Whether kernel values differ by so little of their size that two ways to compute them differ in the digits
+        that count: a run then says so, for its certificate is of values of its own."""
+        diag = np.concatenate([self.first.diagonal(), self.second.diagonal()])
+        total = float(self.first.sum() + 2 * self.between.sum() + self.second.sum())
+        return not float(diag.mean()) - total / len(diag) ** 2 > FLAT * float(diag.max())
 
 
 class _Blocks:
@@ -135,6 +145,7 @@ class _Blocks:
         self.gram, self.groups = gram, groups
         self.within: dict[int, NDArray] = {}
         self.kept = 0
+        self.points: dict[int, RadialPoints] = {}
 
     def of(self, i: int, j: int) -> tuple[Gram, _Block]:
         """Those of classes i and j, and the Gram they are of."""
@@ -142,13 +153,28 @@ class _Blocks:
         if self.gram.is_translatable:  # about the mean of the pair, which no other has
             own, m = self.gram.subset(np.concatenate([rows, columns])).centred(), len(rows)
             K = own.block(np.arange(own.n), np.arange(own.n))
-            return own, _Block(K[:m, :m], K[:m, m:], K[m:, m:])
-        return self.gram, _Block(self.one(i), self.gram.block(rows, columns), self.one(j))
+            parts = _Block(*(np.array(part, order="C") for part in (K[:m, :m], K[:m, m:], K[m:, m:])))
+            for part in parts:
+                part.flags.writeable = False
+            return own, parts
+        return self.gram, _Block(self.one(i), self.between(i, j), self.one(j))
+
+    def between(self, i: int, j: int) -> NDArray:
+        """Those of class i with class j."""
+        if self.gram.is_radial:
+            for k in (i, j):
+                if k not in self.points:
+                    self.points[k] = self.gram.radial_points(float, self.groups[k])
+            K = self.points[i].kernel(self.points[j])
+        else:
+            K = self.gram.block(self.groups[i], self.groups[j])
+        K.flags.writeable = False
+        return K
 
     def one(self, i: int) -> NDArray:
         """Those of class i."""
         if i not in self.within:
-            K = self.gram.block(self.groups[i], self.groups[i])
+            K = self.between(i, i)
             if self.kept + K.size > KEPT:
                 return K
             self.kept += K.size
@@ -164,7 +190,7 @@ class _Blocks:
 
 
 class _OfBlock(Certifier):
-    """A certifier whose kernel values are at hand; no solver has seen the arrays they are in."""
+    """A certifier whose kernel values are at hand; and nobody else may write to them."""
 
     def __init__(self, problem: DualProblem, K: _Block, evidence: SpectrumEvidence, moved: bool) -> None:
         self.problem, self._K, self._by_kernel, self._moved = problem, K, evidence, moved
@@ -179,13 +205,6 @@ class _OfBlock(Certifier):
         sigma = self.problem.sigma
         product: NDArray = sigma * self._K.product(sigma * alpha)
         return product
-
-
-def _have_lost_digits(K: NDArray) -> bool:
-    """Whether kernel values differ by so little of their size that two ways to compute them differ in the digits that
-    count: a run then says so, for its certificate is of values of its own."""
-    largest = float(K.diagonal().max())
-    return not float(K.diagonal().mean() - K.mean()) > FLAT * largest
 
 
 def _problem(gram: Gram, signs: NDArray, upper: NDArray) -> DualProblem:

@@ -371,10 +371,10 @@ def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
     for info in list_solvers():
         cls = solver_class(info.name)
         for z in zoo():
-            if not cls.stochastic and not cls().mismatch(z.problem):
+            if not cls.stochastic and not cls.missing() and not cls().mismatch(z.problem):
                 seen.add(info.name)
                 solve(z.problem, info.name, max_steps=2, random_state=5)
                 break
     classical = {"gradient-flow", "lotka-volterra", "working-set", "smo", "frank-wolfe", "cvxopt"}
-    assert seen == classical | {"incremental", "invasion"}
+    assert seen - {"qpsolvers"} == classical | {"incremental", "invasion"}
     assert _run._NOT_DRAWN_FROM.bit_generator.state == before

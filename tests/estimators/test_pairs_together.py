@@ -111,15 +111,17 @@ def test_entries_of_the_kernel_are_counted_once(no_runs):
 
 def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
     X, y = SETS["iris"]
-    honest, given = _together.solve_whole, []
+    given = []
 
-    def forging(problem, alpha, tolerance, block):
-        found = honest(problem, alpha, tolerance, block)
-        block[:] = 0.0
-        given.append(problem.n)
-        return np.zeros(problem.n), found[1], found[2]
+    def forging(signs, upper, first, between, second, room, tolerance):
+        for values in (first, between, second):
+            with pytest.raises(ValueError, match="read-only"):
+                values[:] = 0.0
+        room[:] = 0.0
+        given.append(len(signs))
+        return np.zeros(len(signs))
 
-    monkeypatch.setattr(_together, "solve_whole", forging)
+    monkeypatch.setattr(_together, "solve_pair", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
     assert list(settled_pairs(gram, groups, [np.ones(50)] * 3, 1e-6)) == [None] * 3
     assert len(given) == 3
@@ -139,7 +141,7 @@ def test_kernel_values_without_digits_are_left_to_a_run():
 
 def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch):
     X, y = SETS["digits"]
-    honest, calls = _together.solve_whole, []
+    honest, calls = _together.solve_pair, []
 
     def interrupted(*given):
         calls.append(1)
@@ -147,7 +149,7 @@ def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch):
             raise KeyboardInterrupt
         return honest(*given)
 
-    monkeypatch.setattr(_together, "solve_whole", interrupted)
+    monkeypatch.setattr(_together, "solve_pair", interrupted)
     with pytest.warns(ConvergenceWarning):
         model = SVC().fit(X, y)
     ended = [solution.ended for solution in model.solutions_]
@@ -185,7 +187,7 @@ def test_no_time_is_a_model_still():
     ids=str,
 )
 def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
-    monkeypatch.setattr(_together, "solve_whole", None)
+    monkeypatch.setattr(_together, "solve_pair", None)
     X, y = SETS["two"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["OutOfTime", "is_late", "look", "within"]
+__all__ = ["OutOfTime", "is_late", "left", "look", "within"]
 
 #: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
@@ -35,6 +35,12 @@ def is_late() -> bool:
     """Whether the deadline of the work under way is over."""
     deadline = _deadline.get()
     return deadline is not None and time.monotonic() >= deadline
+
+
+def left() -> float | None:
+    """Seconds until the deadline of the work under way, 0 if it is over; None without one."""
+    deadline = _deadline.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def look() -> None:

@@ -12,6 +12,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ._radial import lift
+from .arena import borrowed
 from .cholesky import factorise
 from .problem import DualProblem
 
@@ -73,7 +74,7 @@ class FreeSystem:
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
         for _ in range(8):
             self.factors += 1
-            lifted: NDArray = np.empty((self.base, self.base), dtype=dtype)
+            lifted = borrowed((self.base, self.base), dtype)
             lift(self.kernel, problem.scale, problem.offset, sign, lifted)
             lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
             # LAPACK works in place, on the lower triangle of the transpose.

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arena import borrowed
 from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
 from .kernels import Gram
-from .radial import RadialPoints
+from .radial import FEW_FEATURES, RadialPoints
 from .row_cache import RowCache
 from .sparse_points import SparsePoints
 from .thin_kernel import is_thin
@@ -22,6 +23,8 @@ _given = attrgetter(*_GIVEN)
 
 #: Room for kept rows, in bytes, for each precision, and where points came sparse, whose memory is to stay little.
 CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 200 << 20
+#: Points between which the whole matrix may be computed where entries are dear.
+WHOLE = 1000, 4000
 
 
 class KeptGram(KernelMatrix):
@@ -43,11 +46,25 @@ class KeptGram(KernelMatrix):
             self._radial["float64"] = RadialPoints(gram.ready.points, gram.ready.half)
         self._rows: dict[str, RowCache] = {}
         self._less_center: Any = None
+        #: Whether entries are to be computed once only, as far as memory allows: by BLAS, of many features.
+        self._paid = 0
+        self._dear = (
+            isinstance(self.kernel, str)
+            and self.kernel != "precomputed"
+            and WHOLE[0] <= self.n <= WHOLE[1]
+            and self.X.shape[1] > FEW_FEATURES
+            and not isinstance(self.X, SparsePoints)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_full": None, "_radial": {}, "_rows": {}, "_less_center": None}
 
-    def _known(self) -> NDArray | None:
+    def _known(self, entries: int = 0) -> NDArray | None:
+        # Whoever has paid for half of a dear matrix is likely to pay for all of it, and more than once.
+        if entries and self._dear:
+            self._paid += entries
+            if self._paid > self.n * self.n // 2:
+                self.full()
         return self._full if self._full is not None else super()._known()
 
     def count(self, entries: int) -> None:
@@ -65,6 +82,7 @@ class KeptGram(KernelMatrix):
 
     def full(self) -> NDArray:
         """The whole K, shape (n, n); kept, so that later calls are free. Read-only by convention."""
+        self._dear = False
         self._full = super().full()
         return self._full
 
@@ -90,6 +108,18 @@ class KeptGram(KernelMatrix):
         self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
 
+    def kept_block(self, J: NDArray, dtype: type) -> NDArray:
+        """The block K[J, J], of kept rows as far as there are any, the caller's to write to."""
+        if not self._dear or self._known() is not None:
+            return self.block(J, J, dtype)
+        cache = self._cache(dtype)
+        here = cache.slot[J] >= 0
+        K: NDArray = np.empty((len(J), len(J)), dtype=dtype)
+        K[here] = cache.rows[cache.slot[J[here]]][:, J]
+        K[np.ix_(~here, here)] = K[np.ix_(here, ~here)].T
+        K[np.ix_(~here, ~here)] = self.block(J[~here], J[~here], dtype)
+        return K
+
     def kept_row(self, k: int) -> NDArray:
         """Row k of K in float64, kept; not to be written to."""
         cache = self._cache(float)
@@ -100,7 +130,8 @@ class KeptGram(KernelMatrix):
     def _cache(self, dtype: type) -> RowCache:
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
-            self._rows[name] = RowCache(self.n, dtype, SPARSE_CACHE_BYTES if self.came_sparse else CACHE_BYTES)
+            room = SPARSE_CACHE_BYTES if self.came_sparse else CACHE_BYTES
+            self._rows[name] = RowCache(self.n, dtype, room, borrowed)
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
@@ -111,7 +142,7 @@ class KeptGram(KernelMatrix):
         part.__dict__.update(self.__dict__)
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
-        part.entries_computed, part._full, part._radial, part._rows = 0, matrix, radial, {}
+        part.entries_computed, part._full, part._radial, part._rows, part._dear = 0, matrix, radial, {}, False
         centred = self._less_center if isinstance(self._less_center, np.ndarray) else None
         part._less_center = None if centred is None else centred[J]
         return part

@@ -27,7 +27,6 @@ BLOCK_ENTRIES = 1 << 22
 
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
-
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
 #: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
 SHARP, SHARP_SINGLE = 1e9, 1000.0
@@ -71,8 +70,8 @@ class KernelMatrix:
         """All points, or some, ready for the radial kernel in float64 or float32."""
         return RadialPoints.of(self.X[J], self.center, self.gamma, dtype, self.squares[J])
 
-    def _known(self) -> NDArray | None:
-        """The whole K, if it is at hand."""
+    def _known(self, entries: int = 0) -> NDArray | None:
+        """The whole K, if it is at hand, or if so many entries in float64 are the occasion to compute it."""
         return self.X if self.kernel == "precomputed" else None
 
     def count(self, entries: int) -> None:
@@ -133,7 +132,7 @@ class KernelMatrix:
         """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy); in
         ``out`` if that is given, row-major and of that precision."""
         J = np.asarray(J, dtype=np.intp)
-        known = self._known()
+        known = self._known(self.n * len(J) if dtype is float else 0)
         if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
             self.count(self.n * len(J))
             return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
@@ -152,7 +151,7 @@ class KernelMatrix:
     def block(self, rows: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
         """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
-        known = self._known()
+        known = self._known(len(rows) * len(J) if dtype is float else 0)
         if known is not None:
             return known[np.ix_(rows, J)].astype(dtype, copy=False)
         self.count(len(rows) * len(J))
@@ -169,13 +168,13 @@ class KernelMatrix:
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
         """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
         v = np.asarray(v, dtype=float)
-        J, known = v.nonzero()[0], self._known()
+        J, height = v.nonzero()[0], self.n if rows is None else len(rows)
+        known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and rows is None and len(J) > self.n // 4:
             return known @ v
         where = slice(None) if rows is None else rows
         if known is None and is_thin(self):
             return thin_product(self, v, where, J)
-        height = self.n if rows is None else len(rows)
         if self.is_radial and known is None:
             self.count(height * len(J))
             dtype = self._work(dtype)
@@ -193,14 +192,15 @@ class KernelMatrix:
             return known
         check_memory(self.n, "the whole kernel matrix", matrices=1)
         K: NDArray = np.empty((self.n, self.n))
-        height = max(1, BLOCK_ENTRIES // self.n)
-        parts = [np.arange(start, min(start + height, self.n)) for start in range(0, self.n, height)]
-        for J in parts:
-            K[J[0] : J[-1] + 1] = self.rows(J)
-        for J in parts:  # BLAS may round the two triangles differently
-            rows, rest = slice(J[0], J[-1] + 1), slice(J[0], None)
-            K[rows, rest] = 0.5 * (K[rows, rest] + K[rest, rows].T)
-            K[rest, rows] = K[rows, rest].T
+        # What lies below the diagonal is not computed, but for a little of it.
+        height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
+        for start in range(0, self.n, height):
+            J, rest = np.arange(start, min(start + height, self.n)), slice(start, None)
+            self.count(len(J) * (self.n - start))
+            K[J[0] : J[-1] + 1, rest] = self._between(J, rest, float)
+            corner = K[J[0] : J[-1] + 1, J[0] : J[-1] + 1]
+            corner[:] = 0.5 * (corner + corner.T)  # BLAS may round the two triangles differently
+            K[J[-1] + 1 :, J] = K[J[0] : J[-1] + 1, J[-1] + 1 :].T
         return K
 
     # --- new points --------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class KernelMatrix:
 
     def _work(self, dtype: type) -> type:
         """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""
-        return dtype if self.is_safe_in_single else float
+        return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
         return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)

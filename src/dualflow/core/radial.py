@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._radial import radial_apply, radial_rows, radial_sum
+from .arena import borrowed
 from .clock import look
 from .kernel_values import CENTRED_AT_ONCE
 from .sparse_points import SparsePoints, products
@@ -115,7 +116,7 @@ class RadialPoints:
         """Kernel values of all pairs, of which what lies below the diagonal may be anything."""
         if not self.has_few_features:
             return self.kernel(self)
-        K: NDArray = np.empty((len(self), len(self)), dtype=self.points.dtype)
+        K = borrowed((len(self), len(self)), self.points.dtype)
         height = self.at_once(self)
         if height >= len(self):
             radial_rows(self.points, self.half, self.points, self.half, K, upper=True)

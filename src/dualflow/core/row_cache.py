@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ __all__ = ["Evaluate", "RowCache", "grown"]
 
 #: ``evaluate(J, start, out)`` puts entries start, start + 1, … of rows J into ``out``, a row for each of J.
 Evaluate = Callable[[NDArray, int, NDArray], object]
+#: ``empty(shape, dtype)`` makes an array, whose entries may be anything.
+Empty = Callable[[tuple[int, int], Any], NDArray]
 
 #: Rows evaluated at a time: enough for BLAS, little enough for memory.
 AT_ONCE = 512
@@ -21,7 +24,7 @@ AT_ONCE = 512
 SPARE = 64
 #: Up to so many bytes rows move to larger memory when they need it; beyond, address space for all rows, or so much, is
 #: taken at once: memory behind it is taken when it is first written to, which is dear, and dearer than to copy.
-MOVED, RESERVED = 1 << 20, 1 << 30
+MOVED, RESERVED = 1 << 20, 3 << 26
 
 _NOBODY = np.empty(0, dtype=np.int64)
 
@@ -56,8 +59,10 @@ class RowCache:
         Whose row is in each slot, −1: nobody's.
     """
 
-    def __init__(self, n: int = 0, dtype: type = float, capacity_bytes: int | None = None) -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(
+        self, n: int = 0, dtype: type = float, capacity_bytes: int | None = None, empty: Empty = np.empty
+    ) -> None:
+        self.dtype, self._empty = np.dtype(dtype), empty
         self.capacity = sys.maxsize
         if capacity_bytes is not None:
             self.capacity = min(n, max(2 * AT_ONCE, capacity_bytes // (self.dtype.itemsize * n)))
@@ -69,7 +74,7 @@ class RowCache:
         m = len(members)
         room, length = max(16, m), max(n, length)
         self.n, self.clock, self.count = n, 0, m
-        self.rows: NDArray = np.empty((room, length), dtype=self.dtype)
+        self.rows: NDArray = self._empty((room, length), self.dtype)
         self.rows[:m, : rows.shape[1]] = rows
         #: Where each row is, complete or not; `slot` is what compiled loops may use.
         self.place = np.full(length, -1, dtype=np.int64)
@@ -143,7 +148,7 @@ class RowCache:
     def _move(self, room: int, length: int) -> None:
         """To memory of another shape, which has room for all rows that are here."""
         held = min(room, len(self.rows))
-        rows: NDArray = np.empty((room, length), dtype=self.dtype)
+        rows: NDArray = self._empty((room, length), self.dtype)
         rows[:held, : self.n] = self.rows[:held, : self.n]
         self.rows = rows
         self.filled, self.used = grown(self.filled[:held], (room,)), grown(self.used[:held], (room,))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import psd
-from ._radial import aligned
+from .arena import borrowed
 from .kept import KeptGram
 from .problem import DualProblem, Kind
 from .radial import RadialPoints
@@ -123,7 +123,7 @@ class Workspace(DualProblem):
         if known is None or known.nbytes < size:
             room = size if known is None else max(size, 2 * known.nbytes)
             known = None  # given back before more is taken
-            known = aligned((room,), np.uint8)
+            known = borrowed((room,), np.uint8)
         self._scratch[name] = known
         return known[:size].view(dtype).reshape(shape)
 

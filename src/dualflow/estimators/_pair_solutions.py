@@ -62,7 +62,7 @@ class PairSolutions:
         seeds: list[int],
     ) -> None:
         self._found, self._gram, self._groups, self._C, self._weight = list(found), gram, groups, C, weight
-        self._tol, self._engine, self._seeds = tol, engine.aim(tol, hand_over=True), seeds
+        self._tol, self._engine, self._seeds = tol, engine, seeds
         self._pairs = pairs_of(len(groups))
 
     def __iter__(self) -> Iterator[Solution]:
@@ -95,6 +95,6 @@ class PairSolutions:
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
-            provenance=provenance_of(self._engine, self._seeds[k]),
+            provenance=provenance_of(self._engine.aim(self._tol, hand_over=True), self._seeds[k]),
             certified=certificate,
         )

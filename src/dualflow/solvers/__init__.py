@@ -19,6 +19,7 @@ CATALOGUE = {
     "evolution-strategy": "dualflow.solvers.evolution_strategy:EvolutionStrategy",
     "particle-swarm": "dualflow.solvers.particle_swarm:ParticleSwarm",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
+    "qpsolvers": "dualflow.solvers.qpsolvers:QPSolvers",
     "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "hamiltonian-schrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation:HamiltonianSchrodingerisation",
     "hamiltonian-lchs": "dualflow.solvers.hamiltonian_lchs:HamiltonianLCHS",

@@ -40,7 +40,8 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
         violation alone decides, with 1e-3 by default.
     hand_over : bool, optional
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01. Small problems (512 variables, 1536 on
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01, from where it goes on in float64 if not
+        more than 224 variables are free. Small problems (512 variables, 1536 on
         the simplex, not more than 112 of them free) are brought to their end instead, violation 1e-13 in float64, and
         there is nothing to refine. By default if the driver asks for it (``refine="early"``) and neither tolerance is
         given.

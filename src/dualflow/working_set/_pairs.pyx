@@ -2,6 +2,7 @@
 """The compiled pair loop; see pairs.h for the loop itself and `Level` for who calls it."""
 
 import numpy as np
+from libc.string cimport memset
 
 from ..core._radial import aligned
 
@@ -39,6 +40,10 @@ cdef extern from *:
         const float *ridge
         float factor
         float offset
+        Index head
+        const float *first
+        const float *between
+        const float *second
     ctypedef struct source_double:
         Index m
         const double *points
@@ -49,8 +54,13 @@ cdef extern from *:
         const double *ridge
         double factor
         double offset
+        Index head
+        const double *first
+        const double *between
+        const double *second
     void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
     void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
+    void row_of_blocks_double(Index n, Index i, const source_double *origin, double *row) nogil
     Index pairs_float(int n, Index stride, float *rows, long long *slots, Index *used, const source_float *origin,
                      float *G, const float *diag, double *beta, const double *low, const double *high, int equality,
                      double tolerance, Index limit, float *work, double *violation) nogil
@@ -127,10 +137,11 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     cdef Index updates
     cdef source_float single
     cdef source_double double_
+    memset(&single, 0, sizeof(single))
+    memset(&double_, 0, sizeof(double_))
     if source is None:
         if (np.asarray(slots) < 0).any():
             raise ValueError("rows are missing, and no source to make them from")
-        single.m = double_.m = 0
     else:
         points, half, tiles, halves = source.points, source.half, source.tiles, source.halves
         signs, ridge, m = source.sign, source.ridge, source.points.shape[1]
@@ -138,10 +149,10 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             raise ValueError("the source must be of n points, and rows (n, padded(n)), where some are to be made")
         if real is float:
             single = source_float(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
-                                  source.factor, source.offset)
+                                  source.factor, source.offset, 0, NULL, NULL, NULL)
         else:
             double_ = source_double(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
-                                    source.factor, source.offset)
+                                    source.factor, source.offset, 0, NULL, NULL, NULL)
     with nogil:
         if real is float:
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
@@ -150,6 +161,68 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
                                    &low[0], &high[0], equality, tolerance, limit, &work[0], &violation)
     return updates, violation, used
+
+
+def solve_blocks(const double[:, ::1] first, const double[:, ::1] between, const double[:, ::1] second, double factor,
+                 double[:, ::1] rows, double[::1] beta, const double[::1] low, const double[::1] high,
+                 const double[::1] ep, bint equality, double tolerance, Index limit, int rounds, Index few):
+    """β in place by pairs, in rounds that begin with a gradient Mβ − ep from scratch, M = factor · [[first, between],
+    [betweenᵀ, second]], of which only rows that are needed are put together, in ``rows``, whose entries may be anything.
+
+    Ends when nothing moves, or when the violation is within the tolerance after fewer than ``few`` updates, so that the
+    gradient has its digits.
+
+    Returns
+    -------
+    updates : int
+    violation : float
+    """
+    cdef Index head = first.shape[0], rest = second.shape[0], n = head + rest, used = 0, updates = 0, moved, k
+    if not (head > 0 and rest > 0 and first.shape[1] == between.shape[0] == head):
+        raise ValueError("first must be (head, head), and between (head, rest), head > 0, rest > 0")
+    if not second.shape[1] == between.shape[1] == rest:
+        raise ValueError("second must be (rest, rest), and between (head, rest)")
+    if not rows.shape[0] == rows.shape[1] == beta.shape[0] == low.shape[0] == high.shape[0] == ep.shape[0] == n:
+        raise ValueError("rows must be (n, n), and the vectors (n,)")
+    cdef source_double source
+    memset(&source, 0, sizeof(source))
+    source.factor, source.head = factor, head
+    source.first, source.between, source.second = &first[0, 0], &between[0, 0], &second[0, 0]
+    cdef double[::1] work = aligned((6 * padded(n),), np.float64)
+    cdef double *G = &work[4 * n]
+    cdef double *diag = &work[5 * n]
+    cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
+    cdef double violation = 0.0
+    cdef int turn
+    with nogil:
+        for k in range(n):
+            diag[k] = factor * (first[k, k] if k < head else second[k - head, k - head])
+        for turn in range(rounds):
+            gradient_of_blocks(n, beta, &ep[0], &source, &rows[0, 0], slots, &used, G)
+            moved = pairs_double(n, n, &rows[0, 0], &slots[0], &used, &source, G, diag, &beta[0], &low[0], &high[0],
+                                 equality, tolerance, limit, &work[0], &violation)
+            updates += moved
+            if moved == 0 or (violation <= tolerance and moved < few):
+                break
+    return updates, violation
+
+
+cdef void gradient_of_blocks(Index n, double[::1] beta, const double *ep, const source_double *source, double *rows,
+                             long long[::1] slots, Index *used, double *G) noexcept nogil:
+    """G = Mβ − ep, by the rows of those that are not 0."""
+    cdef Index k, j
+    cdef const double *row
+    for j in range(n):
+        G[j] = -ep[j]
+    for k in range(n):
+        if beta[k] != 0:
+            if slots[k] < 0:
+                row_of_blocks_double(n, k, source, rows + n * used[0])
+                slots[k] = used[0]
+                used[0] += 1
+            row = rows + n * slots[k]
+            for j in range(n):
+                G[j] += beta[k] * row[j]
 
 
 def padded(n):

@@ -47,7 +47,7 @@ class WorkingSetState:
     ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
     blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
     ``offered`` says that float32 came to rest here, or that float64 came to its end: a certificate decides whether that
-    is enough.
+    is enough. ``ending`` says that float64 goes on to the end, where a refinement would take over.
     """
 
     alpha: NDArray
@@ -63,6 +63,7 @@ class WorkingSetState:
     replay: int
     done: bool = False
     offered: bool = False
+    ending: bool = False
 
 
 @dataclass
@@ -120,7 +121,7 @@ class Descent:
             gap_tol, kkt_tol = self.wanted
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
             return _afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
-        done, updates, violation, gap, rest = self.advance(level, state.single, BLOCKS_PER_STEP)
+        done, updates, violation, gap, rest = self.advance(level, state, BLOCKS_PER_STEP)
         measure = gap if np.isfinite(gap) else violation
         fell = measure < 0.9 * state.best
         alpha = self.expanded(state, level)
@@ -141,8 +142,12 @@ class Descent:
         # float32 cannot vouch for itself; the refinement can live with what it leaves, unless that hides who violates.
         if state.single and (not self.hand_over or level.error() > 2 * self.wanted[1]):
             return replace(state, **after, offered=True)
+        # With few that are free, blocks come to the end sooner than a refinement.
+        if state.single and self.may_end(level):
+            return _afresh(state, **after | {"single": False, "ending": True})
         # At the end a certificate may say that there is nothing to refine.
-        return _afresh(state, **after | {"done": True, "offered": self.ends_here and violation <= NEAR_END})
+        ended = (self.ends_here or state.ending) and violation <= max(NEAR_END, level.noise())
+        return _afresh(state, **after | {"done": True, "offered": ended})
 
     def finished(self, state: WorkingSetState) -> WorkingSetState:
         """The state at the end of a problem that is small enough to be solved in one go."""
@@ -156,24 +161,31 @@ class Descent:
         known = self.level is not None and not state.depth and self.at == (0, state.single, state.blocks)
         return self.level.gradient if self.level is not None and known else None
 
-    def advance(self, level: Level, single: bool, blocks: int) -> tuple[int, int, float, float, bool]:
+    def may_end(self, level: Level) -> bool:
+        """Whether what float32 leaves is soon brought to its end in float64: on the simplex, with few free."""
+        few = level.points is not None and level.free_ones() <= 2 * FEW
+        return self.on_simplex and self.workspace.psd.is_psd and few
+
+    def advance(self, level: Level, state: WorkingSetState, blocks: int) -> tuple[int, int, float, float, bool]:
         """Up to so many blocks: how many, pair updates, violation, estimated gap, and whether the level rests."""
-        gap_tol, kkt_tol = self.wanted
-        if single:
+        gap_tol, kkt_tol = (np.inf, max(END_KKT, level.noise())) if state.ending else self.wanted
+        if state.single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
         n, updates = level.problem.n, 0
         for done in range(blocks + 1):
             violation, gap = level.standing()
-            rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+            rest = self.rests(level, state.ending, violation, gap, kkt_tol, gap_tol)
             if rest or violation <= WAKE_AT * level.violation:
                 if level.wake():
                     violation, gap = level.standing()
-                    rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+                    rest = self.rests(level, state.ending, violation, gap, kkt_tol, gap_tol)
                 level.violation = violation
             if rest or done == blocks:
                 break
             inner = level.depth_of_a_block * violation
-            if self.ends_here:
+            if state.ending:
+                inner = kkt_tol
+            elif self.ends_here:
                 first = not (self.on_simplex or _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP))
                 inner = 0.3 * HAND_OVER_KKT if first else END_KKT
             if gap <= gap_tol and np.isfinite(kkt_tol):
@@ -185,8 +197,10 @@ class Descent:
                 break
         return done, updates, violation, gap, rest
 
-    def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+    def rests(self, level: Level, ending: bool, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
         """Whether a level is as good as wanted, or good enough to hand over."""
+        if ending:
+            return violation <= kkt_tol
         crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n and gap <= CRAWLING_GAP
         many = self.ends_here and not self.on_simplex and _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP)
         return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
@@ -213,7 +227,7 @@ class Descent:
             self.level = Level(part, alpha, np.float32 if state.single else np.float64)
             self.inside = inside
             if state.replay:
-                self.advance(self.level, state.single, state.replay)
+                self.advance(self.level, state, state.replay)
         self.at = None  # until the step is whole, it belongs to no state
         return self.level
 

@@ -34,8 +34,6 @@ class Level(InUnits):
     block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
     """
 
-    problem: Workspace
-
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type) -> None:
         self.dtype = dtype
         gram, n, diag = problem.gram, problem.n, problem.diag()
@@ -79,7 +77,7 @@ class Level(InUnits):
     def block(self, W: NDArray) -> NDArray:
         """The block M[W, W]."""
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
-        K = gram.block(points, points, self.precision)
+        K = gram.kept_block(points, self.precision)
         if self.problem.offset:
             K += K.dtype.type(self.problem.offset)
         K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]
@@ -152,6 +150,10 @@ class Level(InUnits):
         few = few[:: max(1, len(few) // SAMPLE)]
         true = self.problem.product(self.alpha, few) - self.problem.p[few]
         return float(np.abs(self.e[few] * true / self.slope - self.G[few]).max(initial=0.0))
+
+    def noise(self) -> float:
+        """What round-off leaves of a violation in float64, in units of s: that of sums as long as β."""
+        return 16 * float(np.finfo(float).eps) * float(np.abs(self.beta).sum())
 
     def standing(self) -> tuple[float, float]:
         """Worst KKT violation (in units of s), and the relative duality gap as this precision sees it."""

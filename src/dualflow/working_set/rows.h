@@ -1,11 +1,29 @@
 /* Part of pairs.h, for its REAL: rows of M, made when they are first asked for. */
 
-/* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h. */
+/* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h; or from
+ * blocks at hand, factor times them: of the `head` first variables, between these and the others, and of the others. */
 typedef struct {
     Index m;
     const REAL *points, *half, *tiles, *halves, *sign, *ridge;
     REAL factor, offset;
+    Index head;
+    const REAL *first, *between, *second;
 } NAME(source);
+
+static void NAME(row_of_blocks)(Index n, Index i, const NAME(source) *from, REAL *restrict row)
+{
+    const Index head = from->head, rest = n - head;
+    const REAL factor = from->factor;
+    if (i < head) {
+        const REAL *restrict own = from->first + i * head, *restrict other = from->between + i * rest;
+        for (Index k = 0; k < head; k++) row[k] = factor * own[k];
+        for (Index k = 0; k < rest; k++) row[head + k] = factor * other[k];
+    } else {
+        const REAL *restrict own = from->second + (i - head) * rest, *restrict other = from->between + (i - head);
+        for (Index k = 0; k < head; k++) row[k] = factor * other[k * rest];
+        for (Index k = 0; k < rest; k++) row[head + k] = factor * own[k];
+    }
+}
 
 CLONES static void NAME(sign_row)(Index n, REAL factor, REAL offset, const REAL *restrict sign, REAL *restrict row)
 {
@@ -16,6 +34,10 @@ CLONES static void NAME(sign_row)(Index n, REAL factor, REAL offset, const REAL 
 static void NAME(make_rows)(Index stride, Index count, const long long *which, const NAME(source) *from, REAL *rows)
 {
     const Index m = from->m, tile = 512 / (Index)sizeof(REAL);
+    if (from->first) {
+        for (Index r = 0; r < count; r++) NAME(row_of_blocks)(stride, which[r], from, rows + r * stride);
+        return;
+    }
     for (Index first = 0; first < stride; first += tile)
         for (Index r = 0; r < count; r += 2) {
             const Index i = which[r], j = r + 1 < count ? which[r + 1] : -1;

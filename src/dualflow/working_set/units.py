@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem, Kind
+from ..core.problem import Kind
+from ..core.workspace import Workspace
 
 __all__ = ["InUnits"]
 
@@ -17,7 +18,7 @@ class InUnits:
     the kernel, which the constants of the compiled loop rely on; s = 1 for the hinge, so that violations are LIBSVM's.
     """
 
-    def __init__(self, problem: DualProblem, alpha: NDArray, diag: NDArray) -> None:
+    def __init__(self, problem: Workspace, alpha: NDArray, diag: NDArray) -> None:
         self.problem = problem
         e = np.ones(problem.n) if problem.e is None else problem.e
         self.e, self.sign = e, e * problem.sigma

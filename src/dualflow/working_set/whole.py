@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem
-from ._pairs import solve_pairs
+from ..core.workspace import Workspace
+from ._pairs import solve_blocks, solve_pairs
 from .units import InUnits
 
 __all__ = ["solve_whole"]
@@ -16,19 +16,16 @@ __all__ = ["solve_whole"]
 AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 
 
-def solve_whole(
-    problem: DualProblem, alpha: NDArray, tolerance: float, block: NDArray | None = None
-) -> tuple[NDArray, float, int]:
+def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[NDArray, float, int]:
     """The optimum from a feasible α, by pairs and leaps in float64.
 
     Parameters
     ----------
-    problem : DualProblem
+    problem : Workspace
+        All its kernel values are taken.
     alpha : array of shape (n,)
     tolerance : float
         KKT violation to end at, in `InUnits`.
-    block : array of shape (n, n), optional
-        All of Q without its signs, to be written to, if it is at hand.
 
     Returns
     -------
@@ -39,11 +36,9 @@ def solve_whole(
     updates : int
         Of pairs.
     """
-    everyone = np.arange(problem.n)
-    M = problem.plain_block(everyone, everyone) if block is None else block
-    here = InUnits(problem, alpha, problem.diag() if block is None else M.diagonal().copy())
-    if here.unit != here.slope:
-        M *= here.unit / here.slope
+    everyone, here = np.arange(problem.n), InUnits(problem, alpha, problem.diag())
+    M = problem.plain_block(everyone, everyone)
+    M *= here.unit / here.slope
     if (here.sign < 0).any():
         M *= here.sign[:, None]
         M *= here.sign
@@ -68,3 +63,44 @@ def solve_whole(
         if moved == 0 or (violation <= tolerance and moved < FEW_UPDATES):
             break
     return here.alpha, violation, updates
+
+
+def solve_pair(
+    signs: NDArray,
+    upper: NDArray,
+    first: NDArray,
+    between: NDArray,
+    second: NDArray,
+    room: NDArray,
+    tolerance: float,
+) -> NDArray:
+    """The hinge's optimum, with an intercept, for a pair of classes whose kernel values are at hand.
+
+    Parameters
+    ----------
+    signs, upper : arrays of shape (n,)
+        Labels ±1, and finite bounds.
+    first, between, second : arrays of shape (m, m), (m, n − m) and (n − m, n − m)
+        Kernel values within the first m points, between them and the others, and within the others; read only.
+    room : array of shape (n, n)
+        To work in.
+    tolerance : float
+        KKT violation to end at, LIBSVM's.
+
+    Returns
+    -------
+    alpha : array of shape (n,)
+    """
+    n = len(signs)
+    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`.
+    unit = 1.0 / (max(float(first.diagonal().max()), float(second.diagonal().max())) or 1.0)
+    beta, bound = (
+        np.zeros(n),
+        signs * (np.minimum(upper, 1e300 * unit) / unit),
+    )  # the compiled loop wants finite numbers
+    low, high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+    limit = UPDATES * n
+    solve_blocks(first, between, second, unit, room, beta, low, high, signs, True, tolerance, limit, AGAIN, FEW_UPDATES)
+    # A bound is given back as it came: (u/b)·b may be an ulp off.
+    alpha: NDArray = np.minimum(np.maximum(signs * beta * unit, 0.0), upper)
+    return alpha

@@ -1,0 +1,84 @@
+"""Large arrays to work in, from memory that the process keeps.
+
+Memory that is mapped anew has to be cleared by the system when it is first written to. On machines that give free
+memory back, most clouds' among them, that takes longer than a fit of some thousand points.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._radial import aligned
+
+__all__ = ["BOUND", "borrowed", "release_memory"]
+
+#: Bytes the process keeps, at most; what alone would take more is taken and given back.
+BOUND = 1 << 28
+#: Bytes below which the allocator has its own.
+LEAST = 1 << 17
+#: Larger memory than this many times what is asked for is left for those who need it.
+ROOMY = 4
+#: Bytes beyond what is asked for, at most, so that the next one who needs a little more finds them too.
+SLACK = 1 << 20
+#: Bytes of a cache line.
+LINE = 64
+
+_lock = threading.Lock()
+#: What is kept, those used last at the end. An array that nobody but this list refers to is free: views of it, at any
+#: remove, hold on to it.
+_kept: list[NDArray] = []
+_probe = [np.empty(0)]
+_ALONE = sys.getrefcount(_probe[0])
+
+
+def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
+    """An array to work in, whose entries may be anything. Its memory is lent to the next when no view of it is left."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    # Without the lock of the interpreter a count of references says little.
+    if not LEAST <= size <= BOUND or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        fresh: NDArray = aligned(shape, np.dtype(dtype).type)
+        return fresh
+    with _lock:
+        memory = _free(size)
+        if memory is None:
+            memory = np.empty(size + min(size // 8, SLACK) + LINE, dtype=np.uint8)
+            if _make_room(memory.nbytes):
+                _kept.append(memory)
+        else:
+            _kept.append(memory)
+    start = -memory.__array_interface__["data"][0] % LINE  # vectors across two cache lines take twice as long
+    array: NDArray = memory[start : start + size].view(dtype).reshape(shape)
+    return array
+
+
+def release_memory() -> None:
+    """Give back the memory that the process keeps for the next fit (256 MB at most), as far as none is using it."""
+    with _lock:
+        _kept[:] = [_kept[k] for k in range(len(_kept)) if not _is_free(k)]
+
+
+def _is_free(k: int) -> bool:
+    return sys.getrefcount(_kept[k]) <= _ALONE
+
+
+def _free(size: int) -> NDArray | None:
+    """The smallest memory that is free and large enough, taken out of the list."""
+    fits = [k for k in range(len(_kept)) if size + LINE <= _kept[k].nbytes <= ROOMY * size + LINE and _is_free(k)]
+    return _kept.pop(min(fits, key=lambda k: _kept[k].nbytes)) if fits else None
+
+
+def _make_room(size: int) -> bool:
+    """Let go what is free, that used longest ago first, until so many bytes are within the bound; whether they are."""
+    k = 0
+    while k < len(_kept) and sum(memory.nbytes for memory in _kept) + size > BOUND:
+        if _is_free(k):
+            del _kept[k]
+        else:
+            k += 1
+    return sum(memory.nbytes for memory in _kept) + size <= BOUND

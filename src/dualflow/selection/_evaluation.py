@@ -1,0 +1,199 @@
+"""Every candidate in every fold: fitted, scored and timed, as rows that scikit-learn makes its tables of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from traceback import format_exc
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection._validation import _score
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from ._folds import Answer, Chain, Classes, Numbers, Split
+from ._kernels import Kernels, Setting
+from ._plan import Plan
+
+__all__ = ["Evaluation", "Task", "Times"]
+
+#: A row that was not reached says this.
+NOT_REACHED = "The search ended before this fit: {why}."
+
+
+class SearchEndedError(Exception):
+    """Raised between pieces of work when the search is to end."""
+
+
+@dataclass
+class Times:
+    """When a search is to end: at a deadline, or when somebody says so."""
+
+    deadline: float | None = None
+    why: str = ""
+
+    def check(self) -> None:
+        """Raise `SearchEndedError` if it is time."""
+        if not self.why and self.deadline is not None and time.monotonic() > self.deadline:
+            self.why = "time_limit"
+        if self.why:
+            raise SearchEndedError
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done for all candidates: data, splits, how to score."""
+
+    X: Any
+    y: Any
+    splits: Sequence[Split]
+    models: Sequence[Any]
+    scorer: Any
+    fit_params: dict[str, Any]
+    score_params: dict[str, Any]
+    train_scores: bool
+    error_score: Any
+    verbose: int
+
+    @cached_property
+    def parts(self) -> list[tuple[Any, Any, Any, Any]]:
+        """X and y of the training and of the test rows, fold by fold: one object each, by which it is known again."""
+        parts = []
+        for train, test in self.splits:
+            own = _safe_split(self.models[0], self.X, self.y, train)
+            parts.append((*own, *_safe_split(self.models[0], self.X, self.y, test, train)))
+        return parts
+
+    def row(self, candidate: int, fold: int, model: Any, seconds: float, gap: float) -> dict[str, Any]:
+        """Score a fitted model."""
+        began = time.perf_counter()
+        X_train, y_train, X_test, y_test = self.parts[fold]
+        train, test = self.splits[fold]
+        scores = {"test_scores": self._score(model, X_test, y_test, test)}
+        score_time = time.perf_counter() - began
+        if self.train_scores:
+            scores["train_scores"] = self._score(model, X_train, y_train, train)
+        if self.verbose > 1:
+            print(f"[CV {fold + 1}/{len(self.splits)}] END candidate {candidate + 1}/{len(self.models)}; {scores}")
+        return scores | {"fit_error": None, "fit_time": seconds, "score_time": score_time, "gap": gap}
+
+    def _score(self, model: Any, X: Any, y: Any, rows: NDArray) -> Any:
+        params = _check_method_params(self.X, params=self.score_params, indices=rows)
+        return _score(model, X, y, self.scorer, params, self.error_score)
+
+    def fit_params_of(self, fold: int) -> dict[str, Any]:
+        found: dict[str, Any] = _check_method_params(self.X, params=self.fit_params, indices=self.splits[fold][0])
+        return found
+
+    def without(self, error: str, seconds: float = 0.0) -> dict[str, Any]:
+        """The row of a fit that failed, or never was."""
+        score = np.nan if self.error_score == "raise" else self.error_score
+        scores: dict[str, Any] = {"test_scores": score, "train_scores": score}
+        if isinstance(names := getattr(self.scorer, "_scorers", None), dict):
+            scores = {kind: dict.fromkeys(names, score) for kind in scores}
+        if not self.train_scores:
+            del scores["train_scores"]
+        return scores | {"fit_error": error, "fit_time": seconds, "score_time": 0.0, "gap": np.nan}
+
+
+class Evaluation:
+    """A search at work.
+
+    Parameters
+    ----------
+    task : Task
+    times : Times
+    kernels, folds : Kernels, Classes or Numbers; None where nothing is shared
+    of_fold : class
+        What is scored, made from a candidate's model, what is known of the fold's rows, and its training data.
+    """
+
+    def __init__(
+        self, task: Task, times: Times, kernels: Kernels | None, folds: Classes | Numbers | None, of_fold: Any
+    ) -> None:
+        self.task, self.times, self.of_fold = task, times, of_fold
+        self.kernels, self.folds, self._rooms = kernels, folds, threading.local()
+        self.rows: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def run(self, plan: Plan, alone: list[tuple[int, int]], jobs: int) -> list[dict[str, Any]]:
+        """The rows of all candidates, fold by fold; what was not reached in time says so."""
+        work: list[Callable[[], None]] = [partial(self._shared, *each) for each in plan.items()]
+        work += [partial(self._alone, *pair) for pair in alone]
+        self.task.parts  # noqa: B018 - made before there are threads
+        try:
+            if jobs == 1:
+                for piece in work:
+                    piece()
+            else:
+                self._threads(work, jobs)
+        except (SearchEndedError, KeyboardInterrupt) as end:
+            if isinstance(end, KeyboardInterrupt):
+                self.times.why = "interrupted"
+                if not self.whole():
+                    raise
+        error = NOT_REACHED.format(why=self.times.why)
+        every = ((c, f) for c in range(len(self.task.models)) for f in range(len(self.task.splits)))
+        return [self.rows.get(pair) or self.task.without(error) for pair in every]
+
+    def whole(self) -> bool:
+        """Whether there is a candidate all of whose folds were reached."""
+        count = np.bincount([candidate for candidate, _ in self.rows], minlength=1)
+        return bool(count.max() == len(self.task.splits))
+
+    def _threads(self, work: list[Callable[[], None]], jobs: int) -> None:
+        with ThreadPoolExecutor(jobs) as pool:
+            futures = [pool.submit(piece) for piece in work]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException as error:
+                # The others look at this between two pieces of work.
+                self.times.why = self.times.why or f"{type(error).__name__} in another fit"
+                for future in futures:
+                    future.cancel()
+                raise
+
+    def _shared(self, setting: Setting, chains: list[tuple[Chain, list[int]]]) -> None:
+        """All candidates and folds of one kernel."""
+        assert self.kernels is not None
+        assert self.folds is not None
+        self.times.check()
+        began = time.perf_counter()
+        K, scale = self.kernels.matrix(setting, getattr(self._rooms, "K", None))
+        self._rooms.K = K  # fresh memory is dear
+        share = (time.perf_counter() - began) / sum(len(chain.costs) * len(members) for chain, members in chains)
+        for chain, members in chains:
+            for candidate, fold, answer in self.folds.answers(K, scale, chain, members, self.times.check):
+                model = self._model(candidate, fold, answer)
+                seconds = answer.seconds + share
+                self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, answer.gap)
+
+    def _model(self, candidate: int, fold: int, answer: Answer) -> Any:
+        X_train, y_train, X_test, _ = self.task.parts[fold]
+        known = [(X_test, answer.test)] + ([] if answer.train is None else [(X_train, answer.train)])
+        training = X_train, y_train, self.task.fit_params_of(fold)
+        assert self.folds is not None
+        return self.of_fold.of(self.task.models[candidate], known, training, **self.folds.fitted)
+
+    def _alone(self, candidate: int, fold: int) -> None:
+        """A fit of its own."""
+        self.times.check()
+        began, model = time.perf_counter(), clone(self.task.models[candidate])
+        X_train, y_train, _, _ = self.task.parts[fold]
+        try:
+            model.fit(X_train, y_train, **self.task.fit_params_of(fold))
+        except Exception:
+            if self.task.error_score == "raise":
+                raise
+            self.rows[candidate, fold] = self.task.without(format_exc(), time.perf_counter() - began)
+            return
+        gaps = [certificate.relative_gap for certificate in model.certificates_]
+        gap = np.nan if None in gaps else max(gaps)
+        self.rows[candidate, fold] = self.task.row(candidate, fold, model, time.perf_counter() - began, gap)

@@ -1,0 +1,199 @@
+"""What the searches share: scikit-learn's grid search, with the fits of all candidates and folds made together."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import LeaveOneOut, ParameterGrid, check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
+from sklearn.utils import indexable
+from sklearn.utils.validation import _check_method_params, _num_samples
+
+from .._threads import blas_for
+from ..core.options import Number
+from ..exceptions import ProblemError
+from ._evaluation import Evaluation, Task, Times
+from ._folds import Classes, Numbers
+from ._kernels import SHARED_UP_TO, Kernels
+from ._plan import Plan, is_shared, planned
+
+__all__ = ["Search"]
+
+_TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds, of the whole search)")
+
+
+class Search(BaseSearchCV):
+    """Base of the searches; a subclass says of what, and how data are taken for it."""
+
+    #: What is searched for.
+    _kind: ClassVar[type]
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.param_grid = param_grid
+        self.time_limit = time_limit
+
+    #: What stands for a fitted one in a fold.
+    _of_fold: ClassVar[Any]
+
+    @abstractmethod
+    def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes | Numbers]:
+        """Checked points, and the folds over them; ValueError or TypeError where the fits have to say what is wrong."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **params: Any) -> Any:
+        """Score every candidate in every fold, and fit the best one to all data.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+        y : array of shape (n,)
+        **params
+            ``groups`` for the splitter, and what `fit` of the estimator takes: ``sample_weight`` of shape (n,).
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ProblemError
+            The estimator is of another class, or ``time_limit`` is out of range.
+        ValueError
+            A parameter is none of the estimator's, no fit succeeded, or the splitter and the data do not go together.
+        KeyboardInterrupt
+            Ctrl-C before a candidate was whole.
+
+        Warns
+        -----
+        FitFailedWarning
+            Some fits failed, or were not reached before ``time_limit`` or Ctrl-C; ``error_score`` is their score.
+        ConvergenceWarning
+            A solve ended above the estimator's ``tol``.
+        """
+        if not isinstance(self.estimator, self._kind):
+            found = type(self.estimator).__name__
+            raise ProblemError(
+                f"estimator: {found} is not a dualflow.{self._kind.__name__}; for pipelines and others use "
+                "sklearn.model_selection.GridSearchCV, which takes dualflow's estimators too"
+            )
+        _TIME_LIMIT.check("time_limit", self.time_limit)
+        if self.error_score != "raise" and not isinstance(self.error_score, (int, float, np.number)):
+            raise ProblemError(f"error_score={self.error_score!r} is neither 'raise' nor a number")
+        began = time.monotonic()
+        times = Times(None if self.time_limit is None else began + self.time_limit)
+        scorer, metric = self._get_scorers()
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        given = LeaveOneOut() if isinstance(self.cv, str) and self.cv == "loo" else self.cv
+        cv = check_cv(given, y, classifier=is_classifier(self.estimator))
+        splits = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(X, y, **routed.splitter.split)]
+        splits = [tuple(np.flatnonzero(rows) if rows.dtype == bool else rows for rows in pair) for pair in splits]  # type: ignore[misc]
+        candidates = list(ParameterGrid(self.param_grid))
+        models = [clone(self.estimator).set_params(**clone(each, safe=False)) for each in candidates]
+        task = Task(
+            X,
+            y,
+            splits,
+            models,
+            scorer,
+            routed.estimator.fit,
+            routed.scorer.score,
+            self.return_train_score,
+            self.error_score,
+            self.verbose,
+        )
+        if self.verbose > 0:
+            count = len(models) * len(splits)
+            print(f"Fitting {len(splits)} folds for each of {len(models)} candidates, totalling {count} fits")
+        plan, alone, kernels, folds = self._prepared(task)
+        evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
+        with blas_for(_num_samples(X)):
+            out = evaluation.run(plan, alone, effective_n_jobs(self.n_jobs))
+        results = self._table(candidates, models, out, len(splits))
+        self._conclude(task, metric, out[0]["test_scores"], results, models)
+        self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results
+        return self
+
+    def _prepared(self, task: Task) -> tuple[Plan, list[tuple[int, int]], Kernels | None, Classes | Numbers | None]:
+        """What can be made together, and what has to be fitted by itself."""
+        every = [(c, f) for c in range(len(task.models)) for f in range(len(task.splits))]
+        known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= SHARED_UP_TO
+        if not known or not any(map(is_shared, task.models)):
+            return {}, every, None, None
+        try:
+            points, folds = self._folds(clone(self.estimator), task)
+        except (ValueError, TypeError):
+            return {}, every, None, None
+        return *planned(task.models, folds, points), Kernels(points), folds
+
+    def _table(
+        self, candidates: list[dict[str, Any]], models: list[Any], out: list[dict[str, Any]], splits: int
+    ) -> dict[str, Any]:
+        """`cv_results_`."""
+        _warn_or_raise_about_fit_failures(out, self.error_score)
+        if callable(self.scoring):
+            _insert_error_scores(out, self.error_score)
+        gaps = np.array([row["gap"] for row in out]).reshape(len(models), splits)
+        wide = [k for k, model in enumerate(models) if (gaps[k] > model.tol).any()]
+        if wide:
+            warnings.warn(
+                f"{len(wide)} of {len(models)} candidates have fits above their tol; the widest certified relative gap "
+                f"is {np.nanmax(gaps[wide]):.3g}, of {candidates[wide[0]]}. Scale the features, or lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        widest = np.where(np.isnan(gaps).any(axis=1), np.nan, gaps.max(axis=1))
+        results: dict[str, Any] = self._format_results(candidates, splits, out, {"max_relative_gap": widest})
+        return results
+
+    def _conclude(self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any]) -> None:
+        """Set what the table says is the best, and fit it to all data."""
+        self.multimetric_ = isinstance(first, dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(first)
+            metric = self.refit
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
+        if self.refit:
+            began = time.time()
+            self.best_estimator_ = clone(models[self.best_index_]).fit(task.X, task.y, **task.fit_params)
+            self.refit_time_ = time.time() - began
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        scorers = getattr(task.scorer, "_scorers", None)
+        self.scorer_ = task.scorer if scorers is None else scorers

@@ -1,0 +1,113 @@
+"""Memory that the process keeps: lent to one at a time, and never more of it than was said."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from dualflow import SVC
+from dualflow.core import arena
+from dualflow.core.arena import BOUND, LEAST, borrowed, release_memory
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    release_memory()
+    yield
+    release_memory()
+
+
+def kept():
+    return sum(memory.nbytes for memory in arena._kept)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_comes_back_when_no_view_is_left():
+    first = borrowed((1000, 100), float)
+    place, view = address(first), first[10:20, 3].reshape(5, 2)
+    del first
+    other = borrowed((1000, 100), float)
+    assert not np.shares_memory(other, view)
+    del view
+    assert address(borrowed((500, 150), np.float32)) == place
+    assert address(other) != place
+
+
+@pytest.mark.parametrize("hold", [memoryview, lambda array: array.T, lambda array: array.view(np.uint8)])
+def test_whatever_looks_at_it_keeps_it(hold):
+    array = borrowed((LEAST,), float)
+    held = hold(array)
+    del array
+    assert not np.shares_memory(np.asarray(held), borrowed((LEAST,), float))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int64])
+def test_arrays_are_what_was_asked_for(dtype):
+    for shape in ((3,), (LEAST // 8, 3), (7, LEAST // 4)):
+        array = borrowed(shape, dtype)
+        assert array.shape == shape
+        assert array.dtype == dtype
+        assert array.flags.c_contiguous
+        assert address(array) % 64 == 0
+        array[:] = 1
+
+
+def test_no_more_is_kept_than_was_said():
+    quarter = BOUND // 4
+    for size in (quarter, 2 * quarter, 3 * quarter, BOUND - (1 << 21), 2 * BOUND):
+        borrowed((size,), np.uint8)
+        assert kept() <= BOUND
+    held = [borrowed((quarter,), np.uint8) for _ in range(6)]
+    assert kept() <= BOUND
+    assert len({address(array) for array in held}) == 6
+    del held
+    release_memory()
+    assert kept() == 0
+
+
+def test_what_is_in_use_is_not_given_back():
+    array = borrowed((LEAST,), float)
+    array[:] = 7
+    release_memory()
+    other = borrowed((LEAST,), float)
+    other[:] = 1
+    assert (array == 7).all()
+
+
+def test_threads_never_share():
+    wrong, ready = [], threading.Barrier(4)
+
+    def work(k):
+        ready.wait()
+        for _ in range(300):
+            array = borrowed((LEAST // 2,), float)
+            array[:] = k
+            if not (array == k).all():
+                wrong.append(k)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
+
+
+def test_a_fit_leaves_what_it_took_and_the_next_takes_no_more():
+    X, y = make_classification(3000, 20, random_state=0)
+    SVC(C=100).fit(X, y)
+    there, places = kept(), {address(memory) for memory in arena._kept}
+    assert 0 < there <= BOUND
+    SVC(C=100).fit(X, y)
+    assert {address(memory) for memory in arena._kept} == places
+    assert all(arena._is_free(k) for k in range(len(arena._kept)))

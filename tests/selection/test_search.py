@@ -1,0 +1,251 @@
+"""The searches against scikit-learn's, fold by fold."""
+
+import numpy as np
+import pytest
+import sklearn.svm
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_classification, make_regression
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
+
+from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
+from dualflow.selection import _duals
+from dualflow.selection._models import FoldSVC
+from dualflow.selection._newton import Newton
+
+GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
+
+
+def german():
+    return make_classification(n_samples=260, n_features=24, weights=[0.7], flip_y=0.1, random_state=0)
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:400] / 16.0, y[:400]
+
+
+def same_tables(ours, theirs, tolerance=0.0):
+    """Every score of every fold, and every key that scikit-learn has."""
+    assert set(theirs) <= set(ours)
+    for name, column in theirs.items():
+        if "score" in name and "time" not in name:
+            np.testing.assert_allclose(ours[name], column, rtol=0, atol=tolerance, err_msg=name)
+        elif name.startswith("param_"):
+            assert ours[name].tolist() == column.tolist()
+    assert ours["params"] == theirs["params"]
+
+
+def peer(grid, **options):
+    given = {"tol": 1e-8} | {k: options.pop(k) for k in list(options) if k in ("class_weight", "kernel", "gamma")}
+    return GridSearchCV(sklearn.svm.SVC(**given), grid, **options)
+
+
+@pytest.mark.parametrize("data", [german, lambda: load_iris(return_X_y=True), digits])
+@pytest.mark.parametrize("folds", [2, 10])
+def test_scores_are_those_of_scikit_learn(data, folds):
+    X, y = data()
+    ours = SVCSearchCV(SVC(), GRID, cv=folds, return_train_score=True).fit(X, y)
+    theirs = peer(GRID, cv=folds, return_train_score=True).fit(X, y)
+    same_tables(ours.cv_results_, theirs.cv_results_, tolerance=1e-12)
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.best_index_ == theirs.best_index_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-12)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def decisions(model, X, y):
+    """Every digit of what a model says of its test rows counts, not only its labels."""
+    return float(np.linalg.norm(model.decision_function(X)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kernel": "linear"},
+        {"kernel": "poly", "degree": 2, "coef0": 1.0},
+        {"kernel": "rbf", "gamma": "scale"},
+        {"kernel": "rbf", "gamma": 0.05},
+        {"kernel": "rbf", "gamma": "auto", "class_weight": "balanced"},
+        {"kernel": "rbf", "gamma": 0.1, "class_weight": {0: 3.0}},
+        {"kernel": "rbf", "gamma": 0.1, "fit_intercept": False},
+        {"kernel": "rbf", "gamma": 0.1, "fit_intercept": "penalised"},
+        {"kernel": "rbf", "gamma": 1e6},
+        {"kernel": "sigmoid", "gamma": 0.001},
+        {"loss": "squared_hinge", "gamma": 0.1},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_decision_values_are_those_of_fits_one_by_one(given):
+    X, y = german()
+    X, y = X[:120], y[:120]
+    grid = {"C": [0.5, 50.0]}
+    model = SVC(random_state=0, tol=1e-9, **given)
+    ours = SVCSearchCV(model, grid, cv=4, scoring=decisions).fit(X, y)
+    theirs = GridSearchCV(model, grid, cv=4, scoring=decisions).fit(X, y)
+    for name in (f"split{k}_test_score" for k in range(4)):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("X_y", [german(), load_iris(return_X_y=True)], ids=["two", "three"])
+def test_weights_groups_and_many_metrics(X_y):
+    X, y = X_y
+    rng = np.random.default_rng(0)
+    weight, groups = rng.random(len(y)) * (rng.random(len(y)) > 0.1), np.arange(len(y)) % 7
+    options = {"cv": GroupKFold(4), "scoring": ["accuracy", "balanced_accuracy"], "refit": "balanced_accuracy"}
+    ours = SVCSearchCV(SVC(), GRID, **options)
+    theirs = GridSearchCV(sklearn.svm.SVC(tol=1e-8), GRID, **options)
+    for search in (ours, theirs):
+        search.fit(X, y, sample_weight=weight, groups=groups)
+    same_tables(ours.cv_results_, theirs.cv_results_, tolerance=1e-12)
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y))
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", make_scorer(roc_auc_score, response_method="decision_function")])
+def test_any_scorer(scoring):
+    X, y = german()
+    ours = SVCSearchCV(SVC(), GRID, cv=5, scoring=scoring).fit(X, y)
+    same_tables(ours.cv_results_, peer(GRID, cv=5, scoring=scoring).fit(X, y).cv_results_, tolerance=1e-3)
+
+
+def test_a_scorer_may_ask_for_anything():
+    X, y = german()
+    elsewhere = X[:7] + 0.5
+    asked = []
+
+    def scorer(model, X, y):
+        assert isinstance(model, SVC)
+        asked.append(model)
+        again = SVC(C=model.C, gamma=0.05, random_state=0).fit(*model._training[:2])
+        np.testing.assert_allclose(model.decision_function(X), again.decision_function(X), atol=1e-4)
+        np.testing.assert_array_equal(model.predict(elsewhere), again.predict(elsewhere))
+        np.testing.assert_array_equal(model.support_, again.support_)
+        assert model.certificate_.relative_gap <= 1e-6
+        assert type(clone(model)) is SVC
+        return 1.0
+
+    SVCSearchCV(SVC(gamma=0.05, random_state=0), {"C": [1.0, 5.0]}, cv=3, scoring=scorer).fit(X, y)
+    assert [type(model) for model in asked] == [FoldSVC] * 6
+
+
+def test_every_gap_is_certified_and_said():
+    X, y = german()
+    search = SVCSearchCV(SVC(tol=1e-8), GRID, cv=5).fit(X, y)
+    assert (search.cv_results_["max_relative_gap"] <= 1e-8).all()
+    assert search.best_estimator_.certificate_.relative_gap <= 1e-8
+
+
+def test_a_gap_that_is_not_reached_is_said(monkeypatch):
+    monkeypatch.setattr(_duals, "UPDATES", 0.01)
+    monkeypatch.setattr(_duals, "CALLS", 1)
+    monkeypatch.setattr(_duals.Duals, "descend", lambda self, *row: None)
+    X, y = german()
+    with pytest.warns(ConvergenceWarning, match="above their tol"):
+        search = SVCSearchCV(SVC(), {"C": [1.0]}, cv=3).fit(X, y)
+    assert search.cv_results_["max_relative_gap"][0] > 0.1
+
+
+@pytest.mark.parametrize("cv", ["loo", LeaveOneOut()])
+def test_leave_one_out_is_that_of_refits_and_of_the_incremental_engine(cv):
+    X, y = make_classification(n_samples=60, n_features=5, flip_y=0.2, random_state=1)
+
+    def value(model, X, y):
+        return float(model.decision_function(X)[0])
+
+    search = SVCSearchCV(SVC(tol=1e-10, gamma=0.2), {"C": [0.3, 3.0, 300.0]}, cv=cv, scoring=value).fit(X, y)
+    for k, C in enumerate(search.param_grid["C"]):
+        found = np.array([search.cv_results_[f"split{i}_test_score"][k] for i in range(len(y))])
+        refits = [
+            sklearn.svm.SVC(C=C, gamma=0.2, tol=1e-9).fit(np.delete(X, i, 0), np.delete(y, i)) for i in range(len(y))
+        ]
+        values = [model.decision_function(X[i : i + 1])[0] for i, model in enumerate(refits)]
+        np.testing.assert_allclose(found, values, atol=2e-5)
+        exact = IncrementalSVC(C=C, gamma=0.2).fit(X, y).leave_one_out()
+        np.testing.assert_allclose((found * (2 * y - 1) - 1)[exact.ids], exact.margins, atol=2e-5)
+
+
+def test_leave_one_out_of_several_classes():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    ours = SVCSearchCV(SVC(), GRID, cv="loo").fit(X, y)
+    same_tables(ours.cv_results_, peer(GRID, cv=LeaveOneOut()).fit(X, y).cv_results_)
+
+
+def test_folds_that_overlap_or_lack_a_class_are_fitted_by_themselves():
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    twice = rng.integers(0, 150, 150)
+    splits = [
+        (twice, np.arange(20)),
+        (np.flatnonzero(y < 2), np.arange(80)),
+        (np.arange(0, 150, 2), np.arange(1, 150, 2)),
+    ]
+    ours = SVCSearchCV(SVC(), GRID, cv=splits).fit(X, y)
+    same_tables(ours.cv_results_, peer(GRID, cv=splits).fit(X, y).cv_results_)
+
+
+def test_threads_change_nothing():
+    X, y = german()
+    one, two = (SVCSearchCV(SVC(), GRID, cv=5, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
+    same_tables(one.cv_results_, two.cv_results_)
+
+
+def test_data_of_any_kind_are_left_alone():
+    pandas = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["one", "two", "three"])[y]
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    reference = SVCSearchCV(SVC(), GRID, cv=5).fit(X, y)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for data, labels in (
+        (frame, pandas.Series(names)),
+        (frozen, y),
+        (np.asfortranarray(X), y),
+        (X.tolist(), names.tolist()),
+    ):
+        search = SVCSearchCV(SVC(), GRID, cv=5).fit(data, labels)
+        np.testing.assert_array_equal(search.cv_results_["mean_test_score"], reference.cv_results_["mean_test_score"])
+    assert search.classes_.tolist() == ["one", "three", "two"]
+    named = SVCSearchCV(SVC(), GRID, cv=5).fit(frame, y)
+    assert named.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_array_equal(X, load_iris().data)
+
+
+@pytest.mark.parametrize("folds", [3, 10])
+def test_regression(folds):
+    X, y = make_regression(n_samples=150, n_features=6, noise=5.0, random_state=0)
+    y = y / 50 + 7.0
+    grid = {"C": [0.1, 1.0, 30.0], "epsilon": [0.0, 0.1, 1.0], "gamma": [0.02, 0.2]}
+    ours = SVRSearchCV(SVR(tol=1e-9), grid, cv=folds, return_train_score=True).fit(X, y)
+    theirs = GridSearchCV(sklearn.svm.SVR(tol=1e-8), grid, cv=folds, return_train_score=True).fit(X, y)
+    scores = {name: column for name, column in theirs.cv_results_.items() if "rank" not in name}
+    same_tables(ours.cv_results_, scores, tolerance=1e-5)
+    assert ours.best_params_ == theirs.best_params_
+    assert (ours.cv_results_["max_relative_gap"] <= 1e-9).all()
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(monkeypatch, copies):
+    X, y = make_classification(n_samples=200, n_features=12, flip_y=0.1, random_state=3)
+    X, y = np.repeat(X, copies, axis=0), np.repeat(y, copies)  # copies: singular systems
+    grid = {"C": [1.0, 30.0, 1000.0], "gamma": [0.01, 0.1]}
+    plain = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)
+    steps = []
+    solve = Newton.solve
+
+    def counted(self, *row):
+        steps.append(solve(self, *row))
+        return steps[-1]
+
+    monkeypatch.setattr(_duals, "SEED_VARIABLES", 0)
+    monkeypatch.setattr(Newton, "solve", counted)
+    seeded = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)
+    assert sum(steps) >= 5
+    for found in (plain, seeded):
+        assert (found.cv_results_["max_relative_gap"] <= 1e-9).all()
+    for name in (f"split{k}_test_score" for k in range(5)):
+        np.testing.assert_allclose(seeded.cv_results_[name], plain.cv_results_[name], rtol=2e-5)

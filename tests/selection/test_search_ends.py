@@ -1,0 +1,127 @@
+"""What a search does where something goes wrong, or ends early."""
+
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+import sklearn.svm
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+
+import dualflow
+from dualflow import SVC, ProblemError, SVCSearchCV, SVRSearchCV
+from dualflow.selection import _evaluation
+
+GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
+
+
+def german():
+    return make_classification(n_samples=260, n_features=24, weights=[0.7], flip_y=0.1, random_state=0)
+
+
+def test_what_is_no_svc_is_refused():
+    X, y = german()
+    with pytest.raises(ProblemError, match="is not a dualflow"):
+        SVCSearchCV(sklearn.svm.SVC(), GRID).fit(X, y)
+    with pytest.raises(ProblemError, match="is not a dualflow"):
+        SVRSearchCV(SVC(), GRID).fit(X, y)
+    with pytest.raises(ProblemError, match="time_limit=-1"):
+        SVCSearchCV(SVC(), GRID, time_limit=-1).fit(X, y)
+    with pytest.raises(ProblemError, match="error_score='no'"):
+        SVCSearchCV(SVC(), GRID, error_score="no").fit(X, y)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        SVCSearchCV(SVC(), {"cost": [1]}).fit(X, y)
+
+
+def test_candidates_that_fail_have_the_error_score():
+    X, y = german()
+    search = SVCSearchCV(SVC(), {"C": [1.0, -1.0]}, cv=3, error_score=-5.0)
+    with pytest.warns(FitFailedWarning, match="C=-1"):
+        search.fit(X, y)
+    assert search.cv_results_["mean_test_score"][1] == -5.0
+    assert search.best_params_ == {"C": 1.0}
+    with pytest.raises(ProblemError, match="C=-1"):
+        SVCSearchCV(SVC(), {"C": [1.0, -1.0]}, cv=3, error_score="raise").fit(X, y)
+    with pytest.raises(ValueError, match="All the 3 fits failed"):
+        SVCSearchCV(SVC(), {"C": [-1.0]}, cv=3).fit(X, y)
+
+
+def test_data_that_cannot_be_used_are_refused_by_the_fits():
+    X, y = german()
+    broken = X.copy()
+    broken[3, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        SVCSearchCV(SVC(), {"C": [1.0]}, cv=3, error_score="raise").fit(broken, y)
+    with pytest.raises(ValueError, match="single class"):
+        SVCSearchCV(SVC(), {"C": [1.0]}, cv=KFold(3)).fit(X, np.zeros(len(y), dtype=int))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("end", ["late", KeyboardInterrupt])
+def test_what_is_whole_when_it_ends_early_stays(monkeypatch, end, jobs):
+    X, y = german()
+    seen, lock = [], threading.Lock()
+    row = _evaluation.Task.row
+
+    def ends(task, *arguments):
+        with lock:
+            seen.append(arguments[:2])
+            late = len(seen) == 20
+        if late and end == "late":
+            searching[0].deadline = time.monotonic() - 1
+        elif late:
+            raise end
+        return row(task, *arguments)
+
+    searching = []
+    times = _evaluation.Times.__init__
+
+    def keep(self, *arguments):
+        times(self, *arguments)
+        searching.append(self)
+
+    monkeypatch.setattr(_evaluation.Task, "row", ends)
+    monkeypatch.setattr(_evaluation.Times, "__init__", keep)
+    search = SVCSearchCV(SVC(), GRID, cv=5, n_jobs=jobs, time_limit=1e6)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert any("The search ended before this fit" in str(w.message) for w in caught)
+    scores = search.cv_results_["mean_test_score"]
+    assert 1 <= np.isfinite(scores).sum() < len(scores)
+    monkeypatch.undo()
+    whole = SVCSearchCV(SVC(), GRID, cv=5).fit(X, y).cv_results_["mean_test_score"]
+    reached = np.isfinite(scores)
+    np.testing.assert_array_equal(scores[reached], whole[reached])
+    assert search.best_score_ == whole[reached].max()
+
+
+def test_ctrl_c_before_anything_is_whole_is_an_error(monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_evaluation.Task, "row", interrupt)
+    X, y = german()
+    search = SVCSearchCV(SVC(), GRID, cv=5)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    assert not hasattr(search, "cv_results_")
+
+
+def test_no_time_at_all_is_an_error_that_says_so():
+    X, y = german()
+    with pytest.raises(ValueError, match="time_limit"):
+        SVCSearchCV(SVC(), GRID, cv=5, time_limit=1e-9).fit(X, y)
+
+
+def test_a_search_is_cloned_and_nested():
+    X, y = load_iris(return_X_y=True)
+    search = SVCSearchCV(SVC(), {"C": [0.1, 1.0]}, cv=StratifiedKFold(3), time_limit=60.0)
+    assert clone(search).get_params(deep=False).keys() == search.get_params(deep=False).keys()
+    outer = GridSearchCV(search, {"estimator__gamma": [0.1, 1.0]}, cv=2).fit(X, y)
+    assert outer.best_score_ > 0.9
+    assert dualflow.SVCSearchCV is SVCSearchCV
