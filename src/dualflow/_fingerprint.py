@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .core.kernels import Gram
 from .core.problem import DualProblem
 from .core.seeds import generator_of, generator_state
+from .core.sparse_points import SparsePoints
 
 __all__ = ["fingerprint", "seed_of", "start_of"]
 
@@ -25,12 +26,12 @@ def fingerprint(problem: DualProblem) -> str:
 
     A kernel that is a callable is known by what it returns: its diagonal, and some rows.
     """
-    digest, gram = hashlib.sha256(), problem.gram
+    digest, gram, X = hashlib.sha256(), problem.gram, problem.gram.X
     name = gram.kernel if isinstance(gram.kernel, str) else "callable"
     digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r} {gram.X.shape}".encode())
     digest.update(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
     for array in (
-        gram.X,
+        *((X.data, X.indices, X.indptr) if isinstance(X, SparsePoints) else (X,)),
         problem.p,
         problem.lower,
         problem.upper,

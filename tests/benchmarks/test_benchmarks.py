@@ -16,6 +16,7 @@ from benchmarks.classical import (
     l2_against_libsvm,
     mnist_3_against_rest,
     prediction,
+    sparse,
     svc_against_libsvm,
     svdd_against_one_class,
 )
@@ -254,6 +255,16 @@ def test_musts_of_svdd_l2_mnist_and_prediction_can_fail():
     assert musts(mnist_3_against_rest.judge(mnist(1.0, 1e-7, 2000.0))) == [True] * 6
     assert musts(mnist_3_against_rest.judge(mnist(3.0, 1e-5, 2600.0))) == [False] * 5 + [True]
     assert musts(mnist_3_against_rest.judge(mnist(1.0, 1e-7, None))) == [True, True, True, False, True, True]
+
+    alone = Case(one.name + sparse.ALONE, one.build, one.fields)
+
+    def csr(ours, gap, memory):
+        first = made(one, "dualflow refined", [ours], gap, peak_memory_mb=memory)
+        return [first, made(one, "SVC tol=0.001", [10.0]), made(alone, "SVC tol=0.001", [10.0], peak_memory_mb=300.0)]
+
+    assert musts(sparse.judge(csr(4.9, 1e-10, 440.0))) == [True, True, True]
+    assert musts(sparse.judge(csr(5.1, 1e-8, 460.0))) == [False, False, False]
+    assert musts(sparse.judge(csr(4.9, 1e-10, None))) == [True, True, False]
 
     def predict(ours, difference):
         lanes = [made(one, f"dualflow {p}", [ours], relative_difference=difference) for p in ("float64", "float32")]

@@ -10,7 +10,17 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 import dualflow
-from dualflow import SVC, SVDD, ProblemError, SolverMismatch
+from dualflow import (
+    SVC,
+    SVDD,
+    EcoSVC,
+    EcoSVDD,
+    IncrementalSVC,
+    IncrementalSVDD,
+    IncrementalSVR,
+    ProblemError,
+    SolverMismatch,
+)
 from dualflow.estimators import FitError
 
 X, Y = make_blobs(24, centers=2, n_features=3, cluster_std=2.0, random_state=4)
@@ -68,9 +78,17 @@ def test_linear_overflow_is_an_error(estimator):
 
 @BOTH
 @pytest.mark.parametrize("layout", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
-def test_sparse_is_a_type_error_naming_sparse(estimator, layout):
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        estimator.fit(layout(X), Y)
+def test_sparse_is_a_type_error_naming_sparse_where_it_is_not_taken(estimator, layout):
+    with pytest.raises(TypeError, match=r"X is sparse.*toarray"):
+        estimator.__class__(kernel="precomputed").fit(layout(X @ X.T), Y)
+
+
+@pytest.mark.parametrize(
+    "estimator", [EcoSVC(), EcoSVDD(), IncrementalSVC(), IncrementalSVDD(), IncrementalSVR()], ids=str
+)
+def test_streams_name_sparse_and_the_way_out(estimator):
+    with pytest.raises(TypeError, match=r"X is sparse; .* needs dense data, use X.toarray\(\), or SVC"):
+        estimator.partial_fit(scipy.sparse.csr_array(X), Y)
 
 
 GOOD_X = {

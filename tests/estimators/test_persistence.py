@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_classification
 from sklearn.exceptions import NotFittedError
@@ -50,6 +51,9 @@ X, Y = make_classification(60, 5, n_informative=4, n_redundant=1, random_state=3
 BLOBS, BLOB_LABELS = make_blobs(60, centers=4, n_features=3, cluster_std=4.0, random_state=1)
 Z = np.random.default_rng(0).normal(size=(50, 5))
 K = (1 + X @ X.T) ** 2
+#: Text-like points: few words each, of many; held without their zeros.
+TEXT = scipy.sparse.random(60, 6000, density=0.01, format="csr", random_state=5)
+TOPICS = np.arange(60) % 3
 
 
 def fits(*data, **more):
@@ -97,14 +101,20 @@ LIVES = {
             ),
             fits(X[:8], Y[:8]),
         ),
+        (SVC(random_state=1, warm_start=True), fits(scipy.sparse.coo_array(X), Y)),
+        (SVC(C=10.0, random_state=1), fits(TEXT, TOPICS, np.arange(60) % 7)),
+        (SVC(C=10.0, random_state=1, kernel="linear"), fits(TEXT, TOPICS == 1)),
     ],
     "SVDD": [
+        (SVDD(random_state=1), fits(scipy.sparse.csc_matrix(X))),
+        (SVDD(random_state=1), fits(TEXT)),
         (SVDD(random_state=1, warm_start=True), fits(X)),
         (SVDD(nu=None, kernel="linear", random_state=1, solver=SMO()), fits(X, None, np.arange(60) % 3)),
         (SVDD(kernel="precomputed", random_state=1), fits(K)),
         (SVDD(kernel="precomputed", random_state=1), fits(np.exp(-((X[:, None] - X) ** 2).sum(-1)))),
     ],
     "SVR": [
+        (SVR(C=30.0, random_state=1), fits(TEXT, np.sin(np.arange(60)), np.arange(60) % 3)),
         (SVR(random_state=1, warm_start=True), fits(X, np.sin(X[:, 0]))),
         (SVR(C=30.0, epsilon=0.0, kernel="linear", random_state=1), fits(X, X[:, 1] ** 2, np.arange(60) % 3)),
         (SVR(kernel="precomputed", random_state=1), fits(K, X[:, 1] ** 2)),
@@ -243,7 +253,7 @@ def test_predictions_are_equal_to_the_bit(model, steps, tmp_path):
     steps[0](model)
     loaded = reload(model, tmp_path)
     width = model.n_features_in_
-    new = K if width == len(K) else Z[:, :width]
+    new = K if width == len(K) else TEXT[::-1] if width == TEXT.shape[1] else Z[:, :width]
     if getattr(model, "_training_kernel", None) is not None:
         new = model._training_kernel
     for name in ("predict", "decision_function", "score_samples"):

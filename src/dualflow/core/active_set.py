@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .certificate import Certifier, inseparability_witness
+from .conjugate_system import ConjugateSystem, suits
 from .free_system import FreeSystem
 from .newton import advance, newton_step
 
@@ -67,7 +68,8 @@ class ActiveSet:
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
         # Where all were last looked at, the gradient found there, and what it may be wrong by, as a part of its size.
         self.seen, self.found, self.error = near, gradient, _ROUGH_ERROR
-        self.system: FreeSystem | None = None
+        self.system: FreeSystem | ConjugateSystem | None = None
+        self.factorise = False  # whatever a factor takes
         self.solves = 0
         self.converged = False
 
@@ -225,10 +227,10 @@ class ActiveSet:
             else:
                 return
 
-    def current_system(self) -> FreeSystem:
+    def current_system(self) -> FreeSystem | ConjugateSystem:
         """The factorised system of the free variables: the one at hand, with what changed, or a new one."""
         system = self.system
-        if system is not None:
+        if system is not None and not (isinstance(system, ConjugateSystem) and system.struggled):
             strangers = system.strangers(self.free)
             if system.bears(len(strangers)):
                 if len(strangers):
@@ -236,7 +238,9 @@ class ActiveSet:
                 return system
         self.system = None  # its memory is needed for the next
         self.solves -= 1
-        system = FreeSystem(self.problem, self.free, self.diag_max)
+        self.factorise |= isinstance(system, ConjugateSystem) and system.struggled
+        kind = ConjugateSystem if not self.factorise and suits(self.problem, self.free) else FreeSystem
+        system = kind(self.problem, self.free, self.diag_max)
         self.solves += system.factors
         return system
 

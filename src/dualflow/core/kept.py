@@ -13,14 +13,16 @@ from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
 from .kernels import Gram
 from .radial import FEW_FEATURES, RadialPoints
 from .row_cache import RowCache
+from .sparse_points import SparsePoints
+from .thin_kernel import is_thin
 
 __all__ = ["KeptGram"]
 
-_GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag")
+_GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag", "came_sparse")
 _given = attrgetter(*_GIVEN)
 
-#: Room for kept rows, in bytes, for each precision.
-CACHE_BYTES = 1 << 30
+#: Room for kept rows, in bytes, for each precision, and where points came sparse, whose memory is to stay little.
+CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 200 << 20
 #: Points between which the whole matrix may be computed where entries are dear.
 WHOLE = 1000, 4000
 
@@ -43,7 +45,7 @@ class KeptGram(KernelMatrix):
             # Not the object itself, which is the value's: this one's may be reached by a solver.
             self._radial["float64"] = RadialPoints(gram.ready.points, gram.ready.half)
         self._rows: dict[str, RowCache] = {}
-        self._less_center: NDArray | None = None
+        self._less_center: Any = None
         #: Whether entries are to be computed once only, as far as memory allows: by BLAS, of many features.
         self._paid = 0
         self._dear = (
@@ -51,6 +53,7 @@ class KeptGram(KernelMatrix):
             and self.kernel != "precomputed"
             and WHOLE[0] <= self.n <= WHOLE[1]
             and self.X.shape[1] > FEW_FEATURES
+            and not isinstance(self.X, SparsePoints)
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,11 +71,13 @@ class KeptGram(KernelMatrix):
         super().count(entries)
         self.entries_computed += entries
 
-    def _points(self, J: NDArray | slice) -> NDArray:
-        if self.center is None:
-            return self.X[J]
+    def _points(self, J: NDArray | slice) -> Any:
+        sparse = isinstance(self.X, SparsePoints)
         if self._less_center is None:
-            self._less_center = self.X - self.center
+            if self.center is None and not sparse:
+                return self.X[J]
+            points = self._centred(self.X)
+            self._less_center = points.with_columns() if sparse else points
         return self._less_center[J]
 
     def full(self) -> NDArray:
@@ -90,12 +95,15 @@ class KeptGram(KernelMatrix):
             if (double := self._radial.get("float64")) is not None and self.n < ESTIMATE_FROM:
                 self._radial[name] = double.astype(dtype)
             else:
-                self._radial[name] = super().radial_points(dtype)
+                self._radial[name] = super().radial_points(dtype).ready()
         return self._radial[name].take(J)
 
     def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
         """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
         out = np.zeros(self.n)
+        if is_thin(self):
+            out[J] = weights
+            return self.matvec(out)
         weights = np.ascontiguousarray(weights, dtype=float)
         self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
@@ -122,7 +130,8 @@ class KeptGram(KernelMatrix):
     def _cache(self, dtype: type) -> RowCache:
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
-            self._rows[name] = RowCache(self.n, dtype, CACHE_BYTES, borrowed)
+            room = SPARSE_CACHE_BYTES if self.came_sparse else CACHE_BYTES
+            self._rows[name] = RowCache(self.n, dtype, room, borrowed)
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
@@ -134,7 +143,8 @@ class KeptGram(KernelMatrix):
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
         part.entries_computed, part._full, part._radial, part._rows, part._dear = 0, matrix, radial, {}, False
-        part._less_center = None if self._less_center is None else self._less_center[J]
+        centred = self._less_center if isinstance(self._less_center, np.ndarray) else None
+        part._less_center = None if centred is None else centred[J]
         return part
 
     def value(self) -> Gram:

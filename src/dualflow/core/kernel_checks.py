@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError, near_miss
+from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
     "KERNELS",
     "KernelFunction",
     "as_matrix",
+    "as_points",
     "check_gamma",
     "check_kernel",
     "check_number",
@@ -37,7 +40,7 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
     """X as a contiguous, finite float64 matrix; `ProblemError` (TypeError if sparse) names what is wrong with it."""
     if isinstance(X, np.ma.MaskedArray):
         raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
-    if hasattr(X, "tocsr"):
+    if is_sparse(X):
         raise TypeError(f"{name} is sparse; dense data is required, use {name}.toarray()")
     array = np.asarray(X)
     if np.iscomplexobj(array):
@@ -52,6 +55,16 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
     return matrix
 
 
+def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
+    """X as `as_matrix` has it, or sparse as it is `held`; a callable gets sparse points as they came."""
+    if not is_sparse(X):
+        return as_matrix(X, "K" if kernel == "precomputed" else "X")
+    if kernel == "precomputed":
+        raise TypeError("K is sparse; a precomputed kernel must be dense, use K.toarray()")
+    points = checked_rows(X, "X")
+    return points if callable(kernel) or points is X else held(points)
+
+
 def check_number(value: float, name: str, lower: float = -np.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ProblemError(f"{name} must be a number, found {value!r}")
@@ -60,13 +73,13 @@ def check_number(value: float, name: str, lower: float = -np.inf) -> float:
     return float(value)
 
 
-def check_gamma(gamma: str | float, X: NDArray) -> float:
+def check_gamma(gamma: str | float, X: NDArray | SparsePoints) -> float:
     if isinstance(gamma, str):
         if gamma == "auto":
             return 1.0 / X.shape[1]
         if gamma == "scale":
             with np.errstate(over="ignore", invalid="ignore"):
-                variance = X.var()
+                variance = X.variance() if isinstance(X, SparsePoints) else X.var()
             if not np.isfinite(variance):
                 raise ProblemError('gamma="scale": the variance of X overflows float64; scale the features')
             # A variance that underflows to 0 (or whose inverse overflows) has no scale to give: 1, as in

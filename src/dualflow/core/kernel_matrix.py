@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from .clock import look
 from .kernel_checks import KernelFunction
-from .kernel_values import called, from_differences, of_products
+from .kernel_values import called, from_differences, of_products, squared_lengths
 from .memory import check_block, check_memory
 from .radial import FEW_FEATURES, RadialPoints
+from .sparse_points import SparsePoints, alike, given_points, products
+from .thin_kernel import is_thin, thin_product
 
 __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
 
@@ -25,7 +27,6 @@ BLOCK_ENTRIES = 1 << 22
 
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
-
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
 #: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
 SHARP, SHARP_SINGLE = 1e9, 1000.0
@@ -40,20 +41,18 @@ class KernelMatrix:
 
     Attributes
     ----------
-    X : array of shape (n, m)
+    X : array of shape (n, m), or SparsePoints
         The points, or K itself.
     kernel, gamma, degree, coef0
         As in `Gram`; ``gamma`` is a number.
     center : array of shape (m,), or None
         What is subtracted from all points, those of the matrix and new ones, so that data far from the origin do not
         cancel. The radial kernel depends on differences only; others are changed by it (`is_translatable`).
-    squares : array of shape (n,)
-        ‖x − center‖².
-    reach : float
-        γ times the largest of them, for the radial kernel.
+    squares, reach : array of shape (n,), float
+        ‖x − center‖², and γ times the largest of them, for the radial kernel.
     """
 
-    X: NDArray
+    X: Any
     kernel: str | KernelFunction
     gamma: float
     degree: float
@@ -62,6 +61,7 @@ class KernelMatrix:
     center: Any
     squares: NDArray
     reach: float
+    came_sparse: bool = False  # whether X was given as a sparse matrix, however it is held
     _diag: NDArray
 
     # --- what subclasses may keep ----------------------------------------------------------------
@@ -120,7 +120,7 @@ class KernelMatrix:
     @property
     def has_few_features(self) -> bool:
         """Whether the compiled radial kernel is faster than BLAS and a pass over its result."""
-        return self.is_radial and self.X.shape[1] <= FEW_FEATURES
+        return self.is_radial and self.X.shape[1] <= FEW_FEATURES and not isinstance(self.X, SparsePoints)
 
     def diag(self) -> NDArray:
         """Kᵢᵢ, shape (n,)."""
@@ -151,8 +151,7 @@ class KernelMatrix:
     def block(self, rows: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
         """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
-        known = self._known(len(rows) * len(J) if dtype is float else 0)
-        if known is not None:
+        if (known := self._known(len(rows) * len(J) if dtype is float else 0)) is not None:
             return known[np.ix_(rows, J)].astype(dtype, copy=False)
         self.count(len(rows) * len(J))
         return self._between(rows, J, dtype)
@@ -169,14 +168,16 @@ class KernelMatrix:
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
         """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
         v = np.asarray(v, dtype=float)
-        (J,) = v.nonzero()
-        known = self._known((self.n if rows is None else len(rows)) * len(J) if dtype is float else 0)
+        J, height = v.nonzero()[0], self.n if rows is None else len(rows)
+        known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and rows is None and len(J) > self.n // 4:
             return known @ v
-        height = self.n if rows is None else len(rows)
+        where = slice(None) if rows is None else rows
+        if known is None and is_thin(self):
+            return thin_product(self, v, where, J)
         if self.is_radial and known is None:
             self.count(height * len(J))
-            dtype, where = self._work(dtype), slice(None) if rows is None else rows
+            dtype = self._work(dtype)
             return self.radial_points(dtype, where).expand(self.radial_points(dtype, J), v[J, None])[:, 0]
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
@@ -186,12 +187,10 @@ class KernelMatrix:
 
     def full(self) -> NDArray:
         """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
-        known = self._known()
-        if known is not None:
+        if (known := self._known()) is not None:
             return known
         check_memory(self.n, "the whole kernel matrix", matrices=1)
         K: NDArray = np.empty((self.n, self.n))
-        # What lies below the diagonal is not computed, but for a little of it.
         height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
         for start in range(0, self.n, height):
             J, rest = np.arange(start, min(start + height, self.n)), slice(start, None)
@@ -211,7 +210,7 @@ class KernelMatrix:
         shape (n_new, n).
         """
         J = np.asarray(J, dtype=np.intp)
-        points = np.asarray(Z, dtype=float)
+        points = alike(Z, self.X)
         check_block(len(points), len(J), dtype)
         if self.kernel == "precomputed":
             return points[:, J].astype(dtype, copy=False)
@@ -224,10 +223,7 @@ class KernelMatrix:
             values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
             values[near] = new.kernel(self.radial_points(self._work(dtype), J))
             return values
-        work = self._work(dtype)
-        own: NDArray = self._points(J).astype(work, copy=False)
-        product: NDArray = self._centred(points).astype(work, copy=False) @ own.T
-        return self._apply(product).astype(dtype, copy=False)
+        return self._of_products(self._centred(points), self._points(J), dtype)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
         """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64.
@@ -235,13 +231,14 @@ class KernelMatrix:
         Kernel values are computed in float64 or float32, and never more than a few MB of them at a time.
         """
         J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
-        points = np.asarray(Z, dtype=float)
+        points = given_points(Z)
         out = np.zeros((len(points), W.shape[1]))
-        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if self.kernel == "precomputed" else points.shape[1]))
+        narrow = self.kernel == "precomputed" or isinstance(self.X, SparsePoints)
+        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if narrow else points.shape[1]))
         for start in range(0, len(points) if len(J) else 0, height):
             rows = slice(start, start + height)
             if self.is_radial:
-                new, near = self._new_points(points[rows], dtype)
+                new, near = self._new_points(alike(points[rows], self.X), dtype)
                 out[rows][near] = new.expand(self.radial_points(self._work(dtype), J), W)
             else:
                 K = self.cross(points[rows], J, dtype)
@@ -250,23 +247,23 @@ class KernelMatrix:
 
     def self_kernel(self, Z: ArrayLike) -> NDArray:
         """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
-        Z = np.asarray(Z, dtype=float)
+        points = given_points(Z)
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
         if self.kernel == "rbf":
-            return np.ones(len(Z))
+            return np.ones(len(points))
         if callable(self.kernel):
-            return np.array([np.asarray(self.kernel(z[None], z[None]), float).item() for z in Z])
-        Z = self._centred(Z)
-        return self._apply(np.einsum("ij,ij->i", Z, Z))
+            points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
+            return np.array([called(self.kernel, points[i], points[i]).item() for i in one])
+        return self._apply(squared_lengths(points, self.center))
 
     # --- within ------------------------------------------------------------------------------------
 
-    def _points(self, J: NDArray | slice) -> NDArray:
+    def _points(self, J: NDArray | slice) -> Any:
         """Points as kernels of products and differences take them."""
         return self._centred(self.X[J])
 
-    def _centred(self, points: NDArray) -> NDArray:
+    def _centred(self, points: Any) -> Any:
         return points if self.center is None else points - self.center
 
     def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
@@ -279,15 +276,18 @@ class KernelMatrix:
         work = self._work(dtype)
         if self.is_radial:
             return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
-        product: NDArray = self._points(rows).astype(work, copy=False) @ self._points(J).astype(work, copy=False).T
-        return self._apply(product).astype(dtype, copy=False)
+        return self._of_products(self._points(rows), self._points(J), dtype)
 
-    def _new_points(self, Z: NDArray, dtype: type) -> tuple[RadialPoints, NDArray]:
+    def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
+        """Kernel values of products between points that are centred (not for "rbf")."""
+        inner = products(*(part.astype(self._work(dtype), copy=False) for part in (A, B)))
+        return self._apply(inner).astype(dtype, copy=False)
+
+    def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
         length would overflow are left out, for their kernel values are 0."""
-        points = Z - self.center
+        squares = squared_lengths(Z, self.center)
         with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->i", points, points)
             near = squares * self.gamma < FAR
         Z, squares = (Z, squares) if near.all() else (Z[near], squares[near])
         return RadialPoints.of(Z, self.center, self.gamma, self._work(dtype), squares), near
@@ -297,5 +297,4 @@ class KernelMatrix:
         return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
-        """The kernel as a function of inner products (not for "rbf")."""
         return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
+from .clock import look
 from .kernel_checks import KernelFunction
+from .sparse_points import SparsePoints, is_sparse
 
-__all__ = ["called", "called_diagonal", "from_differences", "mean_of", "of_products", "squared_lengths"]
+__all__ = ["called", "called_diagonal", "from_differences", "largest", "mean_of", "of_products", "squared_lengths"]
 
 #: Numbers centred at a time: they stay in the second-level cache.
 CENTRED_AT_ONCE = 1 << 15
+#: Numbers of sparse points that are written out at a time, to have differences of.
+WRITTEN_OUT = 1 << 22
 
 
-def mean_of(X: NDArray) -> NDArray:
-    """Mean of the points; where it overflows so will their squared lengths, and that is an error with a name."""
+def mean_of(X: NDArray | SparsePoints) -> NDArray:
+    """Mean of the points, of sparse ones in the coordinates that none leaves out; where it overflows so will their
+    squared lengths, and that is an error with a name."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean: NDArray = X.mean(axis=0)
+        mean: NDArray = X.mean() if isinstance(X, SparsePoints) else X.mean(axis=0)
     return mean
 
 
-def squared_lengths(X: NDArray, center: NDArray | None) -> NDArray:
+def largest(X: NDArray | SparsePoints) -> float:
+    """The largest |entry|."""
+    return float(np.abs(X.data if isinstance(X, SparsePoints) else X).max(initial=0.0))
+
+
+def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArray:
     """‖x − center‖² of the points, shape (n,); a part at a time, so that no copy of all is made."""
+    if isinstance(X, SparsePoints):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (X if center is None else X - center).squares()
     squares = np.empty(len(X))
     with np.errstate(over="ignore", invalid="ignore"):
         height = max(1, CENTRED_AT_ONCE // X.shape[1])
@@ -60,18 +75,31 @@ def _never_negative(base: NDArray, degree: float) -> NDArray:
     return np.maximum(base, 0.0)
 
 
-def from_differences(A: NDArray, B: NDArray, gamma: float) -> NDArray:
+def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma: float) -> NDArray:
     """The radial kernel from differences: slower, and right where γ‖x‖² is so large that the product's cancellation
     would show (identical points must have 1, whatever γ)."""
+    if isinstance(A, SparsePoints) and isinstance(B, SparsePoints):
+        height = max(1, WRITTEN_OUT // A.shape[1])
+        parts = [slice(start, start + height) for start in range(0, max(len(A), len(B)), height)]
+        K = np.empty((len(A), len(B)))
+        for rows in parts:
+            look()
+            own = A[rows].toarray()
+            for J in parts:
+                K[rows, J] = from_differences(own, B[J].toarray(), gamma)
+        return K
     with np.errstate(over="ignore"):
         return np.exp(-gamma * cdist(A, B, "sqeuclidean"))
 
 
-def called(kernel: str | KernelFunction, A: NDArray, B: NDArray) -> NDArray:
-    """What a callable returns, checked; a copy, for the array may be somebody's. Of no points it is not asked."""
+def called(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray | SparsePoints) -> NDArray:
+    """What a callable returns, checked; a copy, for the array may be somebody's. Of no points it is not asked. Sparse
+    points it is given as CSR arrays, and may return one."""
     if not (len(A) and len(B)):
         return np.empty((len(A), len(B)))
-    K = np.array(kernel(A, B), dtype=float)  # type: ignore[operator]
+    given = (points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B))
+    values: Any = kernel(*given)  # type: ignore[operator]
+    K = np.array(values.toarray() if is_sparse(values) else values, dtype=float)
     if K.shape != (len(A), len(B)):
         raise ProblemError(
             f"kernel: the callable returned shape {K.shape} for inputs of {len(A)} and {len(B)} rows; "
@@ -82,7 +110,7 @@ def called(kernel: str | KernelFunction, A: NDArray, B: NDArray) -> NDArray:
     return K
 
 
-def called_diagonal(kernel: str | KernelFunction, X: NDArray) -> NDArray:
+def called_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> NDArray:
     """k(x, x) of a callable, which is found out if it is not symmetric."""
     diag = np.empty(len(X))
     for start in range(0, len(X), 64):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
-from .kernel_checks import KernelFunction, as_matrix, check_gamma, check_kernel, check_number, check_precomputed
+from .kernel_checks import KernelFunction, as_points, check_gamma, check_kernel, check_number, check_precomputed
 from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
-from .kernel_values import called_diagonal, mean_of, of_products, squared_lengths
+from .kernel_values import called_diagonal, largest, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
+from .sparse_points import SparsePoints, is_sparse, products
 from .values import Value, immutable
 
 __all__ = ["Gram", "measured"]
@@ -23,8 +26,10 @@ class Gram(KernelMatrix, Value):
 
     Parameters
     ----------
-    X : array of shape (n, m)
-        Data, finite; float64 is used throughout.
+    X : array or sparse matrix of shape (n, m)
+        Data, finite; float64 is used throughout. Any sparse format of scipy; zeros are left out of all that is
+        computed and kept, unless the matrix with its zeros is small, or within 64 MB and faster. A callable is then
+        given CSR arrays.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         Names and formulas are scikit-learn's: ⟨x,z⟩, (γ⟨x,z⟩ + coef0)^degree, exp(−γ‖x−z‖²),
         tanh(γ⟨x,z⟩ + coef0). With "precomputed", X is K itself, symmetric. A callable is
@@ -53,7 +58,7 @@ class Gram(KernelMatrix, Value):
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: Any,
         kernel: str | KernelFunction = "rbf",
         *,
         gamma: str | float = "scale",
@@ -62,9 +67,11 @@ class Gram(KernelMatrix, Value):
         center: ArrayLike | None = None,
     ) -> None:
         kernel = check_kernel(kernel)
-        points = as_matrix(X, "K" if kernel == "precomputed" else "X")
+        points: Any = as_points(X, kernel)
         if kernel == "precomputed":
             points = check_precomputed(points)
+        if center is not None and is_sparse(X):
+            raise ProblemError("center: sparse points keep their zeros, and cannot be moved; use X.toarray()")
         self._set(
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),
@@ -74,16 +81,19 @@ class Gram(KernelMatrix, Value):
         )
         if center is not None and self.is_translatable:
             self._set(center=immutable(np.asarray(center, dtype=float)))
+        self._set(came_sparse=is_sparse(X))
         self._take(points)
 
-    def _take(self, points: NDArray) -> None:
+    def _take(self, points: Any) -> None:
         """Copy points, and hold what `measured` says of them; few of them are made ready for the kernel at once."""
         squares, diag = measured(self, points)
         radial = self.kernel == "rbf"
         with np.errstate(over="ignore"):
             reach = self.gamma * float(squares.max()) if radial else 0.0
-        self._set(X=immutable(points), n=len(points), squares=immutable(squares), _diag=immutable(diag), reach=reach)
-        ready = radial and self.n < ESTIMATE_FROM and self.is_radial
+        sparse = isinstance(points, SparsePoints)
+        self._set(X=points if sparse else immutable(points), n=len(points))
+        self._set(squares=immutable(squares), _diag=immutable(diag), reach=reach)
+        ready = radial and self.n < ESTIMATE_FROM and self.is_radial and not sparse
         self._set(ready=KernelMatrix.radial_points(self, float).frozen() if ready else None)
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
@@ -96,9 +106,12 @@ class Gram(KernelMatrix, Value):
         itself. Its kernel is another: see `is_translatable`."""
         if self.center is not None or not self.is_translatable:
             return self
+        mean = mean_of(self.X)
+        if isinstance(self.X, SparsePoints) and not mean.any():
+            return self
         other = object.__new__(Gram)
         other._set(**self.__dict__)
-        other._set(center=immutable(mean_of(self.X)))
+        other._set(center=immutable(mean))
         squares, diag = measured(other, self.X)
         other._set(squares=immutable(squares), _diag=immutable(diag))
         return other
@@ -109,12 +122,12 @@ class Gram(KernelMatrix, Value):
         return cls(K, kernel="precomputed")
 
     @classmethod
-    def of(cls, matrix: KernelMatrix, X: ArrayLike) -> Gram:
+    def of(cls, matrix: KernelMatrix, X: Any) -> Gram:
         """Other points under the kernel of a matrix, with its width and its centre; they are checked."""
         gram = object.__new__(cls)
-        gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma")})
+        gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma", "came_sparse")})
         gram._set(center=None if matrix.center is None else immutable(matrix.center))
-        gram._take(as_matrix(X, "X"))
+        gram._take(as_points(X, gram.kernel))
         return gram
 
     def subset(self, J: ArrayLike) -> Gram:
@@ -122,13 +135,14 @@ class Gram(KernelMatrix, Value):
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
         part._set(**self.__dict__)
-        part._set(X=immutable(self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]), n=len(J))
+        points = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
+        part._set(X=points if isinstance(points, SparsePoints) else immutable(points), n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())
         return part
 
 
-def measured(matrix: KernelMatrix, X: NDArray) -> tuple[NDArray, NDArray]:
+def measured(matrix: KernelMatrix, X: Any) -> tuple[NDArray, NDArray]:
     """‖x − center‖² and k(x, x) of points under a matrix's kernel, each of shape (len(X),).
 
     `ProblemError` where they overflow; lengths mean nothing where X is K itself, and are 0.
@@ -140,7 +154,7 @@ def measured(matrix: KernelMatrix, X: NDArray) -> tuple[NDArray, NDArray]:
     if callable(kernel):
         return squares, called_diagonal(kernel, X)
     if not np.isfinite(squares).all():
-        size = f"{np.abs(X).max():.3g}"
+        size = f"{largest(X):.3g}"
         raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
     if kernel == "rbf":
         return squares, np.ones(len(X))
@@ -153,10 +167,11 @@ def measured(matrix: KernelMatrix, X: NDArray) -> tuple[NDArray, NDArray]:
     return squares, diag
 
 
-def _look_for_negative_bases(matrix: KernelMatrix, X: NDArray, largest: float) -> None:
-    """`ProblemError` if the kernel has no value for some pair of the points; ``largest`` is the largest ‖x‖²."""
-    if matrix.coef0 >= 0 and (matrix.gamma * largest <= matrix.coef0 or X.min() >= 0):
+def _look_for_negative_bases(matrix: KernelMatrix, X: NDArray | SparsePoints, longest: float) -> None:
+    """`ProblemError` if the kernel has no value for some pair of the points; ``longest`` is the largest ‖x‖²."""
+    least = float((X.data if isinstance(X, SparsePoints) else X).min(initial=0.0))
+    if matrix.coef0 >= 0 and (matrix.gamma * longest <= matrix.coef0 or least >= 0):
         return
     height = max(1, BLOCK_ENTRIES // len(X))
     for start in range(0, len(X), height):
-        of_products(X[start : start + height] @ X.T, "poly", matrix.gamma, matrix.coef0, matrix.degree)
+        of_products(products(X[start : start + height], X), "poly", matrix.gamma, matrix.coef0, matrix.degree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .conjugate_system import ConjugateSystem
 from .free_system import FreeSystem
 from .projection import project_onto
 
@@ -17,20 +18,23 @@ _MISSED = 1e-10
 _RISE, _ROUNDED = 64 * _EPS, 4 * _EPS
 
 
-def newton_step(system: FreeSystem, h: NDArray, missing: float) -> NDArray | None:
+def newton_step(system: FreeSystem | ConjugateSystem, h: NDArray, missing: float) -> NDArray | None:
     """Minimiser of ½ sᵀQs + hᵀs over the members' steps s, subject to eᵀs = ``missing``; held members stay.
 
     None where the system has lost the digits to say.
 
     Parameters
     ----------
-    system : FreeSystem
+    system : FreeSystem or ConjugateSystem
     h : array of shape (members,)
         Qα − p.
     missing : float
         What α lacks of eᵀα = d; not looked at without an equality.
     """
     problem, members = system.problem, system.members
+    if isinstance(system, ConjugateSystem):
+        step = system.step(h, missing)
+        return step if np.isfinite(step).all() else None
     if problem.e is None:
         step = -system.solve(h[:, None])[:, 0]
         return step if np.isfinite(step).all() else None
@@ -49,7 +53,7 @@ def newton_step(system: FreeSystem, h: NDArray, missing: float) -> NDArray | Non
     return None if system.changes and error > _MISSED * float(np.abs(step).sum()) else step
 
 
-def _centred(system: FreeSystem, h: NDArray) -> NDArray:
+def _centred(system: FreeSystem | ConjugateSystem, h: NDArray) -> NDArray:
     """h − νe with the mean multiplier ν of the live members."""
     if system.problem.e is None:
         return h
@@ -57,7 +61,9 @@ def _centred(system: FreeSystem, h: NDArray) -> NDArray:
     return h - float((h * e)[system.live].mean()) * e
 
 
-def advance(system: FreeSystem, here: NDArray, h: NDArray, step: NDArray) -> tuple[NDArray, NDArray, NDArray] | None:
+def advance(
+    system: FreeSystem | ConjugateSystem, here: NDArray, h: NDArray, step: NDArray
+) -> tuple[NDArray, NDArray, NDArray] | None:
     """Walk along the step to the first bound, or clip several at once where that lowers f more.
 
     Returns where that leads, Q times the move, and who is at a bound now, all over the members; None if f would rise.
@@ -90,7 +96,9 @@ def advance(system: FreeSystem, here: NDArray, h: NDArray, step: NDArray) -> tup
     return None if best is None else best[1:]
 
 
-def _clipped(system: FreeSystem, here: NDArray, step: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
+def _clipped(
+    system: FreeSystem | ConjugateSystem, here: NDArray, step: NDArray, low: NDArray, high: NDArray
+) -> tuple[NDArray, NDArray]:
     """The whole step, projected onto the bounds and the equality: where that leads, and who is at a bound then."""
     live, wish = system.live, here + step
     e = None if system.problem.e is None else system.problem.e[system.members]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from ._radial import radial_apply, radial_rows, radial_sum
 from .arena import borrowed
 from .clock import look
 from .kernel_values import CENTRED_AT_ONCE
+from .sparse_points import SparsePoints, products
 from .values import immutable
 
 __all__ = ["RadialPoints"]
@@ -22,6 +24,8 @@ FEW_STORED = {4: 32, 8: 16}
 #: Kernel values a compiled call, a tenth of a second: Ctrl-C and the clock are honoured between calls. With BLAS,
 #: multiplications.
 AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 31
+#: The same of sparse products, which scipy makes as sparse matrices first: 50 MB at most.
+SPARSE_AT_ONCE, SPARSE_PRODUCTS_AT_ONCE = 1 << 22, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -29,19 +33,23 @@ class RadialPoints:
     """Points ready for the kernel: scaled by √(2γ), with half their squared lengths, in one precision.
 
     k(x, z) = exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) with a = √(2γ)x. ``points`` has shape (n, m) with zeros appended until m
-    is a multiple of 4, ``half`` has shape (n,).
+    is a multiple of 4, ``half`` has shape (n,). Sparse points stay sparse, and as wide as they are.
     """
 
-    points: NDArray
+    points: Any
     half: NDArray
 
     @classmethod
-    def of(cls, X: NDArray, center: NDArray, gamma: float, dtype: type, squares: NDArray) -> RadialPoints:
+    def of(
+        cls, X: NDArray | SparsePoints, center: NDArray, gamma: float, dtype: type, squares: NDArray
+    ) -> RadialPoints:
         """From points, of which ``center`` is subtracted first, and their squared lengths after that, shape (n,).
 
         A part at a time, so that no copy of all is made.
         """
         n, m = X.shape
+        if isinstance(X, SparsePoints):
+            return cls(((X - center) * np.sqrt(2.0 * gamma)).astype(dtype), (gamma * squares).astype(dtype, copy=False))
         points: NDArray = np.zeros((n, -(-m // 4) * 4), dtype=dtype)
         height = max(1, CENTRED_AT_ONCE // m)
         for start in range(0, n, height):
@@ -62,31 +70,46 @@ class RadialPoints:
 
     def frozen(self) -> RadialPoints:
         """A copy that nobody can write to."""
-        return RadialPoints(immutable(self.points, self.points.dtype), immutable(self.half, self.half.dtype))
+        points = self.points if self.is_sparse else immutable(self.points, self.points.dtype)
+        return RadialPoints(points, immutable(self.half, self.half.dtype))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether products leave zeros out."""
+        return isinstance(self.points, SparsePoints)
 
     @property
     def has_few_features(self) -> bool:
         """Whether the compiled product is used."""
-        return self.points.shape[1] <= FEW_FEATURES
+        return not self.is_sparse and self.points.shape[1] <= FEW_FEATURES
+
+    def ready(self) -> RadialPoints:
+        """The same, sparse ones with their transpose, which every product needs."""
+        return RadialPoints(self.points.with_columns(), self.half) if self.is_sparse else self
 
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
-        height, few = self.at_once(other), self.points.shape[1] <= FEW_STORED[self.points.itemsize]
+        other = other.ready()
+        height = self.at_once(other)
+        few = not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize]
         for start in range(0, len(self), height):
             look()
             part = slice(start, start + height)
-            points, half, out = self.points[part], self.half[part], K[part]
+            points, half, values = self.points[part], self.half[part], K[part]
             if few:
-                radial_rows(points, half, other.points, other.half, out)
+                radial_rows(points, half, other.points, other.half, values)
             else:
-                np.matmul(points, other.points.T, out=out)
-                radial_apply(out, half, other.half)
+                products(points, other.points, values)
+                radial_apply(values, half, other.half)
         return K
 
     def at_once(self, other: RadialPoints) -> int:
         """Points of these whose kernel with all of those takes a tenth of a second."""
-        entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
+        if self.is_sparse:
+            entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / max(1.0, self.points.work(other.points.T))))
+        else:
+            entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
         return max(1, entries // max(1, len(other)))
 
     def upper(self) -> NDArray:
@@ -108,7 +131,7 @@ class RadialPoints:
         """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         out = np.empty((len(self), weights.shape[1]))
-        few = self.has_few_features
+        few, other = self.has_few_features, other.ready()
         # What is stored is to be little, too.
         height = self.at_once(other) if few else max(1, min(self.at_once(other), (AT_ONCE >> 3) // max(1, len(other))))
         for start in range(0, len(self), height):

@@ -19,6 +19,7 @@ from .arena import borrowed
 from .kept import KeptGram
 from .problem import DualProblem, Kind
 from .radial import RadialPoints
+from .sparse_points import SparsePoints
 
 __all__ = ["Workspace", "twin"]
 
@@ -185,6 +186,8 @@ def _own(value: Any) -> Any:
         return value
     if isinstance(value, RadialPoints):
         return RadialPoints(value.points.view(), value.half.view())
+    if isinstance(value, SparsePoints):
+        return value.view()
     if callable(value):
         return lambda *points: value(*points)  # the object behind it may have attributes
     return value

@@ -49,6 +49,7 @@ class Ball(OutlierMixin, KernelMachine):
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            Sparse or not, where the training data may be.
 
         Raises
         ------
@@ -69,14 +70,15 @@ class Ball(OutlierMixin, KernelMachine):
         if self.kernel != "linear":
             raise AttributeError(f"center_ exists with kernel='linear' only; kernel is {self.kernel!r}")
         self._there_is("center_")
-        return self.dual_coef_[0] @ self.support_vectors_
+        center: NDArray = self._weights[:, 0] @ self.support_vectors_
+        return center
 
     def _there_is(self, name: str) -> None:
         """`AttributeError` where a stream has forgotten all points; then there is no ball."""
         if not len(self.support_):
             raise AttributeError(f"{type(self).__name__} has no {name}: all points are forgotten; learn some")
 
-    def _self_kernel(self, X: NDArray) -> NDArray:
+    def _self_kernel(self, X: Any) -> NDArray:
         """k(x, x) for validated X."""
         if self._support_gram is not None:
             with np.errstate(over="ignore"):
@@ -90,7 +92,7 @@ class Ball(OutlierMixin, KernelMachine):
             "constant, so their distance to the centre is unknown; give a callable kernel, or normalise K"
         )
 
-    def _squared_distances(self, X: NDArray, diag: NDArray) -> NDArray:
+    def _squared_distances(self, X: Any, diag: NDArray) -> NDArray:
         """‖φ(x) − a‖² for validated X with k(x, x) = diag."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._finite(diag - 2.0 * self._expansion(X)[:, 0] + self._center_square)

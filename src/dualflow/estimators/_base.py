@@ -15,10 +15,12 @@ from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf, Rule
 from ..core.solution import Solution
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..exceptions import ProblemError
 from ._attributes import fitted, set_by_fit
 from ._ids import uninterrupted
 from ._persistence import Persistent
+from ._sparse import as_csr
 from ._validation import checked_data
 
 __all__ = ["KernelMachine"]
@@ -33,10 +35,10 @@ class KernelMachine(Persistent):
         Which points are support vectors, by class and then ascending: rows of X after a batch `fit`, numbers of points
         in a stream, or their ids.
     support_vectors_ : array of shape (n_SV, n_features)
-        Empty if the kernel is precomputed.
+        Empty if the kernel is precomputed; CSR if X was sparse.
     n_support_ : array of shape (n_classes,), or (1,) without classes
     dual_coef_ : array of shape (n_classes − 1, n_SV), or (1, n_SV) without classes
-        Weights of the support vectors in the expansion, in LIBSVM's layout.
+        Weights of the support vectors in the expansion, in LIBSVM's layout; CSR if X was sparse.
     solutions_, certificates_ : list of Solution, list of Certificate
         One for each pair of classes; of a stream, of the points that are remembered, and made when asked for.
     solution_, certificate_ : Solution, Certificate
@@ -54,6 +56,10 @@ class KernelMachine(Persistent):
     _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
     #: The attribute that makes a model a fitted one.
     _fitted_by: ClassVar[str] = "solutions_"
+    #: Whether X may be sparse.
+    _takes_sparse: ClassVar[bool] = False
+    #: Whether that of the fit was.
+    _sparse: bool = False
 
     support_: NDArray = set_by_fit()
     support_vectors_: NDArray = set_by_fit()
@@ -71,6 +77,7 @@ class KernelMachine(Persistent):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.sparse = self._takes_sparse and not tags.input_tags.pairwise
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -129,26 +136,39 @@ class KernelMachine(Persistent):
 
     # --- prediction ----------------------------------------------------------------------------
 
-    def _keep_support(self, X: NDArray, gram: Gram, support: NDArray) -> None:
+    def _keep_support(self, X: Any, gram: Gram, support: NDArray) -> None:
         """Set what prediction needs: the support vectors, and their kernel with its fitted parameters."""
         precomputed = gram.kernel == "precomputed"
-        self.support_ = support
+        self.support_, self._sparse = support, gram.came_sparse
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
+        if self._sparse:
+            points = self.support_vectors_
+            self.support_vectors_ = as_csr(points.tocsr() if isinstance(points, SparsePoints) else points)
         self._support_gram = None
         if not precomputed and len(support):
             self._support_gram = KeptGram(gram).subset(support)
 
-    def _check_new_data(self, X: ArrayLike) -> NDArray:
-        """Validated X of shape (n_new, n_features_in_)."""
+    def _check_new_data(self, X: ArrayLike) -> Any:
+        """Validated X of shape (n_new, n_features_in_), an array or CSR."""
         self._check_fitted()
         return checked_data(self, X, first=False)[0]
 
     @property
     def _weights(self) -> NDArray:
         """Weights of the support vectors in the model's expansions, shape (n_SV, r)."""
-        return self.dual_coef_.T
+        weights: Any = self.dual_coef_
+        return (weights.toarray() if is_sparse(weights) else weights).T
 
-    def _expansion(self, X: NDArray) -> NDArray:
+    def _of_features(self, weights: NDArray, gram: KeptGram | None) -> Any:
+        """Weights (r, n_SV) of support vectors as weights of the features, (r, n_features), less the centre that a
+        Gram has: coefficients that sum to 0 do not see it, but for the digits it saves. CSR if X was sparse."""
+        points: Any = self.support_vectors_
+        if self._sparse:
+            points = SparsePoints.of(points)
+        found = weights @ (points if gram is None or gram.center is None else points - gram.center)
+        return as_csr(found) if self._sparse else found
+
+    def _expansion(self, X: Any) -> NDArray:
         """What the model's expansions are at new points, without intercept: shape (n_new, r)."""
         return self._expand(X, self._weights)
 
@@ -162,13 +182,14 @@ class KernelMachine(Persistent):
             raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
         return values
 
-    def _expand(self, X: NDArray, weights: NDArray) -> NDArray:
-        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (len(X), r); memory stays bounded."""
+    def _expand(self, X: Any, weights: NDArray) -> NDArray:
+        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (n_new, r); memory stays bounded."""
         self._check_parameters("predict_dtype")
         if not len(self.support_):
-            return np.zeros((len(X), weights.shape[1]))
+            return np.zeros((X.shape[0], weights.shape[1]))
         if self._support_gram is None:
-            return X[:, self.support_] @ weights
+            values: NDArray = X[:, self.support_] @ weights
+            return values
         with np.errstate(over="ignore", invalid="ignore"):
             return self._support_gram.expand(
                 X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type

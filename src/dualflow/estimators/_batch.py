@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from .._solve import check_limits, solve
 from .._together import Settled
 from ..core.certificate import Certificate
+from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -27,6 +28,7 @@ from ..registry import make_solver
 from ..solvers import Solver
 from ._base import KernelMachine
 from ._packing import Pose, unpack_solutions
+from ._sparse import as_csr
 
 __all__ = ["BatchMachine", "kept", "seeds_of"]
 
@@ -54,7 +56,14 @@ class BatchMachine(KernelMachine):
     warm_start: bool
     callback: Any
 
-    def _gram(self, X: NDArray) -> Gram:
+    _takes_sparse: ClassVar[bool] = True
+
+    def _publish(self) -> None:
+        """Coefficients as scikit-learn has them: CSR if X was sparse."""
+        if self._sparse:
+            self.dual_coef_ = as_csr(self.dual_coef_)
+
+    def _gram(self, X: Any) -> Gram:
         return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
@@ -188,8 +197,8 @@ def _advice(problem: DualProblem) -> str:
     """What may help where a solve ended short of its tolerance."""
     gram = problem.centred().gram
     if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
-        mean = gram.X.mean(axis=0)
-        spread, size = float(np.abs(gram.X - mean).max()), float(np.abs(mean).max())
+        mean = mean_of(gram.X)
+        spread, size = largest(gram.X - mean), float(np.abs(mean).max())
         if 0 < FAR * spread < size:
             return (
                 f"The points are {size / spread:.3g} times as far from the origin as from one another, and "

@@ -113,6 +113,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            Sparse or not, where the training data may be.
 
         Returns
         -------
@@ -135,9 +136,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
 
     @fitted
     def coef_(self) -> NDArray:
-        """Weights of the features, shape (n_pairs, n_features); linear kernel only."""
+        """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        gram, points = self.__dict__.get("_support_gram"), self.support_vectors_
-        # Coefficients that sum to 0 do not see a centre, but for the digits it saves.
-        return self._pair_coef.T @ (points if gram is None or gram.center is None else points - gram.center)
+        return self._of_features(self._pair_coef.T, self.__dict__.get("_support_gram"))

@@ -18,10 +18,11 @@ from ..core.certificate import Certifier
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Cost, Solution, Status
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..core.support import support_set
 from ..core.values import immutable
 from ..exceptions import ProblemError
-from ._verify import agree, check_center, scale_loss, stored
+from ._verify import agree, check_center, scale_loss, sparse_points, stored
 
 __all__ = [
     "Pose",
@@ -50,7 +51,8 @@ _COLUMNS = ("sigma", "upper", "ridge", "alpha", "raw_alpha")
 
 def pack_attributes(model: Any, table: Table) -> dict[str, NDArray]:
     """The array attributes a table names."""
-    return {name.lstrip("_"): getattr(model, name) for name in table}
+    held = {name.lstrip("_"): getattr(model, name) for name in table}
+    return {name: array.toarray() if is_sparse(array) else array for name, array in held.items()}
 
 
 def unpacked(table: Table, arrays: Mapping[str, NDArray], **sizes: int) -> dict[str, NDArray]:
@@ -219,6 +221,11 @@ def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, ND
     if len(rows[0]) == len(points):
         return first, points
     given = first.kernel == "precomputed"
+    if isinstance(first.X, SparsePoints):
+        place = np.unique(np.concatenate(rows), return_index=True)[1]
+        joint = Gram.of(first, SparsePoints.joined([gram.X for gram in grams])[place])
+        joint._set(reach=first.reach)
+        return joint, points
     X: NDArray = np.zeros((len(points), len(points) if given else first.X.shape[1]))
     for gram, part in zip(grams, rows, strict=True):
         place = np.searchsorted(points, part)
@@ -235,16 +242,25 @@ def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
             "kernel: a callable cannot be stored without pickle; fit with kernel='precomputed' on the matrix of its "
             "values, or with a kernel that has a name"
         )
-    arrays = {"gram.X": gram.X} if gram.center is None else {"gram.X": gram.X, "gram.center": gram.center}
-    return arrays, {name: getattr(gram, name) for name in ("kernel", "gamma", "degree", "coef0", "reach")}
+    facts = {name: getattr(gram, name) for name in ("kernel", "gamma", "degree", "coef0", "reach")}
+    facts |= {"came_sparse": True} if gram.came_sparse else {}
+    arrays = {} if gram.center is None else {"gram.center": gram.center}
+    if isinstance(gram.X, SparsePoints):
+        arrays |= {f"gram.X.{name}": getattr(gram.X, name) for name in ("data", "indices", "indptr")}
+        return arrays, facts | {"width": gram.X.shape[1]}
+    return arrays | {"gram.X": gram.X}, facts
 
 
 def unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int) -> Gram:
     """The Gram of n points that was packed; ValueError where its kernel values would not be those of its points."""
-    X, kernel, reach = stored(arrays, "gram.X", "f", (n, None)), facts["kernel"], facts["reach"]
+    kernel, reach, sparse = facts["kernel"], facts["reach"], facts.get("came_sparse", False)
+    X: Any = sparse_points(arrays, n, facts["width"]) if "width" in facts else stored(arrays, "gram.X", "f", (n, None))
+    if type(sparse) is not bool or (sparse and kernel == "precomputed") or ("width" in facts and not sparse):
+        raise ValueError(f"its fact 'came_sparse' is {sparse!r}")
     if kernel == "precomputed" and not np.array_equal(X, X.T):
         raise ValueError("its kernel matrix is not symmetric")
     own = Gram(X, kernel, gamma=facts["gamma"], degree=facts["degree"], coef0=facts["coef0"])
+    own._set(came_sparse=sparse)
     if own.center is None:
         return own
     center = stored(arrays, "gram.center", "f", (X.shape[1],))

@@ -87,3 +87,4 @@ class SavedPairs(BatchMachine):
         for name, allowed in tolerance.items():
             agree(name, said[name], getattr(self, name), allowed)
             setattr(self, name, said[name])
+        self._publish()

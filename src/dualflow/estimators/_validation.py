@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError
 
 __all__ = ["checked_data", "checked_weight", "exact_labels"]
@@ -18,8 +19,9 @@ def checked_data(
 ) -> tuple[NDArray, ...]:
     """X of shape (n, n_features), float64 and finite, and y of shape (n,) if it is given; maybe the caller's own.
 
-    The ``first`` ones fix n_features_in_ and feature_names_in_, others have to agree with them; there must be at
-    ``least`` so many points; ``numeric`` is a y that holds no labels.
+    Sparse X, from models that take it, is CSR then, and may have duplicates. The ``first`` ones fix n_features_in_ and
+    feature_names_in_, others have to agree with them; there must be at ``least`` so many points; ``numeric`` is a y
+    that holds no labels.
     """
     # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
     if _is_plain(X, 2) and len(X) >= least:
@@ -30,12 +32,17 @@ def checked_data(
                 model.n_features_in_ = X.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
             return X, *labels
-    _reject_unfit(X)
+    if is_sparse(X):
+        _reject_sparse(model)
+    else:
+        _reject_unfit(X)
     for array in y:
         _reject_mixed_labels(array)
     if not numeric:
         y = tuple(map(exact_labels, y))
     wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
+    if model._takes_sparse and not _is_precomputed(model):  # frames may hold sparse columns, too
+        wanted["accept_sparse"] = "csr"
     found = validate_data(model, X, *y, **wanted, **({"y_numeric": True} if numeric else {}))
     return found if y else (found,)
 
@@ -43,7 +50,7 @@ def checked_data(
 def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     """Finite weights ≥ 0, one a point, not all of them 0."""
     if sample_weight is None:
-        return np.ones(len(X))
+        return np.ones(X.shape[0])
     if not np.any(np.asarray(sample_weight)):
         raise ProblemError("sample_weight is zero for every point; nothing is left to fit")
     weight: NDArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -59,12 +66,25 @@ def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
     return (ndim == 1 and array.dtype.kind in "iu") or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
 
 
+def _is_precomputed(model: Any) -> bool:
+    return isinstance(model.kernel, str) and model.kernel == "precomputed"
+
+
+def _reject_sparse(model: Any) -> None:
+    """From models that do not take sparse data, and where it is a matrix of kernel values."""
+    if _is_precomputed(model):
+        raise TypeError("X is sparse; sparse precomputed kernels are not supported, use X.toarray()")
+    if not model._takes_sparse:
+        raise TypeError(
+            f"X is sparse; {type(model).__name__} needs dense data, use X.toarray(), or SVC, SVDD or SVR, which take "
+            "sparse data"
+        )
+
+
 def _reject_unfit(X: Any) -> None:
     """Masks, text, dates, ragged rows."""
     if isinstance(X, np.ma.MaskedArray):
         raise ProblemError("X is a masked array; fill or drop the masked entries first")
-    if hasattr(X, "tocsr"):
-        return
     try:
         array = np.asarray(X)
     except ValueError as error:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from ..core.certificate import Certificate, certify
 from ..core.kernel_values import mean_of, squared_lengths
 from ..core.problem import DualProblem
+from ..core.sparse_points import SparsePoints
 from ..online.bordered import bordered_inverse
 from ..online.remembering import Stream
 
@@ -22,6 +25,7 @@ __all__ = [
     "known_classes",
     "round_off",
     "scale_loss",
+    "sparse_points",
     "stored",
 ]
 
@@ -49,6 +53,28 @@ def stored(arrays: Mapping[str, NDArray], name: str, kinds: str, shape: tuple[in
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"its array {name!r} contains NaN")
     return array
+
+
+def sparse_points(arrays: Mapping[str, NDArray], n: int, width: Any) -> SparsePoints:
+    """The n points that ``gram.X.data``, ``.indices`` and ``.indptr`` hold; ValueError where they are none, or not in
+    the one form that points have."""
+    data, indptr = stored(arrays, "gram.X.data", "f", (None,)), arrays["gram.X.indptr"]
+    indices = arrays["gram.X.indices"]
+    fits = indices.shape == data.shape and indptr.shape == (n + 1,) and {indices.dtype.kind, indptr.dtype.kind} == {"i"}
+    if type(width) is not int or width < 1 or not fits or not np.isfinite(data).all() or not data.all():
+        raise ValueError("its sparse points are none")
+    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise ValueError("its sparse points have no rows")
+    if len(data) and not (indices.min() >= 0 and indices.max() < width):
+        raise ValueError("its sparse points have other columns than there are")
+    begins = np.zeros(len(data) + 1, dtype=bool)
+    begins[indptr] = True
+    if not (begins[1:-1] | (np.diff(indices) > 0)).all():
+        raise ValueError("its sparse points are not sorted")
+    points = SparsePoints(scipy.sparse.csr_array((data, indices, indptr), shape=(n, width)))
+    if (points.indices.dtype, points.indptr.dtype) != (indices.dtype, indptr.dtype):
+        raise ValueError("its sparse points have indices of another size")
+    return points
 
 
 def round_off(problem: DualProblem, alpha: NDArray) -> float:

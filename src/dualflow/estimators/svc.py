@@ -91,7 +91,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     support_ : array of shape (n_SV,)
         Rows of X that are support vectors, by class and then ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed.
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
     n_support_ : array of shape (n_classes,)
     dual_coef_ : array of shape (n_classes − 1, n_SV)
         yᵢαᵢ (squared hinge: yᵢaᵢ, a = μ/(μᵀHμ)) in LIBSVM's layout: a support vector of class i has its
@@ -177,7 +177,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Dense, finite numbers.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : array of shape (n,)
             Labels of at least two classes.
         sample_weight : array of shape (n,), optional
@@ -220,6 +220,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             found = self._solve_pairs(gram, codes, weight, groups, rows)
             self.classes_, self._rows = classes, rows
             self._read(gram, codes, rows, found)
+            self._publish()
         return self
 
     def _solve_pairs(

@@ -60,7 +60,7 @@ class SVDD(Ball, BatchMachine):
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed.
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
     n_support_ : array of shape (1,)
     dual_coef_ : array of shape (1, n_SV)
         αᵢ ≥ 0 with Σαᵢ = 1, the centre a = Σ αᵢφ(xᵢ). `sklearn.svm.OneClassSVM` has νn times this.
@@ -127,7 +127,7 @@ class SVDD(Ball, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Dense, finite numbers.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : ignored
         sample_weight : array of shape (n,), optional
             Multiplies each point's bound 1/(νn), normalised to mean 1; 0 takes a point out.
@@ -165,6 +165,7 @@ class SVDD(Ball, BatchMachine):
                 self._constant_diag = float(diag[0]) if constant else None
                 self._training_kernel = None if constant else gram.X
             self._read(gram, rows)
+            self._publish()
         return self
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
@@ -216,6 +217,7 @@ class SVDD(Ball, BatchMachine):
             self._constant_diag = facts["_constant_diag"]
         for name, value in (said | {name: facts[name] for name in _NUMBERS[:3]}).items():
             setattr(self, name, value)
+        self._publish()
 
     def _unpack_diagonal(self, arrays: dict[str, NDArray], constant: Any, gram: Gram, points: NDArray) -> None:
         """What is known of k(x, x) where the kernel is a matrix."""

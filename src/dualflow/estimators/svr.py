@@ -58,7 +58,7 @@ class SVR(RegressorMixin, BatchMachine):
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed.
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
     n_support_ : array of shape (1,)
     dual_coef_ : array of shape (1, n_SV)
         αᵢ − αᵢ*, within ±C.
@@ -134,7 +134,7 @@ class SVR(RegressorMixin, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Dense, finite numbers.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : array of shape (n,)
             Finite numbers.
         sample_weight : array of shape (n,), optional
@@ -171,6 +171,7 @@ class SVR(RegressorMixin, BatchMachine):
             )
             self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._read(gram, rows)
+            self._publish()
         return self
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
@@ -195,11 +196,10 @@ class SVR(RegressorMixin, BatchMachine):
 
     @fitted
     def coef_(self) -> NDArray:
-        """Weights of the features, shape (1, n_features); linear kernel only."""
+        """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        gram, points = self._support_gram, self.support_vectors_
-        return self.dual_coef_ @ (points if gram is None or gram.center is None else points - gram.center)
+        return self._of_features(self._weights.T, self._support_gram)
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -232,3 +232,4 @@ class SVR(RegressorMixin, BatchMachine):
         for name, array in said.items():
             agree(name, array, getattr(self, name), tolerance[name])
             setattr(self, name, array)
+        self._publish()
