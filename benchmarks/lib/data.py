@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import (
     fetch_openml,
     load_digits,
-    load_svmlight_file,
     make_blobs,
     make_classification,
     make_moons,
@@ -98,16 +97,6 @@ def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
         wanted = f"{rows} rows, {features} features, {ones} of class +1"
         raise ValueError(f"{name}: {wanted} are expected, found {found}; give a folder with {name}.csv by --data")
     return X, y
-
-
-def load_a8a(folder: str | None, rows: int) -> tuple[Any, NDArray]:
-    """The first ``rows`` of Adult as 123 bits: X in CSR, y = ±1; from ``a8a`` (svmlight's format) in ``folder``, or in
-    that of the environment variable DUALFLOW_DATA."""
-    path = _given("a8a", folder)
-    if path is None:
-        raise FileNotFoundError("a8a: give a folder with the file by --data, or by DUALFLOW_DATA")
-    X, y = load_svmlight_file(str(path), n_features=123)
-    return _narrow(X[:rows]), y[:rows]
 
 
 def text_like(n: int, words: int = 20000, density: float = 0.002, seed: int = SEED) -> tuple[Any, NDArray]:

@@ -248,8 +248,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
         settled: Iterator[Settled | None] = iter(())
         if settles(self, gram):
-            upper = self.C * weight
-            settled = settled_pairs(gram, groups, [upper[group] for group in groups], self.tol)
+            settled = settled_pairs(gram, groups, [self.C * weight[group] for group in groups], self.tol)
         found = self._solve_all(pose, seeds, engine, settled)
         self.__dict__.pop("solutions_", None)
         self._solved = PairSolutions(found, gram, groups, self.C, weight, self.tol, engine, seeds)
@@ -262,7 +261,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             self.solutions_ = list(solved)
             self.__dict__.pop("_solved", None)
         if "solutions_" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no solutions_")  # the models of a search's folds fit anew
+            raise AttributeError("solutions_")  # the models of a search's folds then fit anew
         return self.__dict__["solutions_"]
 
     def _check_solution(self, solution: Solution) -> None:
