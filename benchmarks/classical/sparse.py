@@ -17,11 +17,12 @@ import numpy as np
 from sklearn import svm
 
 import dualflow
-from benchmarks.lib import data
+from benchmarks.lib import data, real
 from benchmarks.lib.claims import Verdict, each
 from benchmarks.lib.entrants import certified
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.lib.report import cells, each_at_least, find, gaps_at_most, main, mean_at_least
+from benchmarks.lib.judging import cells, each_at_least, find, gaps_at_most, mean_at_least
+from benchmarks.lib.report import main
 
 OURS, PEER = "dualflow refined", "SVC tol=0.001"
 #: Name of the case in which LIBSVM is alone, for its memory.
@@ -45,7 +46,11 @@ class OnCsr(Entrant):
 
 
 def build(data_set: str, n: int, kernel: str, C: float, folder: str | None, alone: bool) -> list[Entrant]:
-    X, y = data.load_a8a(folder, n) if data_set == "a8a" else data.text_like(n)
+    if data_set == "a8a":
+        X, y = (part[:n] for part in real.two_classes("a8a", folder, sparse=True))
+        X = data.narrow(X)
+    else:
+        X, y = data.text_like(n)
     theirs = OnCsr(PEER, svm.SVC(C=C, kernel=kernel), X, y)
     # Ours first: the peak after the first lane's warm-up is then ours alone.
     return [theirs] if alone else [OnCsr(OURS, dualflow.SVC(C=C, kernel=kernel), X, y), theirs]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import (
     fetch_openml,
     load_digits,
-    load_svmlight_file,
     make_blobs,
     make_classification,
     make_moons,
@@ -100,16 +99,6 @@ def load_mierswa(name: str, folder: str | None) -> tuple[NDArray, NDArray]:
     return X, y
 
 
-def load_a8a(folder: str | None, rows: int) -> tuple[Any, NDArray]:
-    """The first ``rows`` of Adult as 123 bits: X in CSR, y = ±1; from ``a8a`` (svmlight's format) in ``folder``, or in
-    that of the environment variable DUALFLOW_DATA."""
-    path = _given("a8a", folder)
-    if path is None:
-        raise FileNotFoundError("a8a: give a folder with the file by --data, or by DUALFLOW_DATA")
-    X, y = load_svmlight_file(str(path), n_features=123)
-    return _narrow(X[:rows]), y[:rows]
-
-
 def text_like(n: int, words: int = 20000, density: float = 0.002, seed: int = SEED) -> tuple[Any, NDArray]:
     """n documents of random words with random weights, in CSR, and y = ±1 by a linear rule with noise."""
     rng = np.random.default_rng(seed)
@@ -117,10 +106,10 @@ def text_like(n: int, words: int = 20000, density: float = 0.002, seed: int = SE
     columns = np.concatenate([np.sort(rng.choice(words, size=k, replace=False)) for k in count])
     X = scipy.sparse.csr_matrix((rng.random(len(columns)), columns, np.append(0, np.cumsum(count))), shape=(n, words))
     score = X @ rng.standard_normal(words)
-    return _narrow(X), np.where(score + 0.3 * score.std() * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return narrow(X), np.where(score + 0.3 * score.std() * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
-def _narrow(X: Any) -> Any:
+def narrow(X: Any) -> Any:
     """The same with indices of 32 bits: scikit-learn takes no others."""
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X
