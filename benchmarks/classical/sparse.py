@@ -46,8 +46,11 @@ class OnCsr(Entrant):
 
 
 def build(data_set: str, n: int, kernel: str, C: float, folder: str | None, alone: bool) -> list[Entrant]:
-    X, y = real.two_classes("a8a", folder, sparse=True) if data_set == "a8a" else data.text_like(n)
-    X, y = X[:n], y[:n]
+    if data_set == "a8a":
+        X, y = (part[:n] for part in real.two_classes("a8a", folder, sparse=True))
+        X = data.narrow(X)
+    else:
+        X, y = data.text_like(n)
     theirs = OnCsr(PEER, svm.SVC(C=C, kernel=kernel), X, y)
     # Ours first: the peak after the first lane's warm-up is then ours alone.
     return [theirs] if alone else [OnCsr(OURS, dualflow.SVC(C=C, kernel=kernel), X, y), theirs]

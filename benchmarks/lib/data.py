@@ -106,10 +106,10 @@ def text_like(n: int, words: int = 20000, density: float = 0.002, seed: int = SE
     columns = np.concatenate([np.sort(rng.choice(words, size=k, replace=False)) for k in count])
     X = scipy.sparse.csr_matrix((rng.random(len(columns)), columns, np.append(0, np.cumsum(count))), shape=(n, words))
     score = X @ rng.standard_normal(words)
-    return _narrow(X), np.where(score + 0.3 * score.std() * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return narrow(X), np.where(score + 0.3 * score.std() * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
-def _narrow(X: Any) -> Any:
+def narrow(X: Any) -> Any:
     """The same with indices of 32 bits: scikit-learn takes no others."""
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X

@@ -22,7 +22,7 @@ _GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "
 _given = attrgetter(*_GIVEN)
 
 #: Room for kept rows, in bytes, for each precision, and where points came sparse, whose memory is to stay little.
-CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 200 << 20
+CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 96 << 20
 #: Points between which the whole matrix may be computed where entries are dear.
 WHOLE = 1000, 4000
 
