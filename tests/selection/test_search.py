@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 import sklearn.svm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_classification, make_regression
@@ -249,3 +250,14 @@ def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(mon
         assert (found.cv_results_["max_relative_gap"] <= 1e-9).all()
     for name in (f"split{k}_test_score" for k in range(5)):
         np.testing.assert_allclose(seeded.cv_results_[name], plain.cv_results_[name], rtol=2e-5)
+
+
+@pytest.mark.parametrize("layout", [scipy.sparse.csr_matrix, scipy.sparse.coo_matrix, scipy.sparse.csc_array])
+def test_sparse_points_are_fitted_by_themselves_to_the_same_scores(layout):
+    X, y = german()
+    X = np.where(np.abs(X) < 0.8, 0.0, X)
+    grid = {"C": [0.1, 1.0, 10.0]}
+    dense, sparse = (SVCSearchCV(SVC(gamma=0.05), grid, cv=3).fit(points, y) for points in (X, layout(X)))
+    np.testing.assert_array_equal(dense.cv_results_["mean_test_score"], sparse.cv_results_["mean_test_score"])
+    assert scipy.sparse.issparse(sparse.best_estimator_.support_vectors_)
+    np.testing.assert_array_equal(sparse.predict(layout(X)), dense.predict(X))

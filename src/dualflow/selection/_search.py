@@ -156,6 +156,8 @@ class Search(BaseSearchCV):
             points, folds = self._folds(clone(self.estimator), task)
         except (ValueError, TypeError):
             return {}, every, None, None
+        if not isinstance(points, np.ndarray):  # sparse ones are fitted by themselves
+            return {}, every, None, None
         return *planned(task.models, folds, points), Kernels(points), folds
 
     def _table(
