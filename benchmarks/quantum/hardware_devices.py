@@ -10,7 +10,7 @@ machines have the gates, couplings and errors of real ones, and run in qiskit-ib
                  (Prague): excess ≤ 10 × the floor, and ≥ 5 × better than the null device
     others       Braket's local simulator, and Aer as a backend with gates and couplings but no errors: ≤ 3 × the floor
     noisy Aer    `AerSimulator.from_backend` of an older machine, a line of 5 qubits (Santiago): as the machines
-    by --only    older machines, with 3 to 5 times the errors a gate: heavy hexagons of 27 (fake_hanoi), an H of 7
+    by --only    older machines, with larger errors a gate: heavy hexagons of 27 (fake_hanoi), an H of 7
                  (fake_lagos), a line of 5 (fake_santiago); shown
 
 A vendor whose library is not installed is left out, and said to be.
