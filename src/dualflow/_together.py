@@ -79,7 +79,7 @@ def settled_pairs(
     groups : sequence of int arrays
         The points of each class.
     upper : sequence of arrays
-        The bounds of their multipliers, above 0 and finite.
+        The bounds of their multipliers.
     tol : float
         Certified relative gap that is wanted.
 
@@ -87,14 +87,16 @@ def settled_pairs(
     ------
     Settled or None
         y is +1 for the first class, but for the second where there are two only. None where a run of its own is
-        called for: there are too many points, or the end could not be reached.
+        called for: there are too many points, a bound is 0 or not finite (a weight was too small, or too large, to
+        multiply C), or the end could not be reached.
     """
     evidence, blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
     room = np.empty(SMALL * SMALL)
+    usual = all(bool(((bounds > 0) & (bounds < np.inf)).all()) for bounds in upper)
     for i, first in enumerate(groups):
         for j in range(i + 1, len(groups)):
             n = len(first) + len(groups[j])
-            if n > SMALL:
+            if n > SMALL or not usual:
                 yield None
                 continue
             begun = time.monotonic()

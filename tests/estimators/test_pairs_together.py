@@ -139,6 +139,16 @@ def test_kernel_values_without_digits_are_left_to_a_run():
     assert None not in list(settled_pairs(centred, groups, [np.ones(10)] * 3, 1e-6))
 
 
+@pytest.mark.parametrize("bound", [0.0, np.inf])
+def test_bounds_that_are_none_are_left_to_a_run(bound):
+    X, y = SETS["iris"]
+    groups = [np.flatnonzero(y == k) for k in range(3)]
+    upper = [np.ones(50) for _ in range(3)]
+    assert None not in list(settled_pairs(Gram(X), groups, upper, 1e-6))
+    upper[1][7] = bound
+    assert list(settled_pairs(Gram(X), groups, upper, 1e-6)) == [None] * 3
+
+
 def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch):
     X, y = SETS["digits"]
     honest, calls = _together.solve_pair, []
