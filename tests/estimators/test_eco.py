@@ -357,6 +357,15 @@ def test_the_first_points_are_solved_as_a_batch():
     assert len(model.reserve_) == 0
 
 
+def test_an_equilibrium_that_is_exact_is_not_spoilt_by_a_guess_who_is_at_a_bound():
+    """A point next to the origin has a curvature of next to nothing, by which round-off took the others to theirs."""
+    for seed in (10, 12):
+        X = np.random.default_rng(seed).normal(size=(156, 1))
+        X[0] = 1e-4
+        model = EcoSVDD(nu=0.0104, kernel="poly", degree=4, gamma=0.95, n_init=156, reserve=156).fit(X)
+        assert model.certificate_.relative_gap < 1e-9
+
+
 def test_fewer_first_points_than_features_warn():
     X, y = load_digits(n_class=2, return_X_y=True)
     with pytest.warns(UserWarning, match="n_init=10 is smaller than the 64 features"):

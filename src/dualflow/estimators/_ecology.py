@@ -152,8 +152,12 @@ class Ecology(StreamMachine):
             raise FitError(f"{found}: {solution.status.text} The model is left as it was.", solution)
         if solution.refined:
             return solution.alpha
-        # A flow ends near the bounds, not on them.
-        return snap(problem, solution.alpha, certifier.appraise(solution.alpha, certifier.compute(solution.alpha))[1])
+        # A flow ends near the bounds, not on them; where a Qᵢᵢ is next to nothing the guess who is there may be wrong.
+        snapped = snap(
+            problem, solution.alpha, certifier.appraise(solution.alpha, certifier.compute(solution.alpha))[1]
+        )
+        before, after = solution.certificate.objective, certifier.certify(snapped).objective
+        return snapped if after <= before + self.tol * abs(before) else solution.alpha
 
     # --- what there is to say --------------------------------------------------------------------
 
