@@ -70,13 +70,15 @@ class Engine(State):
     """The optimum over the variables learned so far, moved by learning, unlearning and changes of d.
 
     Parameters and attributes are those of `State`. ``on_pivot`` is called with the engine and the variable that is on
-    its way (−1: none) at every breakpoint; then a compiled call goes no further than one.
+    its way (−1: none) at every breakpoint; then a compiled call goes no further than one. ``has_rescue`` says that
+    somebody solves anew where a path breaks off, so that it is not to go on for long without coming nearer.
     """
 
     on_pivot: Callable[[Engine, int], None] | None = None
     near: Near | None = None
     near_from: int = NEAR_FROM
     quiet: int = 0
+    has_rescue: bool = False
 
     def learn(self, k: int) -> None:
         """Bring variable k to its optimum (CP Algorithm 1); also if it is there, but not optimal."""
@@ -164,11 +166,13 @@ class Engine(State):
 
     def _mend(self, but: int) -> None:
         """Drive what is not optimal to where it is, but for one that is on its way."""
+        least, waited = self.n, 0
         for _ in range(10 * self.n + 100):
-            wrong = self.violators()
-            wrong = wrong[wrong != but]
-            if len(wrong) == 0:
+            if len(wrong := np.setdiff1d(self.violators(), [but])) == 0:
                 return
+            least, waited = (len(wrong), 0) if len(wrong) < least else (least, waited + 1)
+            if self.has_rescue and waited > self.n // (4 * MANY) + 2 * MANY:
+                break
             worst = int(wrong[np.argmax(np.abs(self.g[wrong]))])
             self._mark(worst, DRIVEN)
             self._drive_near(worst, 1.0 if self.g[worst] < 0 else -1.0, True)

@@ -67,6 +67,7 @@ class Stream:
         self.targets = np.zeros(0)
         self.matrix = _SignedKernel(gram, model.per, model.scale)
         self.engine = Engine(self.matrix, bordered=True)
+        self.engine.has_rescue = True
         self.lost: PathError | None = None
 
     @property
@@ -150,6 +151,7 @@ class Stream:
         other = Stream(self.model, self.gram)
         other.ids, other.targets, other.matrix = self.ids, self.targets, self.matrix
         other.engine = self.engine.twin()
+        other.engine.has_rescue = True
         return other
 
     def empty_copy(self) -> Stream:
