@@ -260,7 +260,8 @@ def test_measured_answers_of_circuits():
     problem = box("digits", 12, 1.0, bias=False)
     best = optimum(problem)
     for device in ("aer", "pennylane:lightning.qubit"):
-        runs = [dualflow.solve(problem, NAME, device=device, shots=SHOTS, random_state=seed) for seed in range(9)]
+        # Of 45 runs each the median was 1.5 floors; that of 25 scatters by 0.5, that of nine by 0.8.
+        runs = [dualflow.solve(problem, NAME, device=device, shots=SHOTS, random_state=seed) for seed in range(25)]
         assert np.median([excess(problem, run.raw_alpha, best) for run in runs]) <= 3 * floor(problem, best)
         for run in runs:
             # Four of 16 indices are padding: a quarter of the shots, to five standard deviations of a count.
