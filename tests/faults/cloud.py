@@ -33,8 +33,9 @@ __all__ = ["Life", "live", "main"]
 
 X = np.random.default_rng(0).normal(size=(6, 2))
 Y = np.where(np.arange(6) % 2 == 0, 1.0, -1.0)
-#: Processes that a run may take, at most; every other one is left alone after half of them, so that it ends.
-LIVES = 60
+#: Processes of a run that are killed, at most, and that it may take: on a cloud without tags that fails at one call in
+#: ten of each kind, a run of dozens of jobs stops and asks a few dozen times.
+KILLED, LIVES = 30, 200
 SOLVERS: dict[str, dict[str, Any]] = {
     "tree": {"shots": 250, "steps": 5},
     "hardware-efficient": {"shots": 150, "steps": 3, "ansatz": "hardware-efficient", "layers": 1},
@@ -131,7 +132,7 @@ def _live(life: Life) -> Counter[str]:
     asked = quiet.paid()
     rng, found, resend, allowed = np.random.default_rng([life.seed, 1]), Counter(runs=1), False, 0
     for number in range(LIVES):
-        killing = number < LIVES // 2
+        killing = number < KILLED
         by_time = killing and rng.random() < 0.4
         events = int(rng.integers(1, 40)) if killing and not by_time else -1
         told = alive(life, events, float(rng.exponential(0.08)) if by_time else None, resend)
