@@ -217,3 +217,13 @@ def test_solutions_are_made_once_and_survive_a_pickle():
     again = model.fit(X[y < 2], y[y < 2])
     assert len(again.solutions_) == 1
     assert again.solution_.problem.n == 100
+
+
+def test_very_many_classes_of_a_few_points_take_no_run_each(no_runs):
+    rng = np.random.default_rng(0)
+    centres = 3.0 * rng.normal(size=(60, 8))
+    X, y = np.repeat(centres, 4, axis=0) + rng.normal(size=(240, 8)), np.repeat(np.arange(60), 4)
+    model = SVC().fit(X, y)
+    assert len(model.intercept_) == 60 * 59 / 2
+    assert model.fit_status_ == 0
+    np.testing.assert_array_equal(model.predict(X), LIBSVM().fit(X, y).predict(X))
