@@ -125,6 +125,7 @@ FOUND = [
     (31, 342701),  # margins short of 1 by a relative gap of 2e-12, whose squares, C times, were a gap of 1e-4
     (77, 53942),
     (31, 373638),  # a margin block that was positive definite by its rounding alone, with a sum of 0
+    (9090, 181821),  # where no b is optimal, the middle between the two ends is not the best
     (2026, 13816),  # three rounds of mending, after which a wrong g was believed
 ]
 

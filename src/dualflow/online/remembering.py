@@ -189,6 +189,8 @@ class Stream:
     def bias(self) -> float:
         """b, in `unit`; the middle of its interval where no margin point fixes it."""
         low, high = self.engine.bias_interval()
+        if low > high:  # none is optimal to the last digit: that of the gap that is known
+            return self.engine.b
         if np.isfinite(low) and np.isfinite(high):
             return 0.5 * (low + high)
         return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
