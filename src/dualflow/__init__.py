@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._estimate import Estimate, estimate
     from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
+    from .core.arena import release_memory
     from .estimators import (
         SVC,
         SVDD,
@@ -107,6 +108,7 @@ __all__ = [
     "pareto_front",
     "problems",
     "quantum_kernel",
+    "release_memory",
     "repair",
     "resources",
     "solve",
@@ -130,6 +132,7 @@ _ROOMS = {
         "generalization_report",
         "load",
     ),
+    "core.arena": ("release_memory",),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.kernels.fidelity": ("FidelityKernel", "quantum_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .core.arena import borrowed
 from .core.certificate import Certificate, Certifier
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
@@ -91,7 +92,7 @@ def settled_pairs(
         multiply C), or the end could not be reached.
     """
     evidence, blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
-    room = np.empty(SMALL * SMALL)
+    room = borrowed((SMALL * SMALL,), float)
     usual = all(bool(((bounds > 0) & (bounds < np.inf)).all()) for bounds in upper)
     for i, first in enumerate(groups):
         for j in range(i + 1, len(groups)):
@@ -195,9 +196,8 @@ class _OfBlock(Certifier):
     """A certifier whose kernel values are at hand; and nobody else may write to them."""
 
     def __init__(self, problem: DualProblem, K: _Block, evidence: SpectrumEvidence, moved: bool) -> None:
-        self.problem, self._K, self._by_kernel, self._moved = problem, K, evidence, moved
-        self._last = self._Q = None
-        self._given = self._alpha = self._product = np.empty(0)
+        self._begin(problem, None if moved else problem)
+        self._K, self._by_kernel = K, evidence
 
     @property
     def psd(self) -> SpectrumEvidence:

@@ -149,9 +149,12 @@ class Certifier:
     """
 
     def __init__(self, problem: DualProblem) -> None:
-        self.problem = problem.centred()
+        self._begin(problem.centred(), problem)
         self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
-        self._moved = self.problem is not problem
+
+    def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
+        """Before the first certificate; ``given`` is what this problem is the centred form of, if not itself."""
+        self.problem, self._moved = problem, problem is not given
         self._last: Certificate | None = None
         self._Q: NDArray | None = None  # for quick certificates
         self._given = self._alpha = self._product = np.empty(0)

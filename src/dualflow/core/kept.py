@@ -46,8 +46,8 @@ class KeptGram(KernelMatrix):
             self._radial["float64"] = RadialPoints(gram.ready.points, gram.ready.half)
         self._rows: dict[str, RowCache] = {}
         self._less_center: Any = None
+        self._paid = 0  # entries in float64 so far
         #: Whether entries are to be computed once only, as far as memory allows: by BLAS, of many features.
-        self._paid = 0
         self._dear = (
             isinstance(self.kernel, str)
             and self.kernel != "precomputed"

@@ -165,8 +165,8 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
 
 def solve_blocks(const double[:, ::1] first, const double[:, ::1] between, const double[:, ::1] second, double factor,
                  double[:, ::1] rows, double[::1] beta, const double[::1] low, const double[::1] high,
-                 const double[::1] ep, bint equality, double tolerance, Index limit, int rounds, Index few):
-    """β in place by pairs, in rounds that begin with a gradient Mβ − ep from scratch, M = factor · [[first, between],
+                 const double[::1] ep, double tolerance, Index limit, int rounds, Index few):
+    """β in place by pairs, Σβ staying what it is, in rounds that begin with a gradient Mβ − ep from scratch, M = factor · [[first, between],
     [betweenᵀ, second]], of which only rows that are needed are put together, in ``rows``, whose entries may be anything.
 
     Ends when nothing moves, or when the violation is within the tolerance after fewer than ``few`` updates, so that the
@@ -200,7 +200,7 @@ def solve_blocks(const double[:, ::1] first, const double[:, ::1] between, const
         for turn in range(rounds):
             gradient_of_blocks(n, beta, &ep[0], &source, &rows[0, 0], slots, &used, G)
             moved = pairs_double(n, n, &rows[0, 0], &slots[0], &used, &source, G, diag, &beta[0], &low[0], &high[0],
-                                 equality, tolerance, limit, &work[0], &violation)
+                                 True, tolerance, limit, &work[0], &violation)
             updates += moved
             if moved == 0 or (violation <= tolerance and moved < few):
                 break

@@ -9,7 +9,7 @@ from ..core.workspace import Workspace
 from ._pairs import solve_blocks, solve_pairs
 from .units import InUnits
 
-__all__ = ["solve_whole"]
+__all__ = ["solve_pair", "solve_whole"]
 
 #: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
 #: gradient keeps its digits.
@@ -92,15 +92,11 @@ def solve_pair(
     alpha : array of shape (n,)
     """
     n = len(signs)
-    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`.
+    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
     unit = 1.0 / (max(float(first.diagonal().max()), float(second.diagonal().max())) or 1.0)
-    beta, bound = (
-        np.zeros(n),
-        signs * (np.minimum(upper, 1e300 * unit) / unit),
-    )  # the compiled loop wants finite numbers
+    beta, bound = np.zeros(n), signs * (np.minimum(upper, 1e300 * unit) / unit)
     low, high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
-    limit = UPDATES * n
-    solve_blocks(first, between, second, unit, room, beta, low, high, signs, True, tolerance, limit, AGAIN, FEW_UPDATES)
+    solve_blocks(first, between, second, unit, room, beta, low, high, signs, tolerance, UPDATES * n, AGAIN, FEW_UPDATES)
     # A bound is given back as it came: (u/b)·b may be an ulp off.
     alpha: NDArray = np.minimum(np.maximum(signs * beta * unit, 0.0), upper)
     return alpha
