@@ -129,14 +129,24 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
     assert [solution.status for solution in model.solutions_] == [Status.OPTIMAL] * 3
 
 
-def test_kernel_values_without_digits_are_left_to_a_run():
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(30, 3)) + 1e5, np.arange(30) % 3
-    groups = [np.flatnonzero(y == k) for k in range(3)]
-    gram = Gram(X, "poly", degree=3, coef0=1.0)
-    assert list(settled_pairs(gram, groups, [np.ones(10)] * 3, 1e-6)) == [None] * 3
-    centred = Gram(X - X.mean(axis=0), "poly", degree=3, coef0=1.0)
-    assert None not in list(settled_pairs(centred, groups, [np.ones(10)] * 3, 1e-6))
+def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
+    rng = np.random.default_rng(21)
+    X, y = rng.normal(size=(12, 3)) + 1e5, np.arange(12) % 2
+    groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
+
+    def settled(points):
+        return list(settled_pairs(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, upper, 1e-6))
+
+    assert settled(X) == [None]
+    assert settled(X - X.mean(axis=0)) != [None]
+    # By values whose digits are lost it would be certified, which values computed another way deny.
+    monkeypatch.setattr(_together, "FLAT", -1.0)
+    (found,) = settled(X)
+    problem = problems.svc(Gram(X, "poly", degree=3, coef0=1.0, gamma=1.0), np.where(y == 1, 1, -1), 0.003)
+    alpha = np.zeros(12)
+    alpha[np.concatenate(groups)] = found.alpha
+    assert found.certificate.relative_gap <= 1e-10
+    assert certify(problem, alpha).relative_gap > 1e-6
 
 
 @pytest.mark.parametrize("bound", [0.0, np.inf])

@@ -1,0 +1,80 @@
+"""A few points far out do not make a fit run in float64, and few free variables are brought to their end there."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+from sklearn.svm import OneClassSVM
+
+from dualflow import SVC, SVDD, Gram, problems, solve
+from dualflow.core.workspace import Workspace, twin
+from dualflow.solvers.working_set import WorkingSet
+
+X = make_moons(2000, noise=0.2, random_state=0)[0]
+
+
+def test_float32_holds_the_kernel_of_points_far_out():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(400, 6))
+    points[:4] = np.array([[8.0], [16.0], [-16.0], [24.0]]) + 1e-2 * rng.normal(size=(4, 6))
+    gram = Gram(points, gamma=0.1)
+    assert 50 < gram.reach <= 1000
+    assert gram.is_safe_in_single
+    everyone = np.arange(400)
+    single, double = gram.rows(everyone, np.float32), gram.rows(everyone)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, atol=1e-4)
+
+
+def test_a_fit_with_points_far_out_works_in_float32_and_is_certified():
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(1500, 6))
+    y = (points[:, 0] * points[:, 1] + 0.3 * rng.normal(size=1500) > 0).astype(int)
+    points[:3] *= 25.0
+    problem = problems.svc(Gram(points, gamma=0.1), 2.0 * y - 1, 10.0)
+    assert problem.gram.reach > 50
+    solver = WorkingSet().aim(1e-6, hand_over=True)
+    context = solver.open(twin(problem), Workspace(twin(problem)))
+    solver.step(context, solver.start(context, np.random.default_rng(0)))
+    assert context.level.precision is np.float32
+    assert SVC(C=10.0, gamma=0.1).fit(points, y).certificate_.relative_gap <= 1e-9
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.1, 0.5])
+def test_a_ball_with_few_free_variables_needs_no_refinement(nu):
+    model = SVDD(nu=nu, gamma=1.0).fit(X)
+    solution = model.solution_
+    assert not solution.refined
+    assert solution.raw_certificate.relative_gap <= 1e-10
+    theirs = OneClassSVM(nu=nu, gamma=1.0, tol=1e-10).fit(X)
+    weights = np.zeros(len(X))
+    weights[theirs.support_] = theirs.dual_coef_[0] / (nu * len(X))
+    problem = solution.problem
+    # LIBSVM keeps its kernel in float32.
+    assert problem.objective(solution.alpha) == pytest.approx(problem.objective(weights), rel=1e-6)
+
+
+def test_a_run_that_is_resumed_on_its_way_to_the_end_comes_to_the_same_bits():
+    problem = problems.svdd(Gram(X, gamma=1.0), 0.1)
+    solver = WorkingSet().aim(1e-6, hand_over=True)
+
+    def opened():
+        return solver.open(twin(problem), Workspace(twin(problem)))
+
+    context, states = opened(), []
+    state = solver.start(context, np.random.default_rng(0))
+    while not state.done:
+        states.append(state)
+        state = solver.step(context, state)
+    assert any(one.ending for one in states)
+    for one in states:
+        other, again = opened(), dataclasses.replace(one)
+        while not again.done:
+            again = solver.step(other, again)
+        np.testing.assert_array_equal(again.alpha, state.alpha)
+
+
+def test_raw_answers_are_not_brought_to_their_end():
+    raw = solve(problems.svdd(Gram(X, gamma=1.0), 0.1), "working-set", tol=1e-4)
+    assert 1e-12 < raw.raw_certificate.relative_gap <= 1e-4
