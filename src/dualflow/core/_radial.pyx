@@ -97,11 +97,11 @@ def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] 
     return out
 
 
-def radial_apply(real[:, ::1] products, const real[::1] half_a, const real[::1] half_b):
-    """Turn inner products aᵢᵀb_c into kernel values, in place."""
+def radial_apply(real[:, :] products, const real[::1] half_a, const real[::1] half_b):
+    """Turn inner products aᵢᵀb_c into kernel values, in place; rows may lie apart."""
     cdef Index count = products.shape[0], n = products.shape[1], i
-    if half_a.shape[0] != count or half_b.shape[0] != n:
-        raise ValueError("half_a must be as long as products, and half_b as a row")
+    if half_a.shape[0] != count or half_b.shape[0] != n or (n > 1 and products.strides[1] != sizeof(real)):
+        raise ValueError("half_a must be as long as products, and half_b as a row, which is of one piece")
     if n == 0:
         return
     with nogil:
@@ -112,18 +112,18 @@ def radial_apply(real[:, ::1] products, const real[::1] half_a, const real[::1] 
                 radial_apply_double(n, half_a[i], &half_b[0], &products[i, 0])
 
 
-def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out):
-    """out += Σ_r weights[r] · rows[slots[r], :], summed in double."""
+def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out, Index start=0):
+    """out += Σ_r weights[r] · rows[slots[r], start:], summed in double."""
     cdef Index stride = rows.shape[1], n = out.shape[0], count = slots.shape[0]
-    if n > stride or weights.shape[0] != count:
+    if start < 0 or n > stride - start or weights.shape[0] != count:
         raise ValueError("out must be no longer than a row, and weights as long as slots")
-    if count == 0:
+    if count == 0 or n == 0:
         return
     with nogil:
         if real is float:
-            add_rows_float(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
+            add_rows_float(n, stride, count, &rows[0, start], &slots[0], &weights[0], &out[0])
         else:
-            add_rows_double(n, stride, count, &rows[0, 0], &slots[0], &weights[0], &out[0])
+            add_rows_double(n, stride, count, &rows[0, start], &slots[0], &weights[0], &out[0])
 
 
 def lift(const double[:, ::1] matrix, double scale, double offset, const double[::1] sign, real[:, ::1] out):

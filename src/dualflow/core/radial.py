@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ._radial import radial_apply, radial_rows, radial_sum
 from .arena import borrowed
-from .clock import look
 from .kernel_values import CENTRED_AT_ONCE
 from .sparse_points import SparsePoints, products
+from .threads import WORTH, share, stretches
 from .values import immutable
 
 __all__ = ["RadialPoints"]
@@ -26,6 +26,12 @@ FEW_STORED = {4: 32, 8: 16}
 AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 31
 #: The same of sparse products, which scipy makes as sparse matrices first: 50 MB at most.
 SPARSE_AT_ONCE, SPARSE_PRODUCTS_AT_ONCE = 1 << 22, 1 << 25
+#: What is stored of an expansion at a time, in kernel values.
+STORED = 1 << 21
+#: What a kernel value takes beside its product, in multiplications.
+AN_EXPONENTIAL = 16
+#: Rows of a stretch at least where each puts the others in order first, columns of one by BLAS, and points of a tile.
+LOW, BROAD, TILE = 64, 1536, 128
 
 
 @dataclass(frozen=True)
@@ -91,18 +97,34 @@ class RadialPoints:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
         other = other.ready()
-        height = self.at_once(other)
         few = not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize]
-        for start in range(0, len(self), height):
-            look()
-            part = slice(start, start + height)
-            points, half, values = self.points[part], self.half[part], K[part]
+
+        def fill(part: tuple[slice, slice]) -> None:
+            rows, J = part
+            points, half, values = self.points[rows], self.half[rows], K[rows, J]
             if few:
                 radial_rows(points, half, other.points, other.half, values)
             else:
-                products(points, other.points, values)
-                radial_apply(values, half, other.half)
+                products(points, other.points[J], values)
+                radial_apply(values, half, other.half[J])
+
+        share(fill, self.parts(other, few), blas=not (few or self.is_sparse))
         return K
+
+    def parts(self, other: RadialPoints, few: bool) -> list[tuple[slice, slice]]:
+        """Rows and columns of stretches of the kernel with other points; ``few``, by the compiled product."""
+        height, everyone = self.at_once(other), slice(0, len(other))
+        if self.is_sparse:
+            return [(rows, everyone) for rows in stretches(len(self), height)]
+        each = self.points.shape[1] + AN_EXPONENTIAL
+        if few:  # each call puts all others in order first
+            height = min(height, max(LOW, WORTH // max(1, each * len(other))))
+            return [(rows, everyone) for rows in stretches(len(self), height + height % 2)]
+        if len(self) * len(other) * each <= 2 * WORTH:
+            return [(slice(0, len(self)), everyone)]
+        wide = len(other) >= min(height, len(self))
+        columns = stretches(len(other), BROAD) if wide else [everyone]
+        return [(rows, J) for rows in stretches(len(self), height if wide else min(height, BROAD)) for J in columns]
 
     def at_once(self, other: RadialPoints) -> int:
         """Points of these whose kernel with all of those takes a tenth of a second."""
@@ -132,13 +154,20 @@ class RadialPoints:
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         out = np.empty((len(self), weights.shape[1]))
         few, other = self.has_few_features, other.ready()
-        # What is stored is to be little, too.
-        height = self.at_once(other) if few else max(1, min(self.at_once(other), (AT_ONCE >> 3) // max(1, len(other))))
-        for start in range(0, len(self), height):
-            look()
-            part = self.take(slice(start, start + height))
+
+        def add_up(rows: slice) -> None:
+            part = self.take(rows)
             if few:
-                out[start : start + height] = radial_sum(other.points, other.half, part.points, part.half, weights)
+                out[rows] = radial_sum(other.points, other.half, part.points, part.half, weights)
             else:
-                out[start : start + height] = part.kernel(other) @ weights
+                out[rows] = part.kernel(other) @ weights
+
+        height, size = self.at_once(other), max(1, len(other))
+        if few:
+            least = WORTH // (size * (self.points.shape[1] + AN_EXPONENTIAL * weights.shape[1]))
+            height = min(height, max(TILE, least // TILE * TILE))
+        else:  # what is stored is to be little, too
+            height = min(height, max(1, STORED // size))
+            height = max(height // 192 * 192, min(height, 192))
+        share(add_up, stretches(len(self), height), blas=not few)
         return out

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._radial import add_rows
+from .threads import WORTH, share, stretches
 
 __all__ = ["Evaluate", "RowCache", "grown"]
 
@@ -25,6 +27,9 @@ SPARE = 64
 #: Up to so many bytes rows move to larger memory when they need it; beyond, address space for all rows, or so much, is
 #: taken at once: memory behind it is taken when it is first written to, which is dear, and dearer than to copy.
 MOVED, RESERVED = 1 << 20, 3 << 26
+
+#: Columns of a stretch of a sum of rows, at least, and what an entry takes, in multiplications.
+ABREAST, ADDED = 2048, 4
 
 _NOBODY = np.empty(0, dtype=np.int64)
 
@@ -91,7 +96,13 @@ class RowCache:
         for start in range(0, len(J), AT_ONCE):
             part = J[start : start + AT_ONCE]
             self.fetch(part, evaluate)
-            add_rows(self.rows, self.slot[part], np.ascontiguousarray(weights[start : start + AT_ONCE]), G)
+            slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + AT_ONCE])
+            share(
+                partial(self._add, G, slots, shares), stretches(len(G), max(ABREAST, WORTH // (ADDED * len(part))))
+            )
+
+    def _add(self, G: NDArray, slots: NDArray, weights: NDArray, columns: slice) -> None:
+        add_rows(self.rows, slots, weights, G[columns], columns.start)
 
     def fetch(self, J: NDArray, evaluate: Evaluate) -> None:
         """Make sure that rows J, no more than `AT_ONCE`, are there and complete."""
