@@ -14,11 +14,11 @@ from ._checkpoint import Checkpoint
 from ._conclusion import conclude
 from ._keeping import Keeping
 from ._run import Progress, Run
-from ._threads import blas_for
 from .core.certificate import Certifier
 from .core.options import Number
 from .core.problem import DualProblem
 from .core.solution import Solution
+from .core.threads import blas_for
 from .core.workspace import twin
 from .exceptions import ProblemError
 from .registry import make_solver

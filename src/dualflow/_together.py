@@ -7,10 +7,12 @@ out, but left to a run.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ from .problems.classification import HINGE
 from .working_set.descent import END_KKT
 from .working_set.whole import solve_pair
 
-__all__ = ["Settled", "settled_pairs"]
+__all__ = ["Settled", "SettledPairs"]
 
 #: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement.
 SMALL = 640
@@ -68,10 +70,13 @@ class Settled:
         return self.certificate.bias
 
 
-def settled_pairs(
-    gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float
-) -> Iterator[Settled | None]:
-    """The hinge's dual with an intercept for each pair of classes (0, 1), (0, 2), …, in this order.
+class SettledPairs(Sequence[Settled | None]):
+    """The hinge's dual with an intercept for each pair of classes (0, 1), (0, 2), …, in this order; settled when it is
+    asked for, by any thread.
+
+    An item is None where a run of its own is called for: there are too many points, a bound is 0 or not finite (a
+    weight was too small, or too large, to multiply C), or the end could not be reached. y is +1 for the first class,
+    but for the second where there are two only.
 
     Parameters
     ----------
@@ -83,39 +88,38 @@ def settled_pairs(
         The bounds of their multipliers.
     tol : float
         Certified relative gap that is wanted.
-
-    Yields
-    ------
-    Settled or None
-        y is +1 for the first class, but for the second where there are two only. None where a run of its own is
-        called for: there are too many points, a bound is 0 or not finite (a weight was too small, or too large, to
-        multiply C), or the end could not be reached.
     """
-    evidence, blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
-    room = borrowed((SMALL * SMALL,), float)
-    usual = all(bool(((bounds > 0) & (bounds < np.inf)).all()) for bounds in upper)
-    for i, first in enumerate(groups):
-        for j in range(i + 1, len(groups)):
-            n = len(first) + len(groups[j])
-            if n > SMALL or not usual:
-                yield None
-                continue
-            begun = time.monotonic()
-            own, K = blocks.of(i, j)
-            m = len(first)
-            if not own.is_radial and K.has_lost_digits():
-                yield None
-                continue
-            signs = np.ones(n)
-            signs[slice(None, m) if len(groups) == 2 else slice(m, None)] = -1.0
-            bounds = np.concatenate([upper[i], upper[j]])
-            alpha = solve_pair(signs, bounds, *K, room[: n * n].reshape(n, n), END_KKT)
-            problem = _problem(own, signs, bounds)
-            certificate = _OfBlock(problem, K, evidence, own.center is not gram.center).certify(alpha)
-            sharp = certificate.within(min(SHARP, tol))
-            columns = blocks.entries(i, j) / n
-            weights = signs * certificate.alpha
-            yield Settled(alpha, certificate, weights, columns, time.monotonic() - begun) if sharp else None
+
+    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float) -> None:
+        self.gram, self.groups, self.upper, self.tol = gram, groups, upper, tol
+        self._pairs = list(combinations(range(len(groups)), 2))
+        self._evidence, self._blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
+        self._usual = all(bool(((bounds > 0) & (bounds < np.inf)).all()) for bounds in upper)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __getitem__(self, k: Any) -> Any:
+        i, j = self._pairs[k]
+        m = len(self.groups[i])
+        n = m + len(self.groups[j])
+        if n > SMALL or not self._usual:
+            return None
+        begun = time.monotonic()
+        own, K = self._blocks.of(i, j)
+        if not own.is_radial and K.has_lost_digits():
+            return None
+        signs = np.ones(n)
+        signs[slice(None, m) if len(self.groups) == 2 else slice(m, None)] = -1.0
+        bounds = np.concatenate([self.upper[i], self.upper[j]])
+        room = borrowed((SMALL * SMALL,), float)[: n * n].reshape(n, n)
+        alpha = solve_pair(signs, bounds, *K, room, END_KKT)
+        problem = _problem(own, signs, bounds)
+        certificate = _OfBlock(problem, K, self._evidence, own.center is not self.gram.center).certify(alpha)
+        if not certificate.within(min(SHARP, self.tol)):
+            return None
+        columns = self._blocks.entries(i, j) / n
+        return Settled(alpha, certificate, signs * certificate.alpha, columns, time.monotonic() - begun)
 
 
 class _Block(NamedTuple):
@@ -142,13 +146,14 @@ class _Block(NamedTuple):
 
 
 class _Blocks:
-    """Kernel values of pairs of classes; those within a class are the same in all its pairs."""
+    """Kernel values of pairs of classes; those within a class are the same in all its pairs, and made by one thread."""
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray]) -> None:
         self.gram, self.groups = gram, groups
         self.within: dict[int, NDArray] = {}
         self.kept = 0
         self.points: dict[int, RadialPoints] = {}
+        self.locks = [threading.RLock() for _ in groups]
 
     def of(self, i: int, j: int) -> tuple[Gram, _Block]:
         """Those of classes i and j, and the Gram they are of."""
@@ -165,24 +170,29 @@ class _Blocks:
     def between(self, i: int, j: int) -> NDArray:
         """Those of class i with class j."""
         if self.gram.is_radial:
-            for k in (i, j):
-                if k not in self.points:
-                    self.points[k] = self.gram.radial_points(float, self.groups[k])
-            K = self.points[i].kernel(self.points[j])
+            K = self.ready(i).kernel(self.ready(j))
         else:
             K = self.gram.block(self.groups[i], self.groups[j])
         K.flags.writeable = False
         return K
 
+    def ready(self, i: int) -> RadialPoints:
+        """The points of class i."""
+        with self.locks[i]:
+            if i not in self.points:
+                self.points[i] = self.gram.radial_points(float, self.groups[i])
+            return self.points[i]
+
     def one(self, i: int) -> NDArray:
         """Those of class i."""
-        if i not in self.within:
-            K = self.between(i, i)
-            if self.kept + K.size > KEPT:
-                return K
-            self.kept += K.size
-            self.within[i] = K
-        return self.within[i]
+        with self.locks[i]:
+            if i not in self.within:
+                K = self.between(i, i)
+                if self.kept + K.size > KEPT:
+                    return K
+                self.kept += K.size
+                self.within[i] = K
+            return self.within[i]
 
     def entries(self, i: int, j: int) -> float:
         """Kernel entries evaluated for a pair."""

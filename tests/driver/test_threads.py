@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dualflow import _threads, problems, solve
+from dualflow import problems, solve
 from dualflow.core.kernels import Gram
+from dualflow.core.threads import SMALL
 
 RNG = np.random.default_rng(0)
 
@@ -29,7 +30,7 @@ def posed(n):
     return problems.svc(Gram(X), np.tile([1, -1], n // 2), 1.0)
 
 
-@pytest.mark.parametrize(("n", "threads"), [(40, 1), (_threads.SMALL, 1), (_threads.SMALL + 2, 2)])
+@pytest.mark.parametrize(("n", "threads"), [(40, 1), (SMALL, 1), (SMALL + 2, 2)])
 def test_pools_while_a_problem_is_solved_and_after(n, threads):
     met = []
     solve(posed(n), callback=lambda progress: met.append(set(pools())) or True)

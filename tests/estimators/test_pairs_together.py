@@ -11,11 +11,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import SVC, _together, problems, solve
-from dualflow._together import settled_pairs
+from dualflow._together import SettledPairs
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.estimators import _batch
+from dualflow.estimators import _solving
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -32,7 +32,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_batch, "solve", refuse)
+    monkeypatch.setattr(_solving, "solve", refuse)
 
 
 def watched(**parameters):
@@ -123,7 +123,7 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
 
     monkeypatch.setattr(_together, "solve_pair", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
-    assert list(settled_pairs(gram, groups, [np.ones(50)] * 3, 1e-6)) == [None] * 3
+    assert list(SettledPairs(gram, groups, [np.ones(50)] * 3, 1e-6)) == [None] * 3
     assert len(given) == 3
     model = SVC().fit(X, y)  # by runs, then
     assert [solution.status for solution in model.solutions_] == [Status.OPTIMAL] * 3
@@ -135,7 +135,7 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
     groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
 
     def settled(points):
-        return list(settled_pairs(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, upper, 1e-6))
+        return list(SettledPairs(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, upper, 1e-6))
 
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
@@ -154,9 +154,9 @@ def test_bounds_that_are_none_are_left_to_a_run(bound):
     X, y = SETS["iris"]
     groups = [np.flatnonzero(y == k) for k in range(3)]
     upper = [np.ones(50) for _ in range(3)]
-    assert None not in list(settled_pairs(Gram(X), groups, upper, 1e-6))
+    assert None not in list(SettledPairs(Gram(X), groups, upper, 1e-6))
     upper[1][7] = bound
-    assert list(settled_pairs(Gram(X), groups, upper, 1e-6)) == [None] * 3
+    assert list(SettledPairs(Gram(X), groups, upper, 1e-6)) == [None] * 3
 
 
 def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch):

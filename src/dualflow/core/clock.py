@@ -7,10 +7,19 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["OutOfTime", "is_late", "left", "look", "within"]
+__all__ = ["Interrupt", "OutOfTime", "interruptible", "is_late", "left", "look", "within"]
 
 #: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+class Interrupt:
+    """Ctrl-C for work in a thread that the system's never reaches: once ``pending``, it is raised where that looks."""
+
+    pending = False
+
+
+_interrupt: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)
 
 
 class OutOfTime(BaseException):
@@ -31,6 +40,16 @@ def within(deadline: float | None) -> Iterator[None]:
         _deadline.reset(token)
 
 
+@contextlib.contextmanager
+def interruptible(interrupt: Interrupt) -> Iterator[None]:
+    """Work that another thread may interrupt."""
+    token = _interrupt.set(interrupt)
+    try:
+        yield
+    finally:
+        _interrupt.reset(token)
+
+
 def is_late() -> bool:
     """Whether the deadline of the work under way is over."""
     deadline = _deadline.get()
@@ -44,9 +63,14 @@ def left() -> float | None:
 
 
 def look() -> None:
-    """Stop the work under way if it is late: `OutOfTime` passes through to the driver.
+    """Stop the work under way if it is late, or interrupted: `OutOfTime` and KeyboardInterrupt pass through to the
+    driver.
 
     To be called every tenth of a second or so; it costs a tenth of a microsecond.
     """
+    interrupt = _interrupt.get()
+    if interrupt is not None and interrupt.pending:
+        interrupt.pending = False
+        raise KeyboardInterrupt
     if is_late():
         raise OutOfTime

@@ -12,7 +12,7 @@ from ._radial import radial_apply, radial_rows, radial_sum
 from .arena import borrowed
 from .kernel_values import CENTRED_AT_ONCE
 from .sparse_points import SparsePoints, products
-from .threads import WORTH, share, stretches
+from .threads import WORTH, allowed, share, stretches
 from .values import immutable
 
 __all__ = ["RadialPoints"]
@@ -30,8 +30,11 @@ SPARSE_AT_ONCE, SPARSE_PRODUCTS_AT_ONCE = 1 << 22, 1 << 25
 STORED = 1 << 21
 #: What a kernel value takes beside its product, in multiplications.
 AN_EXPONENTIAL = 16
-#: Rows of a stretch at least where each puts the others in order first, columns of one by BLAS, and points of a tile.
-LOW, BROAD, TILE = 64, 1536, 128
+#: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
+#: tiles are then those of the whole; and points of a tile.
+LOW, BROAD, TILE = 64, 768, 128
+#: Stretches a thread, so that all end at about the same time.
+FOR_EACH = 2
 
 
 @dataclass(frozen=True)
@@ -116,15 +119,18 @@ class RadialPoints:
         height, everyone = self.at_once(other), slice(0, len(other))
         if self.is_sparse:
             return [(rows, everyone) for rows in stretches(len(self), height)]
-        each = self.points.shape[1] + AN_EXPONENTIAL
-        if few:  # each call puts all others in order first
-            height = min(height, max(LOW, WORTH // max(1, each * len(other))))
-            return [(rows, everyone) for rows in stretches(len(self), height + height % 2)]
-        if len(self) * len(other) * each <= 2 * WORTH:
-            return [(slice(0, len(self)), everyone)]
-        wide = len(other) >= min(height, len(self))
-        columns = stretches(len(other), BROAD) if wide else [everyone]
-        return [(rows, J) for rows in stretches(len(self), height if wide else min(height, BROAD)) for J in columns]
+        work = len(self) * len(other) * (self.points.shape[1] + AN_EXPONENTIAL)
+        threads = allowed() if work > 2 * WORTH else 1
+        if threads == 1:
+            return [(slice(start, start + height), everyone) for start in range(0, len(self), height)]
+        if few:  # each call puts all others in order first, and takes rows by twos
+            low = max(LOW, len(self) // (FOR_EACH * threads) // 2 * 2)
+            return [(rows, everyone) for rows in stretches(len(self), min(height + height % 2, low))]
+        if len(other) < min(height, len(self)):
+            low = max(BROAD, len(self) // (FOR_EACH * threads) // BROAD * BROAD)
+            return [(rows, everyone) for rows in stretches(len(self), min(height, low))]
+        columns = stretches(len(other), max(BROAD, len(other) // (FOR_EACH * threads) // BROAD * BROAD))
+        return [(rows, J) for rows in stretches(len(self), height) for J in columns]
 
     def at_once(self, other: RadialPoints) -> int:
         """Points of these whose kernel with all of those takes a tenth of a second."""

@@ -97,9 +97,7 @@ class RowCache:
             part = J[start : start + AT_ONCE]
             self.fetch(part, evaluate)
             slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + AT_ONCE])
-            share(
-                partial(self._add, G, slots, shares), stretches(len(G), max(ABREAST, WORTH // (ADDED * len(part))))
-            )
+            share(partial(self._add, G, slots, shares), stretches(len(G), max(ABREAST, WORTH // (ADDED * len(part)))))
 
     def _add(self, G: NDArray, slots: NDArray, weights: NDArray, columns: slice) -> None:
         add_rows(self.rows, slots, weights, G[columns], columns.start)

@@ -1,8 +1,7 @@
 """Stretches of one piece of work, shared out among as many threads as BLAS may have.
 
-How work is cut depends on the work alone, and while it is done each BLAS call has one thread: values are the same to
-the bit on any number of threads. Compiled loops, numpy and scipy's sparse products run beside one another, for they let
-the interpreter's lock go.
+Who shares work cuts it so that values do not depend on where, and while it is done each BLAS call has one thread.
+Compiled loops, numpy and scipy's sparse products run beside one another, for they let the interpreter's lock go.
 """
 
 from __future__ import annotations
@@ -19,8 +18,11 @@ from threadpoolctl import ThreadpoolController
 
 from .clock import look
 
-__all__ = ["ONE_THREAD", "WORTH", "allowed", "at_most", "finish", "share", "stretches"]
+__all__ = ["ONE_THREAD", "SMALL", "WORTH", "Helper", "allowed", "at_most", "blas_for", "share", "stretches"]
 
+#: Variables up to which more threads cost more than they bring: numpy and scipy bring a pool each, and on a busy
+#: machine these wait for one another (30 × slower fits).
+SMALL = 2000
 #: Multiplications of a stretch, about a millisecond: starting a thread takes a tenth of that.
 WORTH = 1 << 24
 #: Threads at most: each has memory of its own for what it is at.
@@ -98,6 +100,11 @@ _controller = _Controller()
 ONE_THREAD = _OneThread()
 
 
+def blas_for(n: int) -> contextlib.AbstractContextManager[None]:
+    """The context to solve a problem of n variables in: BLAS has one thread while systems are small."""
+    return ONE_THREAD if n <= SMALL else contextlib.nullcontext()
+
+
 def allowed() -> int:
     """Threads that work may be shared among now: as many as the BLAS pool that has fewest, or OpenMP's where BLAS is
     not known to threadpoolctl."""
@@ -167,7 +174,7 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
                 errors.append(error)
                 waiting.clear()
 
-    helpers = [threading.Thread(target=help_out, name="dualflow", daemon=True) for _ in range(threads - 1)]
+    helpers = [Helper(help_out) for _ in range(threads - 1)]
     with ONE_THREAD, at_most(1):
         try:
             started = _started(helpers)
@@ -177,14 +184,29 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
         finally:
             with lock:
                 waiting.clear()
-            finish(started)
+            _finish(started)
     if errors:
         raise errors[0]
 
 
-def _started(helpers: list[threading.Thread]) -> list[threading.Thread]:
+class Helper(threading.Thread):
+    """A thread that says when it has ended: `join`, interrupted by Ctrl-C, takes any for one that has (Python 3.11)."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(name="dualflow", daemon=True)
+        self.work, self.ended = work, threading.Event()
+
+    def run(self) -> None:
+        """Work."""
+        try:
+            self.work()
+        finally:
+            self.ended.set()
+
+
+def _started(helpers: list[Helper]) -> list[Helper]:
     """Those that the system has room for."""
-    started: list[threading.Thread] = []
+    started: list[Helper] = []
     for helper in helpers:
         try:
             helper.start()
@@ -194,14 +216,15 @@ def _started(helpers: list[threading.Thread]) -> list[threading.Thread]:
     return started
 
 
-def finish(threads: Sequence[threading.Thread]) -> None:
-    """Wait until threads have ended, which they soon do; Ctrl-C that comes meanwhile is raised afterwards."""
+def _finish(helpers: Sequence[Helper]) -> None:
+    """Wait until they have ended, which they soon do; Ctrl-C that comes meanwhile is raised afterwards."""
     interrupt = None
-    for thread in threads:
-        while thread.is_alive():
+    for helper in helpers:
+        while not helper.ended.is_set():
             try:
-                thread.join(1.0)
+                helper.ended.wait()
             except KeyboardInterrupt as error:
                 interrupt = error
+        helper.join()
     if interrupt is not None:
         raise interrupt

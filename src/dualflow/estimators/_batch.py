@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,26 +12,20 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .._solve import check_limits, solve
-from .._together import Settled
 from ..core.certificate import Certificate
 from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..core.threads import at_most
 from ..exceptions import FitError
-from ..quantum.runs.fit_part import part_of_a_fit
 from ..registry import make_solver
-from ..solvers import Solver
 from ._base import KernelMachine
 from ._packing import Pose, unpack_solutions
+from ._solving import Solving, jobs_of
 from ._sparse import as_csr
 
 __all__ = ["BatchMachine", "kept", "seeds_of"]
-
-#: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
-#: take instead, if there is so much left.
-BRIEF, PATIENCE = 0.01, 1.0
 
 #: What a projection's rounding leaves of a weight that is 0, as a part of the largest.
 LEFT = 16 * float(np.finfo(float).eps)
@@ -55,8 +46,17 @@ class BatchMachine(KernelMachine):
     random_state: Any
     warm_start: bool
     callback: Any
+    n_jobs: Any = None
 
     _takes_sparse: ClassVar[bool] = True
+
+    def _check_parameters(self, *names: str) -> None:
+        super()._check_parameters(*names)
+        jobs_of(self.n_jobs)
+
+    def _expanded(self, X: Any) -> NDArray:
+        with at_most(None if self.n_jobs is None else jobs_of(self.n_jobs)):
+            return super()._expanded(X)
 
     def _publish(self) -> None:
         """Coefficients as scikit-learn has them: CSR if X was sparse."""
@@ -73,66 +73,8 @@ class BatchMachine(KernelMachine):
     def _solve(self, problem: DualProblem) -> Solution:
         """Solve the one problem of a fit."""
         seeds = seeds_of(self.random_state, 1)
-        return self._solve_all(lambda k: problem, seeds, make_solver(self.solver, self.solver_options), iter(()))[0]  # type: ignore[return-value]
-
-    def _solve_all(
-        self,
-        pose: Callable[[int], DualProblem],
-        seeds: list[int],
-        engine: Solver[Any, Any],
-        settled: Iterator[Settled | None],
-    ) -> list[Solution | Settled]:
-        """Solve problems within one time limit, as many as there are seeds, but for those that are ``settled``.
-
-        After Ctrl-C the remaining ones get one step each, and say that they were interrupted; a second Ctrl-C is an
-        error, as it is between two solves, and leaves the model as it was.
-        """
-        check_limits(self.tol, self.max_steps, self.time_limit)
-        count = len(seeds)
-        time_limit, max_steps = self.time_limit, self.max_steps
-        refine: bool | str = "early" if self.refine else False
-        earlier: Sequence[Solution] = self.solutions_ if self.warm_start and self.__sklearn_is_fitted__() else []
-        started = time.monotonic()
-        solutions: list[Solution | Settled] = []
-        interrupted = False
-        for k, seed in enumerate(seeds):
-            share, left, came_here = time_limit, 1.0, False
-            if time_limit is not None:
-                left = time_limit - (time.monotonic() - started)
-                share = max(left, 1e-9) / (count - k)
-                if share < BRIEF:
-                    share = min(PATIENCE, max(left, 1e-9))
-            try:
-                found = next(settled, None) if left > 0 and not interrupted else None
-            except KeyboardInterrupt:
-                found, interrupted, came_here, max_steps, refine = None, True, True, 1, False
-            if found is not None:
-                solutions.append(found)
-                continue
-            before = earlier[k] if len(earlier) == count else None
-            with part_of_a_fit(k):
-                problem = pose(k)
-                solution = solve(
-                    problem,
-                    engine,
-                    refine=refine,
-                    tol=self.tol,
-                    max_steps=max_steps,
-                    time_limit=share,
-                    random_state=seed,
-                    callback=self.callback,
-                    warm=before.alpha if before is not None and before.problem.n == problem.n else None,
-                )
-            self._check_solution(solution)
-            if solution.ended is Status.INTERRUPTED:
-                if interrupted:
-                    raise KeyboardInterrupt
-                interrupted, max_steps, refine = True, 1, False
-            elif came_here or (interrupted and solution.ended is Status.STEP_LIMIT):
-                solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
-            solutions.append(solution)
-        self._warn_unless_optimal([s for s in solutions if isinstance(s, Solution)], count, self.max_steps)
-        return solutions
+        solving = Solving(self, lambda k: problem, seeds, make_solver(self.solver, self.solver_options), [None])
+        return solving.run()[0]  # type: ignore[return-value]
 
     def _check_solution(self, solution: Solution) -> None:
         """Refuse what must not become a model."""

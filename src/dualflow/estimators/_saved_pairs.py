@@ -13,6 +13,7 @@ from .. import problems
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution
+from ._attributes import fitted
 from ._batch import BatchMachine
 from ._classifier import pairs_of
 from ._packing import pack_attributes, pack_solutions, unpacked
@@ -41,12 +42,22 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
 
 
 class SavedPairs(BatchMachine):
-    """A batch classifier's `_pack` and `_unpack`."""
+    """A batch classifier's `_pack` and `_unpack`, and what it has solved."""
 
     classes_: NDArray
     class_weight_: NDArray
     intercept_: NDArray
     _pair_coef: NDArray
+
+    @fitted
+    def solutions_(self) -> list[Solution]:
+        """One a pair of classes; those of pairs that were settled without a run are made when first asked for."""
+        if (solved := self.__dict__.get("_solved")) is not None:  # another thread may have been first
+            self.solutions_ = list(solved)
+            self.__dict__.pop("_solved", None)
+        if "solutions_" not in self.__dict__:
+            raise AttributeError("solutions_")  # the models of a search's folds then fit anew
+        return self.__dict__["solutions_"]
 
     def _read(self, gram: Gram, codes: NDArray, rows: list[NDArray], found: Sequence[Solution]) -> None:
         """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
-from .._together import Settled, settled_pairs
+from .._together import Settled, SettledPairs
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf
@@ -20,12 +20,12 @@ from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
 from ..registry import make_solver
 from ..solvers import Solver
-from ._attributes import fitted
 from ._batch import BatchMachine, kept, seeds_of
 from ._classifier import PairClassifier, joined, pairs_of
 from ._labels import class_weights, encode, several
 from ._pair_solutions import PairSolutions, settles
 from ._saved_pairs import SavedPairs
+from ._solving import Solving
 from ._validation import checked_data, checked_weight
 
 __all__ = ["SVC"]
@@ -83,6 +83,9 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     predict_dtype : {"float64", "float32"}, default="float64"
         Precision of kernel values in prediction, not in training. "float32" is faster and good to about 1e-4 of
         the largest decision value.
+    n_jobs : int, optional
+        Threads for the pairs of classes, whatever BLAS has, and for predictions; -1 is all processors. None is 1 for
+        pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. No answer depends on it.
 
     Attributes
     ----------
@@ -149,6 +152,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         callback: Callable[[Progress], bool | None] | None = None,
         random_state: Any = None,
         predict_dtype: str = "float64",
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -170,6 +174,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self.callback = callback
         self.random_state = random_state
         self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVC:
         """Fit the model.
@@ -246,23 +251,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             return problem
 
-        settled: Iterator[Settled | None] = iter(())
+        settled: Sequence[Settled | None] = [None] * len(pairs)
         if settles(self, gram):
-            settled = settled_pairs(gram, groups, [self.C * weight[group] for group in groups], self.tol)
-        found = self._solve_all(pose, seeds, engine, settled)
+            settled = SettledPairs(gram, groups, [self.C * weight[group] for group in groups], self.tol)
+        found = Solving(self, pose, seeds, engine, settled).run()
         self.__dict__.pop("solutions_", None)
         self._solved = PairSolutions(found, gram, groups, self.C, weight, self.tol, engine, seeds)
         return found
-
-    @fitted
-    def solutions_(self) -> list[Solution]:
-        """One a pair of classes; those of pairs that were settled without a run are made when first asked for."""
-        if (solved := self.__dict__.get("_solved")) is not None:  # another thread may have been first
-            self.solutions_ = list(solved)
-            self.__dict__.pop("_solved", None)
-        if "solutions_" not in self.__dict__:
-            raise AttributeError("solutions_")  # the models of a search's folds then fit anew
-        return self.__dict__["solutions_"]
 
     def _check_solution(self, solution: Solution) -> None:
         if solution.status is Status.NOT_SEPARABLE:

@@ -18,8 +18,8 @@ from sklearn.model_selection._validation import _insert_error_scores, _warn_or_r
 from sklearn.utils import indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from .._threads import blas_for
 from ..core.options import Number
+from ..core.threads import blas_for
 from ..exceptions import ProblemError
 from ._evaluation import Evaluation, Task, Times
 from ._folds import Classes, Numbers

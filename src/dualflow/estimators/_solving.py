@@ -1,0 +1,223 @@
+"""The solves of one fit, one after another or side by side: what each may take, and what ends them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from .._solve import Progress, check_limits, solve
+from .._together import Settled
+from ..core.clock import Interrupt, interruptible
+from ..core.problem import DualProblem
+from ..core.solution import Solution, Status
+from ..core.threads import ONE_THREAD, Helper
+from ..exceptions import ProblemError
+from ..quantum.runs.fit_part import part_of_a_fit
+from ..solvers import Solver
+
+__all__ = ["Solving", "jobs_of"]
+
+#: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
+#: take instead, if there is so much left.
+BRIEF, PATIENCE = 0.01, 1.0
+#: Seconds between two looks whether Ctrl-C has come, where a wait for a thread cannot be interrupted.
+PATIENT = 0.2
+
+
+class Solving:
+    """Solve problems within one time limit, as many as there are seeds, but for those that are ``settled``.
+
+    After Ctrl-C the remaining ones get one step each, and say that they were interrupted; a second Ctrl-C is an error,
+    as it is between two solves, and leaves the model as it was. Side by side, the first reaches all that are at work.
+
+    Parameters
+    ----------
+    model : BatchMachine
+        Whose parameters say how.
+    pose : callable
+        The problem of a number.
+    seeds : list of int
+    engine : Solver
+    settled : sequence of Settled or None
+        What a number came to without a run.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        pose: Callable[[int], DualProblem],
+        seeds: list[int],
+        engine: Solver[Any, Any],
+        settled: Sequence[Settled | None],
+    ) -> None:
+        check_limits(model.tol, model.max_steps, model.time_limit)
+        self.model, self.pose, self.seeds, self.engine, self.settled = model, pose, seeds, engine, settled
+        again = model.warm_start and model.__sklearn_is_fitted__()
+        self.earlier: Sequence[Solution] = model.solutions_ if again else []
+        self.callback: Callable[[Progress], bool | None] | None = model.callback
+        self.started = time.monotonic()
+        # Circuits share a device, a budget and a journal, which has the order of the pairs.
+        jobs = 1 if engine.quantum else jobs_of(getattr(model, "n_jobs", None))
+        self.jobs = min(jobs, len(seeds))
+        self.found: dict[int, Solution | Settled] = {}
+        self.interrupted = False
+        # Side by side only.
+        self.lock, self.begun = threading.Lock(), 0
+        self.interrupts, self.own = [Interrupt() for _ in range(self.jobs)], threading.local()
+        self.error: BaseException | None = None
+
+    def run(self) -> list[Solution | Settled]:
+        """What they came to, in order."""
+        if self.jobs == 1:
+            for k in range(len(self.seeds)):
+                self.found[k] = self.one(k, self.interrupted)
+        else:
+            self.side_by_side()
+        solutions = [self.found[k] for k in range(len(self.seeds))]
+        runs = [solution for solution in solutions if isinstance(solution, Solution)]
+        self.model._warn_unless_optimal(runs, len(solutions), self.model.max_steps)
+        return solutions
+
+    def share_of(self, k: int) -> tuple[float | None, float]:
+        """Seconds the solve of a number may take, and those left for all."""
+        limit, waiting = self.model.time_limit, len(self.seeds) - k
+        if limit is None:
+            return None, 1.0
+        left = limit - (time.monotonic() - self.started)
+        share = max(left, 1e-9) * min(self.jobs, waiting) / waiting
+        return (min(PATIENCE, max(left, 1e-9)) if share < BRIEF else share), left
+
+    def one(self, k: int, interrupted: bool) -> Solution | Settled:
+        """What a number comes to, when Ctrl-C has come before or not."""
+        model, came_here, (share, left) = self.model, False, self.share_of(k)
+        try:
+            found = self.settled[k] if left > 0 and not interrupted else None
+        except KeyboardInterrupt:
+            found, came_here, interrupted = None, True, True
+            self.interrupt()
+        if found is not None:
+            return found
+        before = self.earlier[k] if len(self.earlier) == len(self.seeds) else None
+        refine: bool | str = "early" if model.refine and not interrupted else False
+        with part_of_a_fit(k):
+            problem = self.pose(k)
+            solution = solve(
+                problem,
+                self.engine,
+                refine=refine,
+                tol=model.tol,
+                max_steps=1 if interrupted else model.max_steps,
+                time_limit=share,
+                random_state=self.seeds[k],
+                callback=self.callback,
+                warm=before.alpha if before is not None and before.problem.n == problem.n else None,
+            )
+        model._check_solution(solution)
+        if solution.ended is Status.INTERRUPTED:
+            if interrupted:
+                raise KeyboardInterrupt
+            self.interrupt()
+        elif came_here or (interrupted and solution.ended is Status.STEP_LIMIT):
+            solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
+        return solution
+
+    # --- side by side ----------------------------------------------------------------------------
+
+    def side_by_side(self) -> None:
+        """All of them in threads; this one waits, for Ctrl-C comes to it."""
+        if self.callback is not None:
+            self.callback = _one_at_a_time(self.callback)
+        handling = np.geterr()
+        threads = [Helper(partial(self.work, interrupt, handling)) for interrupt in self.interrupts]
+        with ONE_THREAD:
+            for thread in threads:
+                thread.start()
+            while True:
+                try:
+                    for thread in threads:
+                        while not thread.ended.wait(PATIENT):
+                            pass
+                    break
+                except KeyboardInterrupt as again:
+                    if self.interrupted:
+                        self.fail(again)
+                    else:
+                        self.interrupt()
+            for thread in threads:
+                thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def work(self, interrupt: Interrupt, handling: Any) -> None:
+        """Take the next number and solve it, until there is none, or an error."""
+        with ExitStack() as stack:
+            for context in (np.errstate(**handling), ONE_THREAD, interruptible(interrupt)):
+                stack.enter_context(context)
+            self.own.interrupt = interrupt
+            try:
+                while (taken := self.next_one(interrupt)) is not None:
+                    self.found[taken[0]] = self.one_again(*taken)
+            except BaseException as error:
+                self.fail(error)
+
+    def one_again(self, k: int, interrupted: bool) -> Solution | Settled:
+        """`one`, from the beginning where the first Ctrl-C came before its run."""
+        try:
+            return self.one(k, interrupted)
+        except KeyboardInterrupt:
+            if interrupted or not self.interrupted:
+                raise
+            return self.one(k, True)
+
+    def next_one(self, interrupt: Interrupt) -> tuple[int, bool] | None:
+        """A number nobody has begun, and whether Ctrl-C has come."""
+        with self.lock:
+            interrupt.pending = False
+            if self.error is not None or self.begun == len(self.seeds):
+                return None
+            self.begun += 1
+            return self.begun - 1, self.interrupted
+
+    def interrupt(self) -> None:
+        """Ctrl-C: for all that are at work, if it has not come before."""
+        with self.lock:
+            if not self.interrupted:
+                self.interrupted = True
+                self._tell_all()
+
+    def fail(self, error: BaseException) -> None:
+        """What is to be raised when all have ended, which they do soon."""
+        with self.lock:
+            self.error = self.error or error
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        own = getattr(self.own, "interrupt", None)
+        for each in self.interrupts:
+            each.pending = each is not own
+
+
+def _one_at_a_time(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool | None]:
+    lock = threading.Lock()
+
+    def told(progress: Progress) -> bool | None:
+        with lock:
+            return callback(progress)
+
+    return told
+
+
+def jobs_of(n_jobs: int | None) -> int:
+    """Threads, of what scikit-learn's ``n_jobs`` says; `ProblemError` if it is no such number."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ProblemError(f"n_jobs={n_jobs!r} must be a whole number other than 0, or None; -1 is all processors")
+    return int(effective_n_jobs(n_jobs))

@@ -1,0 +1,187 @@
+"""Pairs of classes side by side: the bits of one after another, and the same endings."""
+
+import itertools
+import signal
+import threading
+import time
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+
+from dualflow import SVC, ProblemError, Status, _together
+from dualflow.estimators import _solving
+from dualflow.estimators._solving import jobs_of
+
+DIGITS = load_digits(return_X_y=True)
+X, Y = DIGITS[0][:600] / 16, DIGITS[1][:600]
+IRIS = load_iris(return_X_y=True)
+WAYS = {
+    "settled": {},
+    "runs": {"refine": False},
+    "linear": {"kernel": "linear", "C": 0.1},
+    "squared hinge": {"loss": "squared_hinge"},
+    "stochastic": {"solver": "evolution-strategy", "fit_intercept": False, "random_state": 3, "max_steps": 5},
+    "precomputed": {"kernel": "precomputed"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_answers_do_not_depend_on_it(way):
+    rows = slice(0, 150) if way == "stochastic" else slice(None)
+    data = X[rows] @ X[rows].T if way == "precomputed" else X[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        models = [
+            SVC(n_jobs=jobs, **{"random_state": 0} | WAYS[way]).fit(data, Y[rows]) for jobs in (None, 1, 2, -1, 7)
+        ]
+    first = models[0]
+    for model in models[1:]:
+        for name in ("dual_coef_", "intercept_", "support_", "n_iter_"):
+            np.testing.assert_array_equal(getattr(model, name), getattr(first, name))
+        for ours, theirs in zip(model.solutions_, first.solutions_, strict=True):
+            np.testing.assert_array_equal(ours.raw_alpha, theirs.raw_alpha)
+            assert ours.certificate.relative_gap == theirs.certificate.relative_gap
+            assert ours.provenance["seed"] == theirs.provenance["seed"]
+            assert ours.cost.kernel_columns == theirs.cost.kernel_columns
+        np.testing.assert_array_equal(model.decision_function(data), first.decision_function(data))
+    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
+
+
+def test_so_many_are_at_work_at_once(monkeypatch):
+    honest, together = _together.solve_pair, threading.Barrier(3)
+    who = set()
+
+    def meets(*given):
+        if threading.get_ident() not in who:
+            who.add(threading.get_ident())
+            together.wait(60)
+        return honest(*given)
+
+    monkeypatch.setattr(_together, "solve_pair", meets)
+    SVC(n_jobs=3).fit(X, Y)
+    assert len(who) == 3
+    assert threading.get_ident() not in who
+
+
+def test_what_the_number_means():
+    assert jobs_of(None) == 1
+    assert jobs_of(3) == 3
+    assert jobs_of(np.int64(2)) == 2
+    assert jobs_of(-1) == joblib.cpu_count()
+    with joblib.parallel_backend("threading", n_jobs=2):
+        assert jobs_of(None) == 2
+    for wrong in (0, 1.5, "2", True):
+        with pytest.raises(ProblemError, match=r"n_jobs=.* must be a whole number other than 0"):
+            SVC(n_jobs=wrong).fit(*IRIS)
+    assert clone(SVC(n_jobs=2)).get_params()["n_jobs"] == 2
+
+
+def test_circuits_wait_for_one_another():
+    engine = _solving.Solving(SVC(n_jobs=4), None, [1, 2, 3], type("Engine", (), {"quantum": True})(), [None] * 3)
+    assert engine.jobs == 1
+
+
+@pytest.mark.parametrize("where", ["settled", "runs"])
+def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
+    honest, calls, count = _together.solve_pair, [], itertools.count(1)
+    options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
+
+    def strikes(*given):
+        calls.append(1)
+        if next(count) == 10:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.5)  # the main thread hears it
+        return honest(*given)
+
+    def heard(progress):
+        if next(count) == 10:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.5)
+
+    if where == "settled":
+        monkeypatch.setattr(_together, "solve_pair", strikes)
+    else:
+        options["callback"] = heard
+    with pytest.warns(ConvergenceWarning):
+        model = SVC(n_jobs=2, **options).fit(X, Y)
+    ended = [solution.ended for solution in model.solutions_]
+    assert len(ended) == 45
+    assert Status.INTERRUPTED in ended
+    assert all(each in (Status.INTERRUPTED, Status.OPTIMAL) for each in ended[12:])
+    if where == "settled":
+        assert len(calls) <= 12
+        assert ended[:8] == [Status.OPTIMAL] * 8
+    assert model.fit_status_ == 1
+    assert np.isfinite(model.decision_function(X)).all()
+    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
+
+
+def test_a_second_ctrl_c_leaves_the_model_as_it_was(monkeypatch):
+    model = SVC(n_jobs=2).fit(*IRIS)
+    before = model.dual_coef_
+    told = []
+
+    def strikes(progress):
+        told.append(1)
+        if len(told) in (1, 2):
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.5)
+
+    model.set_params(C=1e6, tol=1e-12, solver="smo", callback=strikes)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.dual_coef_ is before
+    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
+
+
+def test_an_error_in_a_thread_comes_out():
+    class OwnError(Exception):
+        pass
+
+    def kernel(A, B):
+        if not (len(A) == 1 or len(B) == 1) and threading.current_thread() is not threading.main_thread():
+            raise OwnError
+        return A @ B.T
+
+    with pytest.raises(OwnError):
+        SVC(kernel=kernel, n_jobs=2).fit(X, Y)
+    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
+
+
+def test_time_is_that_of_the_whole_fit():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(time_limit=1e-9, n_jobs=2).fit(X, Y)
+        assert len(model.solutions_) == 45
+        assert Status.TIME_LIMIT in {solution.status for solution in model.solutions_}
+        begun = time.monotonic()
+        slow = SVC(time_limit=1.0, n_jobs=2, C=1e6, tol=1e-15, refine=False, callback=lambda progress: time.sleep(0.05))
+        slow.fit(X, Y)
+        assert time.monotonic() - begun < 30
+    assert len(slow.solutions_) == 45
+
+
+def test_shares_of_time_count_those_side_by_side():
+    engine = type("Engine", (), {"quantum": False})()
+    for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
+        solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine, [None] * 10)
+        assert solving.share_of(0)[0] == pytest.approx(share, rel=1e-2)
+
+
+def test_a_callback_is_called_by_one_at_a_time():
+    inside, most = [], []
+
+    def callback(progress):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.001)
+        inside.pop()
+
+    SVC(callback=callback, n_jobs=3).fit(X, Y)
+    assert len(most) >= 45
+    assert max(most) == 1
