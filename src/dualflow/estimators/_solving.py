@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -19,7 +18,7 @@ from .._together import Settled
 from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
-from ..core.threads import ONE_THREAD, Helper
+from ..core.threads import ONE_THREAD, Crew
 from ..exceptions import ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
@@ -136,26 +135,32 @@ class Solving:
         """All of them in threads; this one waits, for Ctrl-C comes to it."""
         if self.callback is not None:
             self.callback = _one_at_a_time(self.callback)
-        handling = np.geterr()
-        threads = [Helper(partial(self.work, interrupt, handling)) for interrupt in self.interrupts]
+        crew, handling, interrupts = Crew(), np.geterr(), iter(self.interrupts)
         with ONE_THREAD:
-            for thread in threads:
-                thread.start()
+            try:
+                all_there = crew.start(lambda: self.work(next(interrupts), handling), self.jobs)
+            except KeyboardInterrupt:
+                self.interrupt()
+                all_there = False
+            if not all_there:  # nobody may be
+                self.work(Interrupt(), handling)
             while True:
                 try:
-                    for thread in threads:
-                        while not thread.ended.wait(PATIENT):
-                            pass
+                    while not (self.is_done() and crew.rests(PATIENT)):
+                        crew.rests(PATIENT)
                     break
                 except KeyboardInterrupt as again:
                     if self.interrupted:
                         self.fail(again)
                     else:
                         self.interrupt()
-            for thread in threads:
-                thread.join()
+            crew.finish()
         if self.error is not None:
             raise self.error
+
+    def is_done(self) -> bool:
+        """Whether there is nothing to begin."""
+        return self.error is not None or self.begun == len(self.seeds)
 
     def work(self, interrupt: Interrupt, handling: Any) -> None:
         """Take the next number and solve it, until there is none, or an error."""
