@@ -161,7 +161,7 @@ def test_the_core_imports_without_scikit_learn():
     assert "cvxopt" not in loaded
     tree_of_core = [ast.parse(path.read_text(encoding="utf-8")) for path in (SOURCE / "core").glob("*.py")]
     roots = {name.split(".")[0] for tree in tree_of_core for name in _imported(tree)}
-    assert roots & set(sys.stdlib_module_names) | {"numpy", "scipy"} >= roots
+    assert roots & set(sys.stdlib_module_names) | {"numpy", "scipy", "threadpoolctl"} >= roots
 
 
 def _imported(tree):
