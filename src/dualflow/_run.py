@@ -30,7 +30,6 @@ __all__ = ["Progress", "Run"]
 
 #: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
 _CHECK_SEPARABILITY_AT = 20
-
 #: What solvers get that draw no random numbers.
 _NOT_DRAWN_FROM = np.random.default_rng(0)
 
@@ -74,6 +73,7 @@ class Run:
     steps: int = 0
     certificate: Certificate | None = None  # the latest; None until the first one is due
     decisive: bool = False
+    shared: bool = False  # whether the solver has a copy of the certifier's kernel matrix
     status: Status = Status.STEP_LIMIT
     witness: NDArray | None = None
     device_error: str | None = None
@@ -175,6 +175,7 @@ class Run:
                 break
             clock.look()
             with self.keeping.accountable():
+                self.share()
                 state = self.engine.step(self.context, self.state)
                 broken = not np.isfinite(self.engine.alpha(state)).all()
             if broken:
@@ -192,6 +193,14 @@ class Run:
             if self.told_to_stop():
                 self.status = Status.STOPPED
                 break
+
+    def share(self) -> None:
+        """Give the workspace a copy of the certifier's whole kernel matrix, if the solver wants it, in its own time."""
+        if self.shared or self.workspace is None or not self.engine.wants_whole(self.context, self.state):
+            return
+        self.shared, gram = True, self.certifier.workspace.gram
+        if gram.is_dear:
+            self.workspace.gram.take_single(gram.in_single())
 
     def at_rest(self) -> bool:
         certificate = self.certificate

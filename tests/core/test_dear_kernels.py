@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualflow import SVC, Gram, problems
+from dualflow import SVC, Gram, certify, problems, solve
 from dualflow.core import kept
 from dualflow.core.kept import KeptGram
 from dualflow.core.workspace import Workspace
@@ -70,3 +70,126 @@ def test_a_solver_and_its_certifier_have_matrices_of_their_own():
     one.gram.matvec(np.ones(1100))
     assert one.gram._full is not None
     assert other.gram._full is None
+
+
+# --- one matrix for the solver and the certificate ---------------------------------------------------
+
+#: Noise alone: most points are support vectors.
+NOISE = np.where(np.random.default_rng(1).random(1100) < 0.5, 1, -1)
+SPREAD = [("rbf", {"gamma": 0.01}), ("linear", {}), ("poly", {"degree": 3, "gamma": 0.05})]
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """The matrices that solvers were given."""
+    found = []
+    take = KeptGram.take_single
+
+    def note(gram, K):
+        found.append((gram, K))
+        take(gram, K)
+
+    monkeypatch.setattr(KeptGram, "take_single", note)
+    return found
+
+
+@pytest.mark.parametrize(("kernel", "more"), SPREAD)
+@pytest.mark.parametrize("moved", [0.0, 100.0])
+def test_with_many_support_vectors_products_are_made_once_for_both(given, kernel, more, moved):
+    """The optimum and its gap are those of matrices written out by numpy from the points."""
+    points = X + (moved if kernel != "poly" else 0.0)
+    model = SVC(kernel=kernel, C=1.0, tol=1e-9, **more).fit(points, NOISE)
+    assert len(given) == 1
+    assert model.solution_.cost.kernel_columns <= 0.7 * 1100
+    inner = X @ X.T if kernel != "linear" else points @ points.T
+    if kernel == "rbf":
+        squares = (X**2).sum(axis=1)
+        K = np.exp(-0.01 * (squares[:, None] + squares - 2 * inner))
+    else:
+        K = inner if kernel == "linear" else (0.05 * inner) ** 3
+    certificate = model.certificate_
+    y = np.where(model.classes_[1] == NOISE, 1.0, -1.0)
+    alpha = certificate.alpha
+    assert abs(alpha @ y) < 1e-9
+    assert ((alpha >= 0) & (alpha <= 1)).all()
+    h = y * (K @ (y * alpha)) - 1.0
+    value = 0.5 * alpha @ (h - 1.0)
+    assert certificate.objective == pytest.approx(value, rel=1e-9)
+    knots = h * y
+    bound = max(np.minimum(0.0, h - nu * y).sum() for nu in knots) - 0.5 * alpha @ (h + 1.0)
+    assert certificate.relative_gap <= 1e-9
+    assert value - bound <= 1e-8 * abs(value)
+
+
+def test_what_the_solver_was_given_is_rounded_from_float64_and_nobody_elses(given):
+    problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
+    before = solve(problem, refine="early", tol=1e-9).certificate
+    ((gram, K),) = given
+    expected = Gram(X, gamma=0.01).full().astype(np.float32)
+    np.testing.assert_array_equal(K, expected)
+    J, weights = np.array([3, 70, 1099]), np.array([1.0, -2.0, 0.5])
+    for single in (gram.rows(J, np.float32), gram.block(J, np.arange(1100), np.float32)):
+        assert single.dtype == np.float32
+        np.testing.assert_array_equal(single, expected[J])
+    np.testing.assert_array_equal(gram.kept_block(J, np.float32), expected[np.ix_(J, J)])
+    np.testing.assert_allclose(gram.sum_rows(J, weights, np.float32), weights @ expected[J].astype(float), atol=1e-12)
+    # In float64 it computes its own.
+    np.testing.assert_allclose(gram.rows(J), Gram(X, gamma=0.01).rows(J), rtol=1e-12)
+    assert not np.array_equal(gram.rows(J), expected[J].astype(float))
+    K[:] = np.nan
+    assert solve(problem, refine="early", tol=1e-9).certificate.objective == before.objective
+
+
+def test_a_solver_that_spoils_what_it_was_given_spoils_no_certificate(monkeypatch):
+    take = KeptGram.take_single
+    monkeypatch.setattr(KeptGram, "take_single", lambda gram, K: (K.__imul__(0.5), take(gram, K)))
+    problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
+    solution = solve(problem, refine=False, tol=1e-6, max_steps=2)
+    assert solution.raw_certificate.relative_gap == certify(problem, solution.raw_alpha).relative_gap > 1e-3
+    assert solve(problem, refine="early", tol=1e-9).certificate.relative_gap <= 1e-9
+
+
+def test_with_few_support_vectors_rows_of_theirs_are_all_there_is(given):
+    labels, points = np.where(X[:, 0] > 0, 1, -1), np.zeros_like(X)
+    points[:, :2] = X[:, :2]
+    points[:, 0] += labels
+    model = SVC(kernel="linear", tol=1e-9).fit(points, labels)
+    assert not given
+    assert len(model.support_) < 110
+    assert model.solution_.cost.kernel_columns < 0.5 * 1100
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_values_beyond_float32_are_not_given(given, scale):
+    SVC(kernel="linear", C=1.0 / scale**2, tol=1e-6).fit(X * scale, NOISE)
+    assert not given
+
+
+def test_a_matrix_that_would_take_a_large_part_of_the_memory_is_not_formed(monkeypatch, given):
+    monkeypatch.setattr(kept, "memory_bytes", lambda: 4 * 8 * 1100**2 - 1)
+    model = SVC(gamma=0.01, tol=1e-9).fit(X, NOISE)
+    assert not given
+    assert model.certificate_.relative_gap <= 1e-9
+    wide = np.zeros((8193, 2100), dtype=np.float32)
+    monkeypatch.setattr(kept, "memory_bytes", lambda: None)
+    wide[:, 0] = np.arange(8193)
+    for n, m, whole in (
+        (4000, 65, True),
+        (4100, 1000, False),
+        (4100, 1025, True),
+        (8192, 2100, True),
+        (8193, 2100, False),
+    ):
+        assert KeptGram(Gram(wide[:n, :m], "linear")).is_dear == whole
+
+
+def test_a_resumed_run_is_given_the_same_and_goes_on_to_the_same_bits(tmp_path, given):
+    problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
+    whole = solve(problem, tol=1e-6, max_steps=3)
+    for stop in (1, 2):
+        file = tmp_path / f"{stop}.npz"
+        solve(problem, tol=1e-6, max_steps=stop, checkpoint=file)
+        given.clear()
+        resumed = solve(problem, tol=1e-6, max_steps=3, checkpoint=file)
+        assert len(given) == 1
+        np.testing.assert_array_equal(resumed.raw_alpha, whole.raw_alpha)

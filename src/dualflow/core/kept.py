@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._radial import add_rows
 from .arena import borrowed
 from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
+from .kernel_values import CENTRED_AT_ONCE
 from .kernels import Gram
+from .memory import memory_bytes
 from .radial import FEW_FEATURES, RadialPoints
 from .row_cache import RowCache
 from .sparse_points import SparsePoints
@@ -23,8 +26,11 @@ _given = attrgetter(*_GIVEN)
 
 #: Room for kept rows, in bytes, for each precision, and where points came sparse, whose memory is to stay little.
 CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 96 << 20
-#: Points between which the whole matrix may be computed where entries are dear.
-WHOLE = 1000, 4000
+#: Numbers of points ready for the kernel up to which a part of them is a copy.
+COPIED = 1 << 20
+#: Points between which the whole matrix may be computed where entries are dear, and up to which it may if it takes no
+#: more than so many times the points' memory (512 MB); and the part of the machine's memory that it may take.
+WHOLE, WIDE, TIMES, PART = (1000, 4000), 8192, 4, 4
 
 
 class KeptGram(KernelMatrix):
@@ -46,20 +52,50 @@ class KeptGram(KernelMatrix):
             self._radial["float64"] = RadialPoints(gram.ready.points, gram.ready.half)
         self._rows: dict[str, RowCache] = {}
         self._less_center: Any = None
+        self._single: NDArray | None = None  # the whole matrix in float32
+        self._single_points: NDArray | None = None
         self._paid = 0  # entries in float64 so far
         #: Whether entries are to be computed once only, as far as memory allows: by BLAS, of many features.
         self._dear = (
             isinstance(self.kernel, str)
             and self.kernel != "precomputed"
-            and WHOLE[0] <= self.n <= WHOLE[1]
+            and WHOLE[0] <= self.n <= max(WHOLE[1], min(WIDE, TIMES * self.X.shape[1]))
             and self.X.shape[1] > FEW_FEATURES
+            and 8 * self.n**2 <= (memory_bytes() or WIDE**3) // PART
             and not isinstance(self.X, SparsePoints)
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_full": None, "_radial": {}, "_rows": {}, "_less_center": None}
+        arrays = ("_full", "_single", "_single_points", "_less_center")
+        return self.__dict__ | dict.fromkeys(arrays) | {"_radial": {}, "_rows": {}}
 
-    def _known(self, entries: int = 0) -> NDArray | None:
+    @property
+    def is_rounded(self) -> bool:
+        """Whether what is in float32 was computed in float64 and rounded once."""
+        return self._single is not None
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether `in_single` is worth having where most entries will be wanted: products of many features take most
+        of a run, there is room for them all, and float32 holds them."""
+        return (self._dear or self._full is not None) and self.is_safe_in_single
+
+    def in_single(self) -> NDArray:
+        """A copy of the whole K in float32, for somebody to have as his own: computed in float64, and that is kept."""
+        K = self.full()
+        copy = borrowed(K.shape, np.float32)
+        np.copyto(copy, K, casting="same_kind")
+        return copy
+
+    def take_single(self, K: NDArray) -> None:
+        """Rows and blocks in float32 are those of K from here on, shape (n, n); counted as those of one triangle."""
+        self._single = K
+        self._rows.pop("float32", None)
+        self.count(self.n * (self.n + 1) // 2)
+
+    def _known(self, entries: int = 0, dtype: type = float) -> NDArray | None:
+        if dtype is np.float32 and self._single is not None:
+            return self._single
         # Whoever has paid for half of a dear matrix is likely to pay for all of it, and more than once.
         if entries and self._dear:
             self._paid += entries
@@ -71,8 +107,10 @@ class KeptGram(KernelMatrix):
         super().count(entries)
         self.entries_computed += entries
 
-    def _points(self, J: NDArray | slice) -> Any:
+    def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
         sparse = isinstance(self.X, SparsePoints)
+        if dtype is np.float32:
+            return self._points(J).astype(dtype) if sparse else self._points_in_single()[J]
         if self._less_center is None:
             if self.center is None and not sparse:
                 return self.X[J]
@@ -80,10 +118,21 @@ class KeptGram(KernelMatrix):
             self._less_center = points.with_columns() if sparse else points
         return self._less_center[J]
 
-    def full(self) -> NDArray:
+    def _points_in_single(self) -> NDArray:
+        """All points as kernels of products take them in float32, kept: centred in float64, a part at a time."""
+        if self._single_points is None:
+            points: NDArray = np.empty(self.X.shape, dtype=np.float32)
+            height = max(1, CENTRED_AT_ONCE // self.X.shape[1])
+            for start in range(0, self.n, height):
+                part = slice(start, start + height)
+                points[part] = self._centred(self.X[part])
+            self._single_points = points
+        return self._single_points
+
+    def full(self, empty: Any = borrowed) -> NDArray:
         """The whole K, shape (n, n); kept, so that later calls are free. Read-only by convention."""
+        self._full = super().full(empty)
         self._dear = False
-        self._full = super().full()
         return self._full
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
@@ -105,12 +154,23 @@ class KeptGram(KernelMatrix):
             out[J] = weights
             return self.matvec(out)
         weights = np.ascontiguousarray(weights, dtype=float)
+        if (whole := self._single) is not None and dtype is np.float32:
+            add_rows(whole, J.astype(np.int64, copy=False), weights, out)
+            return out
         self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
 
+    def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
+        if dtype is not np.float32 or self._single is None or rows is None:
+            return super().matvec(v, rows, dtype)
+        v = np.asarray(v, dtype=float)
+        J = v.nonzero()[0]
+        product: NDArray = self._single[np.ix_(rows, J)] @ v[J]
+        return product
+
     def kept_block(self, J: NDArray, dtype: type) -> NDArray:
         """The block K[J, J], of kept rows as far as there are any, the caller's to write to."""
-        if not self._dear or self._known() is not None:
+        if not self._dear or self._known(dtype=dtype) is not None:
             return self.block(J, J, dtype)
         cache = self._cache(dtype)
         here = cache.slot[J] >= 0
@@ -137,12 +197,18 @@ class KeptGram(KernelMatrix):
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
         """That of points J alone, with their (row-major) ``matrix`` if known; those ready for the kernel come along."""
         J = np.asarray(J, dtype=np.intp)
-        radial = {name: points.take(J) for name, points in self._radial.items()}
+        # Large ones are made again where they are asked for, if at all: that takes as long as to copy them.
+        radial = {
+            name: points.take(J)
+            for name, points in self._radial.items()
+            if points.is_sparse or points.points.size <= COPIED
+        }
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
         part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
         part.entries_computed, part._full, part._radial, part._rows, part._dear = 0, matrix, radial, {}, False
+        part._single = part._single_points = None
         centred = self._less_center if isinstance(self._less_center, np.ndarray) else None
         part._less_center = None if centred is None else centred[J]
         return part

@@ -6,6 +6,7 @@ lose points (`GrowingGram`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,9 @@ ESTIMATE_FROM = 4096
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
 #: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
 SHARP, SHARP_SINGLE = 1e9, 1000.0
-#: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32.
-FAR = 1e30
-#: Kernel values beyond this, or its inverse, are not computed in float32.
-LARGE_SINGLE = 1e12
+#: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32; and kernel values
+#: beyond which, or its inverse, none is computed in float32.
+FAR, LARGE_SINGLE = 1e30, 1e12
 
 
 class KernelMatrix:
@@ -70,8 +70,9 @@ class KernelMatrix:
         """All points, or some, ready for the radial kernel in float64 or float32."""
         return RadialPoints.of(self.X[J], self.center, self.gamma, dtype, self.squares[J])
 
-    def _known(self, entries: int = 0) -> NDArray | None:
-        """The whole K, if it is at hand, or if so many entries in float64 are the occasion to compute it."""
+    def _known(self, entries: int = 0, dtype: type = float) -> NDArray | None:
+        """The whole K, if it is at hand in a precision or a better one, or if so many entries in float64 are the
+        occasion to compute it."""
         return self.X if self.kernel == "precomputed" else None
 
     def count(self, entries: int) -> None:
@@ -102,8 +103,9 @@ class KernelMatrix:
         another ``total``, what it takes beside total·u(z)."""
         if self.center is None or not self.is_translatable:
             return 0.0
-        (J,) = np.nonzero(weights)
-        along = float((weights[J] @ self._points(J)) @ self.center)
+        J = np.flatnonzero(weights)
+        parts = np.array_split(J, -(-J.size * self.X.shape[1] // BLOCK_ENTRIES) or 1)
+        along = sum(float((weights[part] @ self._points(part)) @ self.center) for part in parts)
         return self.gamma * (along + 0.5 * total * float(self.center @ self.center))
 
     @property
@@ -132,7 +134,7 @@ class KernelMatrix:
         """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy); in
         ``out`` if that is given, row-major and of that precision."""
         J = np.asarray(J, dtype=np.intp)
-        known = self._known(self.n * len(J) if dtype is float else 0)
+        known = self._known(self.n * len(J) if dtype is float else 0, dtype)
         if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
             self.count(self.n * len(J))
             return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
@@ -151,13 +153,13 @@ class KernelMatrix:
     def block(self, rows: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
         """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
-        if (known := self._known(len(rows) * len(J) if dtype is float else 0)) is not None:
+        if (known := self._known(len(rows) * len(J) if dtype is float else 0, dtype)) is not None:
             return known[np.ix_(rows, J)].astype(dtype, copy=False)
         self.count(len(rows) * len(J))
         return self._between(rows, J, dtype)
 
     def upper_block(self, J: ArrayLike) -> NDArray:
-        """The block K[J, J] in float64, at half the cost: below its diagonal there may be anything."""
+        """The block K[J, J] in float64, of which what is below the diagonal may be anything: at half the cost."""
         J = np.asarray(J, dtype=np.intp)
         if not self.is_radial or self._known() is not None:
             return self.block(J, J)
@@ -170,8 +172,8 @@ class KernelMatrix:
         v = np.asarray(v, dtype=float)
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
         known = self._known(height * len(J) if dtype is float else 0)
-        if known is not None and rows is None and len(J) > self.n // 4:
-            return known @ v
+        if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
+            return known @ v if rows is None else (known @ v)[rows]
         where = slice(None) if rows is None else rows
         if known is None and is_thin(self):
             return thin_product(self, v, where, J)
@@ -185,30 +187,28 @@ class KernelMatrix:
             out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
         return out
 
-    def full(self) -> NDArray:
+    def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:
         """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
         if (known := self._known()) is not None:
             return known
         check_memory(self.n, "the whole kernel matrix", matrices=1)
-        K: NDArray = np.empty((self.n, self.n))
+        K = empty((self.n, self.n), float)
         height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
         for start in range(0, self.n, height):
-            J, rest = np.arange(start, min(start + height, self.n)), slice(start, None)
-            self.count(len(J) * (self.n - start))
-            K[J[0] : J[-1] + 1, rest] = self._between(J, rest, float)
-            corner = K[J[0] : J[-1] + 1, J[0] : J[-1] + 1]
+            J, rest = slice(start, min(start + height, self.n)), slice(start, None)
+            self.count((J.stop - start) * (self.n - start))
+            K[J, rest] = self._between(J, rest, float)
+            corner = K[J, J]
             corner[:] = 0.5 * (corner + corner.T)  # BLAS may round the two triangles differently
-            K[J[-1] + 1 :, J] = K[J[0] : J[-1] + 1, J[-1] + 1 :].T
+            for left in range(J.stop, self.n, 64):  # what is read in strides stays in the cache
+                K[left : left + 64, J] = K[J, left : left + 64].T
         return K
 
     # --- new points --------------------------------------------------------------------------------
 
     def cross(self, Z: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
-        """Kernel between new points and points J: shape (len(Z), len(J)), in float64 or float32.
-
-        With a precomputed kernel, Z is the matrix of kernel values between the new points and *all* n points,
-        shape (n_new, n).
-        """
+        """Kernel between new points and points J: shape (len(Z), len(J)), in float64 or float32. With a precomputed
+        kernel, Z is the matrix of kernel values between the new points and *all* n points, shape (n_new, n)."""
         J = np.asarray(J, dtype=np.intp)
         points = alike(Z, self.X)
         check_block(len(points), len(J), dtype)
@@ -226,10 +226,8 @@ class KernelMatrix:
         return self._of_products(self._centred(points), self._points(J), dtype)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
-        """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64.
-
-        Kernel values are computed in float64 or float32, and never more than a few MB of them at a time.
-        """
+        """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64. Kernel values are
+        computed in float64 or float32, and never more than a few MB of them at a time."""
         J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
         points = given_points(Z)
         out = np.zeros((len(points), W.shape[1]))
@@ -259,16 +257,17 @@ class KernelMatrix:
 
     # --- within ------------------------------------------------------------------------------------
 
-    def _points(self, J: NDArray | slice) -> Any:
-        """Points as kernels of products and differences take them."""
-        return self._centred(self.X[J])
+    def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
+        """Points as kernels of products, in either precision, and differences take them."""
+        return self._centred(self.X[J]).astype(dtype, copy=False)
 
     def _centred(self, points: Any) -> Any:
         return points if self.center is None else points - self.center
 
-    def _between(self, rows: NDArray, J: NDArray | slice, dtype: type) -> NDArray:
+    def _between(self, rows: NDArray | slice, J: NDArray | slice, dtype: type) -> NDArray:
         """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
-        check_block(len(rows), self.n if isinstance(J, slice) else len(J), dtype)
+        height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
+        check_block(height, width, dtype)
         if callable(self.kernel):
             return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self.reach > SHARP:
@@ -276,12 +275,12 @@ class KernelMatrix:
         work = self._work(dtype)
         if self.is_radial:
             return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
-        return self._of_products(self._points(rows), self._points(J), dtype)
+        return self._of_products(self._points(rows, work), self._points(J, work), dtype)
 
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
         """Kernel values of products between points that are centred (not for "rbf")."""
-        inner = products(*(part.astype(self._work(dtype), copy=False) for part in (A, B)))
-        return self._apply(inner).astype(dtype, copy=False)
+        work = self._work(dtype)
+        return self._apply(products(A.astype(work, copy=False), B.astype(work, copy=False))).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """New points ready for the radial kernel, and which of Z they are: those so far away that their squared

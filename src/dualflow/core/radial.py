@@ -23,7 +23,7 @@ FEW_FEATURES = 64
 FEW_STORED = {4: 32, 8: 16}
 #: Kernel values a compiled call, a tenth of a second: Ctrl-C and the clock are honoured between calls. With BLAS,
 #: multiplications.
-AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 31
+AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 32
 #: The same of sparse products, which scipy makes as sparse matrices first: 50 MB at most.
 SPARSE_AT_ONCE, SPARSE_PRODUCTS_AT_ONCE = 1 << 22, 1 << 25
 #: What is stored of an expansion at a time, in kernel values.

@@ -127,6 +127,12 @@ class Solver(Listed, Generic[ContextT, StateT]):
         refined."""
         return False
 
+    def wants_whole(self, context: ContextT, state: StateT) -> bool:
+        """Whether from a state on most of a dear kernel matrix (`KeptGram.is_dear`) will be wanted, by the solver and
+        by whoever refines and certifies: the workspace then has a copy in float32 of the certifier's, which is computed
+        once for both."""
+        return False
+
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """Fields of `Cost` that only the solver knows: circuits, shots, device_time_s, …"""
         return {}

@@ -86,6 +86,9 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     def gradient(self, context: Descent, state: WorkingSetState) -> NDArray | None:
         return context.gradient(state)
 
+    def wants_whole(self, context: Descent, state: WorkingSetState) -> bool:
+        return context.wants_whole(state)
+
     def is_exact(self, state: WorkingSetState) -> bool:
         return state.done and state.offered
 

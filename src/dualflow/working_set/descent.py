@@ -34,6 +34,8 @@ PAIRS_PER_BLOCK = 10_000
 STALLED = 12
 #: Those asleep are looked at when the violation has fallen to this part of what it was then.
 WAKE_AT = 0.1
+#: The part of the points that are support vectors, in the level before, from which the whole kernel matrix pays.
+MANY = 0.35
 #: Blocks a step of the driver, so that limits are honoured without being in the way.
 BLOCKS_PER_STEP = 8
 
@@ -155,6 +157,13 @@ class Descent:
         alpha, violation, updates = solve_whole(self.workspace, start, END_KKT)
         end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
         return _afresh(state, alpha=alpha, violation=violation, done=True, **end)
+
+    def wants_whole(self, state: WorkingSetState) -> bool:
+        """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that
+        is asked of where this level began, so that a resumed run finds the same."""
+        points = self.workspace.gram.n >> (2 if len(state.order) else 0)
+        many = bool(np.count_nonzero(state.anchor) >= MANY * points)
+        return many and state.single and not state.depth and self.workspace.gram.is_dear
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Qα − p of a state, if it is the whole problem's in work."""

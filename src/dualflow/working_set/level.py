@@ -14,7 +14,8 @@ from .units import InUnits
 
 __all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
 
-#: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache.
+#: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache. Where all kernel values
+#: are at hand it is NARROW: fewer blocks.
 BLOCK = 512
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
@@ -22,6 +23,9 @@ NARROW, WIDE = 1536, 6144
 LARGEST = 1e29
 #: Variables by which the error of a gradient is judged.
 SAMPLE = 64
+#: What the sum of many roundings, each of up to half an ulp, is at most, in units of the root of the sum of squares of
+#: what an ulp of each makes.
+SIGMAS = 2.0
 
 
 class Level(InUnits):
@@ -145,11 +149,17 @@ class Level(InUnits):
         return bottom if np.isfinite(bottom) else -top
 
     def error(self) -> float:
-        """What this precision's gradient is wrong by (in units of s), by the true one of a few variables."""
+        """What this precision's gradient is wrong by (in units of s), by the true one of a few variables: of kernel
+        values that were rounded once, by theirs and what rounding makes of so many."""
         few = np.flatnonzero(self.awake)
         few = few[:: max(1, len(few) // SAMPLE)]
-        true = self.problem.product(self.alpha, few) - self.problem.p[few]
-        return float(np.abs(self.e[few] * true / self.slope - self.G[few]).max(initial=0.0))
+        rounded = self.precision is np.float32 and self.problem.gram.is_rounded
+        true = self.problem.product(self.alpha, few, np.float32 if rounded else float) - self.problem.p[few]
+        error = float(np.abs(self.e[few] * true / self.slope - self.G[few]).max(initial=0.0))
+        if not rounded:
+            return error
+        largest = self.factor * float(np.abs(self.problem.gram.diag()).max())
+        return error + SIGMAS * float(np.finfo(np.float32).eps) * largest * float(np.linalg.norm(self.beta))
 
     def noise(self) -> float:
         """What round-off leaves of a violation in float64, in units of s: that of sums as long as β."""
@@ -189,11 +199,12 @@ class Level(InUnits):
     def choose(self) -> NDArray:
         """The next block, sorted: what was free before, and the worst violators."""
         n = self.problem.n
-        if n <= (BLOCK if self.points is None else NARROW):
+        given = BLOCK if self.points is None and not self.problem.gram.is_rounded else NARROW
+        if n <= given:
             return np.arange(n)
         free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))
         if self.points is None:
-            width, most = BLOCK, BLOCK // 2
+            width, most = given, given // 2
         else:
             # All free variables at once where possible: blocks that hold a part of them undo each other's work.
             width, most = min(WIDE, max(NARROW, len(free) + len(free) // 4)), 4 * WIDE // 5
