@@ -230,6 +230,7 @@ class Ecology(StreamMachine):
     # --- the state -------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        self.__dict__.pop("_standing", None)  # it is made again, to the same bits
         arrays: dict[str, NDArray] = {}
         counts = []
         for k, c in enumerate(self._communities):

@@ -83,8 +83,7 @@ class State:
         self.pool = RowCache()  # columns of Q for the margin, and for a few that were there a moment ago
         self.n, self.d = 0, 0.0
         self._room = {name: np.zeros(64, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
-        self.members = np.zeros(16, dtype=np.int64)
-        self.member_slots = np.zeros(16, dtype=np.int64)
+        self.members, self.member_slots = np.zeros((2, 16), dtype=np.int64)
         self.inverse = np.zeros((16, 16))
         self.work = np.zeros((WORK, 16 + WORK_MORE))
         self.waiting = np.zeros(1, dtype=np.int64)  # updates of the inverse that are not in it yet: none between paths
