@@ -122,8 +122,7 @@ class Ecology(StreamMachine):
         known, at = self.__dict__.get("_standing", (None, None))
         if at is None or known != facts or at.alpha is not c.alpha:
             bordered, enough = self._sum_is_fixed(), 0.1 * self.tol
-            gram = Gram.of(at.gram, c.X) if at is not None and known == facts else self._kernel_of(c.X)
-            at = Standing(gram, c.sign, c.cap, c.alpha, c.h, bordered=bordered, enough=enough)
+            at = Standing(self._kernel_of(c.X), c.sign, c.cap, c.alpha, c.h, bordered=bordered, enough=enough)
             self._standing = facts, at
         return meet_at_rest(c, at, X, sign, cap, ids, reserve=self._room, n_init=self._first_points())
 
