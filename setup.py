@@ -47,13 +47,14 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
     )
 
 
+PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
         compiled("core._radial", *RADIAL),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
-        compiled("online._path", "core/clones.h", "online/path.h", "online/_margin.pxi", flags=STRICT),
+        compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
         compiled("working_set._pairs", "working_set/pairs.h", "working_set/rows.h", "working_set/leap.h", *RADIAL),
     ],
     cmdclass={"build_ext": Build},

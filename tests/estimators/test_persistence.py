@@ -200,6 +200,9 @@ def _parts(thing):
         return arrays | facts
     if isinstance(thing, KernelMatrix):
         return {name: value for name, value in vars(thing).items() if name not in _KEPT_FOR_SPEED}
+    if isinstance(thing, EcoSVC):  # what newcomers find is made anew, to the same bits: see the lives
+        assert thing.dual_coef_.shape[1] == len(thing.support_)  # made, if nobody had asked yet
+        return {name: value for name, value in vars(thing).items() if name != "_standing"}
     if isinstance(thing, SVC):
         assert len(thing.solutions_)  # made, if nobody had asked yet
     if isinstance(thing, Solution):

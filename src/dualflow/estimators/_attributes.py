@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["fitted", "refused", "set_by_fit"]
+__all__ = ["fitted", "read_when_asked", "refused", "set_by_fit"]
 
 
 class _Fitted:
@@ -33,6 +33,16 @@ class _Fitted:
 def fitted(make: Callable[[Any], Any]) -> Any:
     """A property of fitted models."""
     return _Fitted(make)
+
+
+def read_when_asked(name: str) -> Any:
+    """An attribute that is made together with others, by ``_read_now``, when one of them is asked for."""
+
+    def read(model: Any) -> Any:
+        model.__dict__.update(model._read_now())
+        return model.__dict__[name]
+
+    return _Fitted(read)
 
 
 def set_by_fit() -> Any:

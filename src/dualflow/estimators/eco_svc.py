@@ -16,6 +16,7 @@ from ..exceptions import ProblemError
 from ..online.invasion import best_multiplier
 from ..online.stream import Community
 from ..problems.classification import COST, hinge
+from ._attributes import read_when_asked
 from ._classifier import PairClassifier, joined
 from ._ecology import Ecology
 from ._labels import codes_of, encode, same, several
@@ -23,6 +24,10 @@ from ._validation import checked_weight, exact_labels
 from ._verify import check_one_world, known_classes, stored
 
 __all__ = ["EcoSVC"]
+
+#: What prediction needs of the communities; made when it is asked for, which takes as long as learning a point.
+SHOWN = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
+READ = (*SHOWN, "_pair_coef", "_support_gram", "_constants")
 
 
 class EcoSVC(PairClassifier, Ecology):
@@ -87,6 +92,9 @@ class EcoSVC(PairClassifier, Ecology):
     """
 
     _rules = {"C": COST, "fit_intercept": Flag()}
+    _may_rest = True
+    support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_when_asked, SHOWN)
+    _pair_coef, _support_gram, _constants = map(read_when_asked, READ[5:])
 
     def __init__(
         self,
@@ -227,6 +235,8 @@ class EcoSVC(PairClassifier, Ecology):
             if first:
                 raise ProblemError("classes must be given in the first call of partial_fit: all labels that will come")
             return
+        if not first and isinstance(classes, (list, tuple)) and list(classes) == self.classes_.tolist():
+            return  # the same labels, as Python has them: without a sort a call
         given = encode(np.asarray(exact_labels(classes, "classes")))[0]
         if first:
             several(given, name)
@@ -244,6 +254,10 @@ class EcoSVC(PairClassifier, Ecology):
         return hinge(self._kernel_of(X), sign, cap, fit_intercept=self.fit_intercept)
 
     def _read(self) -> None:
+        for name in READ:
+            self.__dict__.pop(name, None)
+
+    def _read_now(self) -> dict[str, Any]:
         parts, points = [], []
         for k, c in enumerate(self._communities):
             J, (positive, negative) = c.survivors, self._sides(k)
@@ -251,13 +265,12 @@ class EcoSVC(PairClassifier, Ecology):
             points.append(c.X[J])
         joint, X = joined(len(self.classes_), parts), np.concatenate(points)
         X = X[joint.first]
-        self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
-        self.support_, self.support_vectors_ = joint.support, X
-        self._support_gram = KeptGram(self._kernel_of(X)) if len(X) else None
-        self._constants = 0.0
-        if (gram := self._support_gram) is not None:
-            self._constants = np.array([gram.constant(weights) for weights in joint.pair_coef.T])
-        self.intercept_ = np.array([self._bias(c) for c in self._communities]) - self._constants
+        gram, constants = KeptGram(self._kernel_of(X)) if len(X) else None, np.zeros(len(parts))
+        if gram is not None:
+            constants = np.array([gram.constant(weights) for weights in joint.pair_coef.T])
+        intercept = np.array([self._bias(c) for c in self._communities]) - constants
+        found = (joint.support, X, joint.n_support, joint.dual_coef, intercept, joint.pair_coef, gram, constants)
+        return dict(zip(READ, found, strict=True))
 
     def _sum_is_fixed(self) -> bool:
         return bool(self.fit_intercept)

@@ -43,37 +43,6 @@ STRAYED = 64.0
 cdef double DRIFT_MOST = 1e-9
 
 
-cdef struct Room:
-    # The arrays of an engine, as pointers.
-    Index n
-    Index stride
-    Index ld
-    Index border
-    double *alpha
-    double *g
-    const double *e
-    const double *u
-    const double *diag
-    signed char *where
-    const double *rows
-    const long long *slot
-    long long *members
-    long long *member_slots
-    double *inverse
-    long long *counters
-    double *figures
-    double *beta
-    double *right
-    double *direction
-    double *gamma
-    double strayed
-    Index quiet
-
-
-cdef void times_inverse(Room *R, const double *x, double *y) noexcept nogil:
-    symmetric_product(R.counters[_COUNT] + 1, R.ld, R.inverse, x, y)
-
-
 cdef double border_with(Room *R, Index k) noexcept nogil:
     """direction = −inverse [e_k; Q_Sk] (CP 8), with k itself appended as 1; returns gamma_kk (CP 12)."""
     cdef Index j, m = R.counters[_COUNT]
@@ -101,7 +70,9 @@ cdef void append(Room *R, Index k, double curvature) noexcept nogil:
     else:
         for j in range(m + 2):
             last[j] = 0.0
-        rank_one(m + 2, R.ld, R.inverse, 1.0 / curvature, R.direction)
+        for j in range(R.waiting[0]):
+            R.updates[j * R.apart + m + 1] = 0.0
+        update(R, m + 2, 1.0 / curvature, R.direction)
     R.members[m] = k
     R.member_slots[m] = R.slot[k]
     R.where[k] = _FREE
@@ -117,12 +88,20 @@ cdef double drop(Room *R, Index j) noexcept nogil:
     cdef Index i, k = j + 1, m = R.counters[_COUNT], last = R.counters[_COUNT], ld = R.ld
     cdef double *A = R.inverse
     cdef double *column = R.right
-    cdef double pivot = 0.0
+    cdef double pivot = 0.0, weight
+    cdef double *v
+    cdef Index r
     if m > 1 or not R.border:
         for i in range(k):
             column[i] = A[k * ld + i]
         for i in range(k, m + 1):
             column[i] = A[i * ld + k]
+        for r in range(R.waiting[0]):
+            v = R.updates + r * R.apart
+            weight = R.weights[r] * v[k]
+            for i in range(m + 1):
+                column[i] += weight * v[i]
+            v[k] = v[last]
         pivot = column[k]
         # Swap k and last, then contract by the last.
         if k != last:
@@ -132,7 +111,9 @@ cdef double drop(Room *R, Index j) noexcept nogil:
             for i in range(k + 1, last):
                 A[i * ld + k] = A[last * ld + i]
             column[k] = column[last]
-        rank_one(m, ld, A, -1.0 / pivot, column)
+        update(R, m, -1.0 / pivot, column)
+    else:
+        R.waiting[0] = 0  # nothing is left of the inverse
     R.members[j] = R.members[m - 1]
     R.member_slots[j] = R.member_slots[m - 1]
     R.counters[_COUNT] = m - 1
@@ -201,18 +182,25 @@ cdef void rates(Room *R, Index c, double v, const double *p_rate, bint whole) no
     """
     cdef Index i, j, m = R.counters[_COUNT], quiet = 0 if whole else R.quiet
     cdef Index sample = R.counters[_PIVOTS] % quiet if quiet > 0 else 0
-    cdef const double *column = R.rows + R.slot[c] * R.stride if c >= 0 else NULL
+    cdef const double *column
+    cdef const double *own
+    cdef Index k, known
     cdef double rate
     combine(R.n - quiet, R.stride, m, R.rows + quiet, R.member_slots, R.beta + 1, R.gamma + quiet)
     for i in range(quiet):
         rate = 0.0
         if R.where[i] != _FREE or i == sample:
+            # Its own row, as far as it is there, has the same entries, and they lie together.
+            own = R.rows + R.place[i] * R.stride if R.place[i] >= 0 else NULL
+            known = R.filled[R.place[i]] if R.place[i] >= 0 else 0
             for j in range(m):
-                rate += R.beta[j + 1] * R.rows[R.member_slots[j] * R.stride + i]
+                k = R.members[j]
+                rate += R.beta[j + 1] * (own[k] if k < known else R.rows[R.member_slots[j] * R.stride + i])
         R.gamma[i] = rate
     for i in range(R.n):
         R.gamma[i] += R.e[i] * R.beta[0]
     if c >= 0:
+        column = R.rows + R.slot[c] * R.stride
         for i in range(R.n):
             R.gamma[i] += v * column[i]
     if p_rate != NULL:
@@ -221,36 +209,3 @@ cdef void rates(Room *R, Index c, double v, const double *p_rate, bint whole) no
     for i in range(quiet):
         if R.where[i] == _FREE and i != sample:
             R.gamma[i] = 0.0
-
-
-def tally(engine):
-    """Put α within its bounds, which round-off exceeds, and add up what the relative gap is made of.
-
-    Returns Σα, eᵀα − d, αᵀg, αᵀp, Σ uᵢ max(−gᵢ, 0) over the learned variables, and the same with every g lower by what
-    it is known to (``figures[FLOOR]``, which is set). Infinite bounds count as d.
-    """
-    cdef double[::1] alpha = engine.alpha, g = engine.g, figures = engine.figures
-    cdef const double[::1] e = engine.e, u = engine.u, p = engine.p, diag = engine.diag
-    cdef const signed char[::1] where = engine.where
-    cdef Index i, n = alpha.shape[0]
-    cdef double weight = 0.0, total = 0.0, slack = 0.0, price = 0.0, short = 0.0, most = 0.0
-    cdef double d = engine.d, largest = 0.0, dearest = 0.0, floor, bound
-    for i in range(n):
-        if alpha[i] < 0.0:
-            alpha[i] = 0.0
-        elif alpha[i] > u[i]:
-            alpha[i] = u[i]
-        weight += alpha[i]
-        total += e[i] * alpha[i]
-        slack += alpha[i] * g[i]
-        price += alpha[i] * p[i]
-        largest = max(largest, diag[i])
-        dearest = max(dearest, fabs(p[i]))
-    floor = 16.0 * DBL_EPSILON * (weight * largest + fabs(figures[_MULTIPLIER]) + dearest)
-    figures[_FLOOR] = floor
-    for i in range(n):
-        if where[i] != _PENDING and g[i] < floor:
-            bound = u[i] if u[i] < INFINITY else d
-            short += bound * max(-g[i], 0.0)
-            most += bound * (floor - g[i])
-    return weight, total - d if engine.bordered else 0.0, slack, price, short, most

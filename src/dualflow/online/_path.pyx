@@ -15,11 +15,15 @@ cdef extern from "path.h":
     void combine(Py_ssize_t n, Py_ssize_t stride, Py_ssize_t count, const double *rows, const long long *slots, const double *weights,
                  double *out) nogil
     void symmetric_product(Py_ssize_t m, Py_ssize_t ld, const double *A, const double *x, double *y) nogil
-    void rank_one(Py_ssize_t m, Py_ssize_t ld, double *A, double weight, const double *v) nogil
+    void delayed_product(Py_ssize_t m, Py_ssize_t stride, Py_ssize_t count, const double *V, const double *W, const double *x,
+                         double *y) nogil
+    void delayed_updates(Py_ssize_t m, Py_ssize_t ld, double *A, Py_ssize_t stride, Py_ssize_t count, const double *V,
+                         const double *W) nogil
     void advance(Py_ssize_t n, double t, const double *gamma, double *g) nogil
 
 ctypedef Py_ssize_t Index
 
+include "_delayed.pxi"
 include "_margin.pxi"
 
 
@@ -35,6 +39,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     cdef signed char[::1] where = engine.where
     cdef double[:, ::1] rows = engine.pool.rows
     cdef long long[::1] slot = engine.pool.slot, members = engine.members, member_slots = engine.member_slots
+    cdef long long[::1] place = engine.pool.place, filled = engine.pool.filled, waiting = engine.waiting
     cdef double[:, ::1] inverse = engine.inverse
     cdef long long[::1] counters = engine.counters
     cdef double[::1] figures = engine.figures
@@ -54,8 +59,12 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     room.quiet = engine.quiet
     room.strayed = STRAYED * figures[_FLOOR]
     room.beta, room.right, room.direction, room.gamma = &work[0, 0], &work[1, 0], &work[2, 0], &gamma[0]
+    room.place, room.filled, room.waiting = &place[0], &filled[0], &waiting[0]
+    look_at_updates(&room, &work[0, 0], work.shape[1])
     with nogil:
         code = _follow(&room, c, v, to_margin, d_rate, &p_change[0] if has_p else NULL, reach, limit)
+        if code != _WANTS_COLUMN:
+            catch_up(&room)
     return code
 
 
@@ -259,38 +268,4 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
             return _ARRIVED
 
 
-def take_out(engine, Index j):
-    """Take the j-th margin point out of the inverse; its coefficient and the others' stay as they are."""
-    cdef double[:, ::1] inverse = engine.inverse
-    cdef double[:, ::1] work = engine.work
-    cdef long long[::1] members = engine.members, member_slots = engine.member_slots, counters = engine.counters
-    cdef Room room
-    if not 0 <= j < counters[_COUNT]:
-        raise IndexError(f"there are {counters[_COUNT]} margin points, not {j + 1}")
-    room.ld, room.border, room.inverse = inverse.shape[1], engine.bordered, &inverse[0, 0]
-    room.members, room.member_slots, room.counters = &members[0], &member_slots[0], &counters[0]
-    room.right = &work[1, 0]
-    drop(&room, j)
-
-
-def inverse_times(engine, double[::1] x):
-    """The inverse of the bordered margin block times x, shape (m + 1,)."""
-    cdef double[:, ::1] inverse = engine.inverse
-    out = np.zeros(x.shape[0])
-    cdef double[::1] y = out
-    if not 0 < x.shape[0] <= inverse.shape[0]:
-        raise ValueError(f"x has {x.shape[0]} entries, the inverse {inverse.shape[0]} rows")
-    symmetric_product(x.shape[0], inverse.shape[1], &inverse[0, 0], &x[0], &y[0])
-    return out
-
-
-def combined(double[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out):
-    """out = Σ_r weights[r] · rows[slots[r], :len(out)]."""
-    cdef Index n = out.shape[0], count = slots.shape[0]
-    if n > rows.shape[1] or weights.shape[0] != count:
-        raise ValueError("out must be no longer than a row, and weights as long as slots")
-    if n and count:
-        with nogil:
-            combine(n, rows.shape[1], count, &rows[0, 0], &slots[0], &weights[0], &out[0])
-    else:
-        out[:] = 0.0
+include "_reading.pxi"

@@ -235,7 +235,7 @@ class Engine(State):
         """The inverse of the bordered margin block [0 eᵀ; e Q_SS], anew from its columns."""
         m = int(self.counters[COUNT])
         self.counters[REFACTORED] += 1
-        self.counters[CHANGES] = 0
+        self.counters[CHANGES] = self.waiting[0] = 0
         if m == 0:
             return
         S = space.members[:m]

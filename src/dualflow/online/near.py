@@ -69,7 +69,7 @@ class Near:
         self.alpha, self.g, self.e, self.u, self.diag, self.where = (self._vectors[name][:n] for name in _VECTORS)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("inverse", "counters", "figures", "work"):  # shared
+        if name in ("inverse", "counters", "figures", "work", "waiting"):  # shared
             return getattr(self.state, name)
         raise AttributeError(name)
 

@@ -31,7 +31,33 @@ CLONES static void combine(Index n, Index stride, Index count, const double *row
 /* y = A x for symmetric A of order m, of which only the lower triangle (row-major, leading dimension ld) is read: once. */
 CLONES static void symmetric_product(Index m, Index ld, const double *A, const double *restrict x, double *restrict y)
 {
-    for (Index i = 0; i < m; i++) {
+    Index i = 0;
+    for (; i + 4 <= m; i += 4) { /* four rows share a pass over x and y */
+        const double *a = A + i * ld, *b = a + ld, *c = b + ld, *d = c + ld;
+        const double xa = x[i], xb = x[i + 1], xc = x[i + 2], xd = x[i + 3];
+        double part[4][8] = {{0}};
+        Index k = 0;
+        for (; k + 8 <= i; k += 8)
+            for (Index l = 0; l < 8; l++) {
+                const double xl = x[k + l];
+                part[0][l] += a[k + l] * xl;
+                part[1][l] += b[k + l] * xl;
+                part[2][l] += c[k + l] * xl;
+                part[3][l] += d[k + l] * xl;
+                y[k + l] += (xa * a[k + l] + xb * b[k + l]) + (xc * c[k + l] + xd * d[k + l]);
+            }
+        for (Index q = 0; q < 4; q++) {
+            const double *row = a + q * ld, *of = part[q];
+            const double xq = x[i + q];
+            double sum = 0.0;
+            for (Index l = k; l < i + q; l++) {
+                sum += row[l] * x[l];
+                y[l] += xq * row[l];
+            }
+            y[i + q] = sum + row[i + q] * xq + (((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7])));
+        }
+    }
+    for (; i < m; i++) {
         const double *row = A + i * ld;
         const double xi = x[i];
         double part[8] = {0, 0, 0, 0, 0, 0, 0, 0}, sum = 0.0;
@@ -49,13 +75,70 @@ CLONES static void symmetric_product(Index m, Index ld, const double *A, const d
     }
 }
 
-/* A += weight v v^T, lower triangle. */
-CLONES static void rank_one(Index m, Index ld, double *A, double weight, const double *restrict v)
+/* y += V^T W V x: what `count` delayed updates, rows of V at a distance of `stride`, are to a product. */
+CLONES static void delayed_product(Index m, Index stride, Index count, const double *V, const double *W, const double *x,
+                                   double *restrict y)
 {
-    for (Index i = 0; i < m; i++) {
-        double *restrict row = A + i * ld;
-        const double w = weight * v[i];
-        for (Index k = 0; k <= i; k++) row[k] += w * v[k];
+    Index r = 0;
+    for (; r + 4 <= count; r += 4) {
+        const double *a = V + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        double part[4][8] = {{0}}, sum[4] = {0, 0, 0, 0};
+        Index k = 0;
+        for (; k + 8 <= m; k += 8)
+            for (Index l = 0; l < 8; l++) {
+                part[0][l] += a[k + l] * x[k + l];
+                part[1][l] += b[k + l] * x[k + l];
+                part[2][l] += c[k + l] * x[k + l];
+                part[3][l] += d[k + l] * x[k + l];
+            }
+        for (Index q = 0; q < 4; q++) {
+            const double *row = a + q * stride, *of = part[q];
+            for (Index l = k; l < m; l++) sum[q] += row[l] * x[l];
+            sum[q] += ((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7]));
+            sum[q] *= W[r + q];
+        }
+        for (k = 0; k < m; k++) y[k] += (sum[0] * a[k] + sum[1] * b[k]) + (sum[2] * c[k] + sum[3] * d[k]);
+    }
+    for (; r < count; r++) {
+        const double *row = V + r * stride;
+        double sum = 0.0;
+        for (Index k = 0; k < m; k++) sum += row[k] * x[k];
+        sum *= W[r];
+        for (Index k = 0; k < m; k++) y[k] += sum * row[k];
+    }
+}
+
+/* A += V^T W V, lower triangle: blocks of 4 rows by 16 columns are summed up over all updates before they are written,
+ * so that A is read and written once. What a block has above the diagonal is left out. */
+CLONES static void delayed_updates(Index m, Index ld, double *A, Index stride, Index count, const double *V, const double *W)
+{
+    for (Index i = 0; i < m; i += 4) {
+        const Index high = m - i < 4 ? m - i : 4;
+        for (Index k = 0; k < i + high; k += 16) {
+            double sum[4][16] = {{0}};
+            if (high == 4) /* whoever reads V beyond m reads what is not used */
+                for (Index r = 0; r < count; r++) {
+                    const double *v = V + r * stride, *row = v + k;
+                    const double w0 = W[r] * v[i], w1 = W[r] * v[i + 1], w2 = W[r] * v[i + 2], w3 = W[r] * v[i + 3];
+                    for (Index l = 0; l < 16; l++) {
+                        sum[0][l] += w0 * row[l];
+                        sum[1][l] += w1 * row[l];
+                        sum[2][l] += w2 * row[l];
+                        sum[3][l] += w3 * row[l];
+                    }
+                }
+            else
+                for (Index r = 0; r < count; r++) {
+                    const double *v = V + r * stride, *row = v + k;
+                    for (Index q = 0; q < high; q++)
+                        for (Index l = 0; l < 16; l++) sum[q][l] += W[r] * v[i + q] * row[l];
+                }
+            for (Index q = 0; q < high; q++) {
+                double *restrict to = A + (i + q) * ld + k;
+                const Index width = i + q - k + 1 < 16 ? i + q - k + 1 : 16;
+                for (Index l = 0; l < width; l++) to[l] += sum[q][l];
+            }
+        }
     }
 }
 

@@ -25,6 +25,8 @@ from ._path import (
     REST,
     STRAYED,
     WANTED,
+    WORK,
+    WORK_MORE,
 )
 from .snapshot import COUNTERS, FIGURES, Snapshot, stored_array
 
@@ -81,10 +83,10 @@ class State:
         self.pool = RowCache()  # columns of Q for the margin, and for a few that were there a moment ago
         self.n, self.d = 0, 0.0
         self._room = {name: np.zeros(64, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
-        self.members = np.zeros(16, dtype=np.int64)
-        self.member_slots = np.zeros(16, dtype=np.int64)
+        self.members, self.member_slots = np.zeros((2, 16), dtype=np.int64)
         self.inverse = np.zeros((16, 16))
-        self.work = np.zeros((3, 17))
+        self.work = np.zeros((WORK, 16 + WORK_MORE))
+        self.waiting = np.zeros(1, dtype=np.int64)  # updates of the inverse that are not in it yet: none between paths
         self.gamma = np.zeros(64)
         self.counters = np.zeros(COUNTERS, dtype=np.int64)
         self.counters[ENTERING] = -1
@@ -176,11 +178,12 @@ class State:
 
     def make_room(self) -> None:
         """Two more margin points than there are must fit."""
-        while self.counters[COUNT] + 3 >= (size := len(self.inverse)):
-            self.inverse = grown(self.inverse, (2 * size, 2 * size))
-            self.members = grown(self.members, (2 * size,))
-            self.member_slots = grown(self.member_slots, (2 * size,))
-            self.work = grown(self.work, (3, 2 * size + 1))
+        size = len(self.inverse)
+        while self.counters[COUNT] + 3 >= size:
+            size *= 2
+        if size > len(self.inverse):
+            self.inverse, self.work = grown(self.inverse, (size, size)), grown(self.work, (WORK, size + WORK_MORE))
+            self.members, self.member_slots = grown(self.members, (size,)), grown(self.member_slots, (size,))
 
     def bring(self, k: int) -> int:
         """The slot of column k, which is then there and complete."""
@@ -241,7 +244,7 @@ class State:
         self._bind()
         for name in ("alpha", "g", "p", "where"):
             self._room[name][: self.n] = getattr(kept, name)
-        self.counters[:], self.figures[:] = kept.counters, kept.figures
+        self.counters[:], self.figures[:], self.waiting[:] = kept.counters, kept.figures, 0
         self.make_room()
         self.members[:m] = members
         self.inverse[: m + 1, : m + 1] = np.tril(kept.inverse)  # it may come from a file

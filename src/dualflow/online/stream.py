@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from .invasion import Equilibrate, Habitat
+from .newcomers import CROWD, Equilibrium, Standing, led_in
 
-__all__ = ["BLOCK", "Community", "learn"]
+__all__ = ["BLOCK", "Community", "learn", "meet_at_rest"]
 
 #: Newcomers met at a time: enough for BLAS, little enough for memory.
 BLOCK = 1024
@@ -104,15 +105,7 @@ def learn(
         part = slice(start, start + size)
         start += size
         seen = community.seen + len(X[part])
-        together = Community(
-            np.concatenate([community.X, X[part]]),
-            np.concatenate([community.sign, sign[part]]),
-            np.concatenate([community.cap, cap[part]]),
-            np.concatenate([community.alpha, np.zeros(len(X[part]))]),
-            np.empty(0),
-            np.concatenate([community.ids, ids[part]]),
-            seen,
-        )
+        together = _with(community, X[part], sign[part], cap[part], ids[part])
         first, group = _distinct(together.X, together.sign)
         alone = len(first) == len(group)
         problem = pose(together.X[first], together.sign[first], np.bincount(group, together.cap), seen)
@@ -128,30 +121,95 @@ def learn(
             alpha = _dealt(alpha, problem.upper, group, pose(together.X, together.sign, together.cap, seen).upper)
         idle = np.flatnonzero((alpha == 0) & (problem.upper[group] > 0))
         idle = idle[np.argsort(habitat.reluctance()[group[idle]], kind="stable")]
-        alive = np.flatnonzero(alpha > 0)
-        # Before the second class comes nobody has weight, and there is nobody to be near to.
-        room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
-        keep = np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
+        keep = _kept(alpha, idle, seen, reserve, n_init)
         rows = None
         if start < len(X) and alone:
             # For the next block: rows of those alive, in their order, over those who stay.
             order = np.argsort(habitat.residents, kind="stable")
             order = order[alpha[habitat.residents[order]] > 0]
             rows = habitat.rows[np.ix_(order, keep)]
-        invaders = int(np.count_nonzero((alpha > 0) & (together.alpha == 0)))
-        invasions = community.invasions + max(habitat.invasions, invaders)
-        community = Community(
-            together.X[keep],
-            together.sign[keep],
-            together.cap[keep],
-            alpha[keep],
-            habitat.h[group[keep]],
-            together.ids[keep],
-            seen,
-            invasions,
-            invasions - len(alive),
-        )
+        community = _after(together, alpha, habitat.h[group], keep, community.invasions, habitat.invasions)
     return community
+
+
+def meet_at_rest(
+    community: Community,
+    at: Standing,
+    X: NDArray,
+    sign: NDArray,
+    cap: NDArray,
+    ids: NDArray,
+    *,
+    reserve: Callable[[int], float],
+    n_init: int,
+) -> Community | None:
+    """What `learn` would make of a few newcomers and a community at rest, if it can be said at less cost; else None.
+
+    Parameters
+    ----------
+    community, X, sign, cap, ids, reserve, n_init
+        As in `learn`.
+    at : Standing
+        The community's.
+    """
+    if (rows := at.rows_of(X)) is None:
+        return None
+    h, survivors = at.gradient_at(rows, sign), len(community.survivors)
+    wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
+    found: Equilibrium | None
+    if wants_in == 0:
+        seen, nobody_waits = community.seen + len(X), len(community.alpha) == survivors
+        if nobody_waits and seen >= n_init and reserve(survivors) == 0:
+            return replace(community, seen=seen)
+        alpha = np.concatenate([community.alpha, np.zeros(len(X))])
+        found = Equilibrium(alpha, np.concatenate([community.h, h]), at.nu)
+    else:
+        found = led_in(at, X, rows, sign, cap) if wants_in <= max(1.0, CROWD * len(community.alpha)) else None
+    if found is None:
+        return None
+    together = _with(community, X, sign, cap, ids)
+    idle = np.flatnonzero(found.alpha == 0)
+    reluctance = found.h[idle] - found.nu * together.sign[idle] if at.bordered else found.h[idle]
+    keep = _kept(found.alpha, idle[np.argsort(reluctance, kind="stable")], together.seen, reserve, n_init)
+    return _after(together, found.alpha, found.h, keep, community.invasions, 0)
+
+
+def _with(community: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
+    """A community and newcomers, who have no weight yet; its gradient is not made."""
+    return replace(
+        community,
+        X=np.concatenate([community.X, X]),
+        sign=np.concatenate([community.sign, sign]),
+        cap=np.concatenate([community.cap, cap]),
+        alpha=np.concatenate([community.alpha, np.zeros(len(X))]),
+        h=np.empty(0),
+        ids=np.concatenate([community.ids, ids]),
+        seen=community.seen + len(X),
+    )
+
+
+def _kept(alpha: NDArray, idle: NDArray, seen: int, reserve: Callable[[int], float], n_init: int) -> NDArray:
+    """Who is remembered, ascending; ``idle`` are those without weight who may be, the nearest to having some first."""
+    alive = np.flatnonzero(alpha > 0)
+    # Before the second class comes nobody has weight, and there is nobody to be near to.
+    room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
+    return np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
+
+
+def _after(together: Community, alpha: NDArray, h: NDArray, keep: NDArray, before: int, admitted: int) -> Community:
+    """Those of a community who are kept, with their new weights."""
+    invasions = before + max(admitted, int(np.count_nonzero((alpha > 0) & (together.alpha == 0))))
+    return Community(
+        together.X[keep],
+        together.sign[keep],
+        together.cap[keep],
+        alpha[keep],
+        h[keep],
+        together.ids[keep],
+        together.seen,
+        invasions,
+        invasions - int(np.count_nonzero(alpha > 0)),
+    )
 
 
 def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:

@@ -1,0 +1,183 @@
+"""A few newcomers who meet a community at rest: nearly all that a batch would look at is known, and stays.
+
+Who does not want to grow at the community's ν changes neither the equilibrium nor its certificate, whose value at that
+ν has a term max(νe₀ − h₀, 0) u₀ for each point, and this one is 0. Who does is led in along the path of the optimum
+(`Engine`), from the kernel matrix of those present. What comes of it is judged from scratch, by a product with the
+whole matrix, and left to the batch way if it is not an equilibrium.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.kept import KeptGram
+from ..core.kernels import Gram
+from ._path import BOUND, COUNT, FLOOR, FREE, MULTIPLIER, REST
+from .incremental import Engine
+from .invasion import best_multiplier
+from .state import PathError
+
+__all__ = ["CROWD", "NEWCOMERS", "POINTS", "Equilibrium", "Standing", "led_in"]
+
+#: Newcomers of one call, and points in all, up to which a path is shorter than a batch.
+NEWCOMERS, POINTS = 256, 1500
+#: The part of the points that may want in at once for that.
+CROWD = 1.0
+#: The part of a weight that is round-off.
+LITTLE = 1e-14
+#: The part of the weights by which their signed sum may be off.
+INFEASIBLE = 1e-12
+
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """Weights at rest and the gradient h = Qα − p of all, with their multiplier ν."""
+
+    alpha: NDArray
+    h: NDArray
+    nu: float
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """Q as `Engine` asks for it."""
+
+    Q: NDArray
+
+    def column(self, k: int, start: int, stop: int) -> NDArray:
+        return self.Q[start:stop, k]
+
+    def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        values: NDArray = self.Q[rows[:, None], J]
+        return values
+
+    def product(self, alpha: NDArray) -> NDArray:
+        return self.Q @ alpha
+
+
+class Standing:
+    """A community of the hinge as newcomers find it; a function of the community and its kernel, and of nothing else.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the points that are remembered; positive semidefinite.
+    sign, cap, alpha, h : arrays of shape (n,)
+        As in `Community`.
+    bordered : bool
+        Whether Σ signᵢαᵢ = 0 is asked for.
+    enough : float
+        Relative gap up to which weights are an equilibrium.
+
+    Attributes
+    ----------
+    at_rest : bool
+        Whether this is one, with weight on both sides and some of it free; only then may others be asked.
+    nu : float
+    """
+
+    def __init__(
+        self, gram: Gram, sign: NDArray, cap: NDArray, alpha: NDArray, h: NDArray, *, bordered: bool, enough: float
+    ) -> None:
+        self.gram, self.sign, self.cap, self.alpha, self.h = KeptGram(gram), sign, cap, alpha, h
+        self.bordered, self.enough = bordered, enough
+        self.largest = float(gram.diag().max())
+        self.nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
+        free = (alpha > 0) & (alpha < cap)
+        sound = bool(free.any()) and np.isfinite(cap).all() and gram.is_psd_by_kernel and len(alpha) <= POINTS
+        self.at_rest = sound and self._gap(sign, cap, alpha, h, self.nu) <= enough
+
+    def _gap(self, sign: NDArray, cap: NDArray, alpha: NDArray, h: NDArray, nu: float) -> float:
+        """Relative gap by the bound at ν, and by what a gradient may be wrong by."""
+        rho = h - nu * sign if self.bordered else h
+        surplus = float(sign @ alpha) if self.bordered else 0.0
+        total = float(alpha.sum())
+        objective = 0.5 * (total - float(alpha @ h))
+        if not objective > 0 or abs(surplus) > INFEASIBLE * total:
+            return np.inf
+        gap = float(np.maximum(rho, 0.0) @ alpha) + float(np.maximum(-rho, 0.0) @ (cap - alpha)) + abs(nu * surplus)
+        return (gap + self._round_off(total) * float(cap.sum())) / objective
+
+    def _round_off(self, total: float) -> float:
+        """What a gradient at weights of this sum may be wrong by."""
+        return 8 * _EPS * (self.largest * total + 1.0)
+
+    def rows_of(self, X: NDArray) -> NDArray | None:
+        """Kernel rows of newcomers, shape (len(X), n); None if they are too many, or numbers that a batch refuses."""
+        if not self.at_rest or len(X) > NEWCOMERS or not np.isfinite(np.einsum("ij,ij->", X, X)):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self.gram.cross(X, np.arange(len(self.alpha)))
+        return rows if np.isfinite(rows).all() else None
+
+    def gradient_at(self, rows: NDArray, sign: NDArray) -> NDArray:
+        """h of newcomers, from their rows."""
+        values: NDArray = sign * (rows @ (self.sign * self.alpha)) - 1.0
+        return values
+
+    def keeps_out(self, h: NDArray, sign: NDArray) -> NDArray:
+        """Which newcomers do not grow, by more than what h is known to."""
+        keeps: NDArray = h - self.nu * sign > self._round_off(float(self.alpha.sum()))
+        return keeps
+
+
+def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
+    """The equilibrium of a community and newcomers; None if it is to be looked for in another way.
+
+    Parameters
+    ----------
+    at : Standing
+    X, sign, cap : arrays with a row for each newcomer
+    rows : array of shape (len(X), n)
+        `Standing.rows_of` them.
+    """
+    old, new = len(at.alpha), len(X)
+    n = old + new
+    K = np.empty((n, n))
+    K[:old, :old] = at.gram.full()
+    K[old:, :old], K[:old, old:] = rows, rows.T
+    K[old:, old:] = Gram.of(at.gram, X).full() if new > 1 else at.gram.self_kernel(X)
+    if not np.isfinite(K[old:, old:]).all():
+        return None
+    sign, cap = np.concatenate([at.sign, sign]), np.concatenate([at.cap, cap])
+    K *= sign
+    K *= sign[:, None]
+    engine = Engine(_Dense(K), at.bordered)
+    engine.has_rescue = True
+    try:
+        engine.append(np.ones(n), cap, sign if at.bordered else np.zeros(n), K.diagonal())
+        _seat(engine, K, at)
+        for k in range(old, n):
+            engine.learn(k)
+        engine.polish(0.25 * float(engine.figures[FLOOR]))
+    except PathError:
+        return None
+    alpha = np.clip(engine.alpha, 0.0, cap)
+    alpha[alpha <= LITTLE * float(alpha.max())] = 0.0
+    alpha = np.where(cap - alpha <= LITTLE * cap, cap, alpha)
+    h = K @ alpha - 1.0
+    nu = best_multiplier(h, sign, cap, 0.0) if at.bordered else 0.0
+    return Equilibrium(alpha, h, nu) if at._gap(sign, cap, alpha, h, nu) <= at.enough else None
+
+
+def _seat(engine: Engine, Q: NDArray, at: Standing) -> None:
+    """Put an engine that knows all where the community is; newcomers wait to be learned."""
+    old = len(at.alpha)
+    engine.alpha[:old] = at.alpha
+    engine.where[:old] = np.where(at.alpha <= 0, REST, np.where(at.alpha >= at.cap, BOUND, FREE))
+    S = np.flatnonzero(engine.where == FREE)
+    m = len(S)
+    engine.counters[COUNT] = m
+    engine.make_room()
+    engine.pool.take(np.arange(engine.n), Q, engine.n)
+    engine.members[:m] = engine.member_slots[:m] = S
+    engine.figures[MULTIPLIER] = -at.nu
+    engine.refactorise(engine)
+    engine.g[:] = Q @ engine.alpha - engine.p - at.nu * engine.e
+    engine.measure()
+    engine.polish(float(engine.figures[FLOOR]))

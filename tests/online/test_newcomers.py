@@ -1,0 +1,132 @@
+"""Newcomers who meet an equilibrium: what is skipped changes nothing, and what is led in is judged from scratch."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_moons
+
+import dualflow
+from dualflow import EcoSVC, Gram, ProblemError, problems
+from dualflow.core.certificate import certify
+from dualflow.online import newcomers, stream
+from dualflow.online.newcomers import Standing, led_in
+from dualflow.problems.classification import hinge
+
+
+def moons(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_moons(n, noise=0.2, random_state=seed)
+    return np.ascontiguousarray(X), np.where(y == 1, 1.0, -1.0)
+
+
+def standing(X: np.ndarray, y: np.ndarray, C: float, bordered: bool = True, kernel: str = "rbf") -> Standing:
+    gram = Gram(X, kernel, gamma=1.0)
+    problem = hinge(gram, y, np.full(len(y), C), fit_intercept=bordered)
+    alpha = dualflow.solve(problem, tol=1e-10).alpha
+    h = problem.gradient(alpha)
+    return Standing(gram, y, np.full(len(y), C), alpha, h, bordered=bordered, enough=1e-7)
+
+
+@pytest.mark.parametrize("C", [0.5, 10.0])
+@pytest.mark.parametrize("bordered", [True, False])
+@pytest.mark.parametrize("new", [1, 7, 60])
+def test_led_in_is_the_optimum_of_all(C, bordered, new):
+    X, y = moons(120 + new)
+    at = standing(X[:120], y[:120], C, bordered)
+    assert at.at_rest
+    cap = np.full(new, 2 * C)
+    found = led_in(at, X[120:], at.rows_of(X[120:]), y[120:], cap)
+    problem = hinge(Gram(X, gamma=1.0), y, np.append(at.cap, cap), fit_intercept=bordered)
+    assert certify(problem, found.alpha).relative_gap <= 1e-9
+    np.testing.assert_allclose(found.h, problem.gradient(found.alpha), atol=1e-9)
+    np.testing.assert_array_equal(at.alpha, standing(X[:120], y[:120], C, bordered).alpha)  # nothing was written to
+
+
+def test_who_is_kept_out_leaves_the_certificate_as_it_was():
+    X, y = moons(400)
+    at = standing(X[:150], y[:150], 5.0)
+    h = at.gradient_at(at.rows_of(X[150:]), y[150:])
+    out = np.concatenate([np.full(150, True), at.keeps_out(h, y[150:])])
+    assert 150 < out.sum() < 400
+    problem = problems.svc(Gram(X[out], gamma=1.0), y[out], 5.0)
+    assert certify(problem, np.append(at.alpha, np.zeros(out.sum() - 150))).relative_gap <= 1e-9
+    for k in np.flatnonzero(~out)[:5]:  # and those who are not do change it
+        J = np.append(np.arange(150), k)
+        assert certify(problems.svc(Gram(X[J], gamma=1.0), y[J], 5.0), np.append(at.alpha, 0.0)).relative_gap > 1e-9
+
+
+def test_a_community_away_from_its_equilibrium_is_not_at_rest():
+    X, y = moons(80)
+    at = standing(X, y, 3.0)
+    facts = (at.sign, at.cap)
+    for alpha, h in ((0.99 * at.alpha, at.h), (at.alpha, at.h + 1e-3 * y * (at.alpha > 0) * np.arange(80))):
+        assert not Standing(Gram(X, gamma=1.0), *facts, alpha, h, bordered=True, enough=1e-7).at_rest
+    sigmoid = Gram(X, "sigmoid", gamma=1.0)
+    assert not Standing(sigmoid, *facts, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
+    hard = np.full(80, np.inf)
+    assert not Standing(Gram(X, gamma=1.0), y, hard, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
+
+
+# A linear kernel's α is not unique, and who is forgotten depends on it.
+@pytest.mark.parametrize(
+    ("kernel", "reserve"), [("rbf", 0), ("rbf", 20), ("rbf", 1.0), ("rbf", np.inf), ("linear", np.inf)]
+)
+def test_calls_of_one_point_find_what_the_batch_way_finds(kernel, reserve, monkeypatch):
+    X, y = moons(260)
+    parameters = {"C": 4.0, "gamma": 1.0, "reserve": reserve, "kernel": kernel}
+    models = []
+    for shortcut in (True, False):
+        if not shortcut:
+            monkeypatch.setattr(newcomers.Standing, "rows_of", lambda self, X: None)
+        model = EcoSVC(**parameters)
+        for k in range(len(X)):
+            model.partial_fit(X[k : k + 1], y[k : k + 1], classes=[-1.0, 1.0])
+        models.append(model)
+    ours, other = models
+    assert ours.certificate_.relative_gap <= 1e-7
+    if kernel == "rbf":
+        np.testing.assert_array_equal(ours.survivors_, other.survivors_)
+        np.testing.assert_array_equal(ours.reserve_, other.reserve_)
+    scale = np.abs(other.decision_function(X)).max()
+    np.testing.assert_allclose(ours.decision_function(X), other.decision_function(X), atol=1e-4 * scale)
+    assert ours.n_seen_ == 260
+    assert ours.n_invasions_ - ours.n_extinctions_ == len(ours.survivors_)
+
+
+def test_calls_of_one_point_solve_no_batch(monkeypatch):
+    X, y = make_classification(300, random_state=1)
+    model = EcoSVC(C=5.0, reserve=0).partial_fit(X[:150], y[:150], classes=[0, 1])
+    monkeypatch.setattr(stream, "_distinct", None)  # the batch way begins with it
+    for k in range(150, 300):
+        model.partial_fit(X[k : k + 1], y[k : k + 1])
+    assert model.certificate_.relative_gap <= 1e-7
+    assert model.n_invasions_ > 150
+
+
+def test_what_is_asked_for_between_calls_is_of_the_last_call():
+    X, y = moons(200)
+    asked, silent = EcoSVC(C=3.0, gamma=1.0), EcoSVC(C=3.0, gamma=1.0)
+    for k in range(0, 200, 5):
+        for model in (asked, silent):
+            model.partial_fit(X[k : k + 5], y[k : k + 5], classes=[-1, 1])
+        np.testing.assert_array_equal(asked.support_, asked.survivors_[np.argsort(y[asked.survivors_], kind="stable")])
+        assert asked.decision_function(X[:3]).shape == (3,)
+    for name in ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_"):
+        np.testing.assert_array_equal(getattr(asked, name), getattr(silent, name))
+
+
+def test_parameters_that_are_changed_between_calls_count():
+    X, y = moons(240)
+    model = EcoSVC(kernel="rbf", gamma=1.0, C=3.0, n_init=400).partial_fit(X[:200], y[:200], classes=[-1, 1])
+    model.partial_fit(X[200:201], y[200:201])
+    model.set_params(fit_intercept=False)
+    model.partial_fit(X[201:], y[201:])
+    batch = dualflow.SVC(gamma=1.0, C=3.0, fit_intercept=False, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), batch.decision_function(X), atol=1e-4)
+
+
+def test_a_point_whose_length_overflows_is_refused_by_a_community_at_rest():
+    X, y = moons(100)
+    model = EcoSVC(gamma=1.0).partial_fit(X, y, classes=[-1, 1])
+    before = model.decision_function(X)
+    with pytest.raises(ProblemError, match="overflow"):
+        model.partial_fit(np.full((1, 2), 1e200), [1.0])
+    np.testing.assert_array_equal(model.decision_function(X), before)
