@@ -16,8 +16,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._pair_blocks import Blocks, Listed, whole
 from .core._bound import certify_listed
-from .core.arena import borrowed
 from .core.bounds import gaps
 from .core.certificate import VANISHES, Certificate
 from .core.kernels import Gram
@@ -27,26 +27,26 @@ from .core.values import immutable
 from .working_set.descent import END_KKT
 from .working_set.whole import solve_small_pairs
 
-__all__ = ["Settled", "settled_pairs"]
+__all__ = ["Settled", "settled_pairs", "together"]
 
-#: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement.
-SMALL = 640
-#: Entries of the blocks within classes that are kept for all their pairs: 128 MB; and of a strip between classes: 8 MB.
-KEPT, STRIP = 1 << 24, 1 << 20
-#: Mean squared distance in feature space, as a part of the largest squared length, from which digits are left.
-FLAT = 1e-6
+#: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
+#: many, whose blocks serve others too. Points of all up to which their whole matrix is made at once.
+SMALL, MANY, WHOLE = 640, 1600, 512
+
 #: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
 AT_ONCE = 0.05
 
 
 class _Batch(NamedTuple):
-    """Pairs that were solved by one call: their multipliers one after another, as found and projected, the figures of
-    `certify_listed`, what multipliers of the problem as given are more, and seconds and entries a pair."""
+    """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
+    decision function and biases, the figures of `certify_listed`, what multipliers of the problem as given are more,
+    and seconds and entries a pair."""
 
     listed: NDArray
-    sign: float
     alpha: NDArray
     point: NDArray
+    weights: NDArray
+    biases: NDArray
     figures: NDArray
     shift: float
     seconds: float
@@ -85,15 +85,12 @@ class Settled:
     @property
     def coefficients(self) -> NDArray:
         """Weights of the points in the decision function, shape (n,)."""
-        weights, m = self.batch.sign * self._part(self.batch.point), int(self.batch.listed[self.number, 0])
-        np.negative(weights[m:], out=weights[m:])
-        return weights
+        return self._part(self.batch.weights)
 
     @property
     def bias(self) -> float:
         """b of the decision function."""
-        low, high = self._ends
-        return -0.5 * (low + high)
+        return float(self.batch.biases[self.number])
 
     @property
     def columns(self) -> float:
@@ -136,6 +133,14 @@ class Settled:
         return low + self.batch.shift, high + self.batch.shift
 
 
+def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray, NDArray]:
+    """Of pairs of one batch that follow one another: how many points their first and second classes have, shape
+    (n_pairs, 2), their `coefficients` one after another, and their biases."""
+    batch, which = pairs[0].batch, slice(pairs[0].number, pairs[-1].number + 1)
+    sizes, starts = batch.listed[which, :2], batch.listed[which, 10]
+    return sizes, batch.weights[starts[0] : starts[-1] + sizes[-1].sum()], batch.biases[which]
+
+
 def settled_pairs(
     gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float
 ) -> Iterator[Settled | None]:
@@ -161,165 +166,40 @@ def settled_pairs(
     """
     sizes, bounds = np.array([len(group) for group in groups]), np.concatenate(upper)
     usual = bool(((bounds > 0) & (bounds < np.inf)).all())
-    blocks = _Blocks(gram, groups, sizes) if usual and sizes.min() + np.partition(sizes, 1)[1] <= SMALL else None
-    sign = -1.0 if len(groups) == 2 else 1.0
+    sign, small = (-1.0, SMALL) if len(groups) == 2 else (1.0, MANY)
+    if usual and len(bounds) <= WHOLE and not gram.is_translatable:
+        yield from _solved(whole(gram, groups, sizes), bounds, sign, tol)
+        return
+    blocks = Blocks(gram, groups, sizes, small) if usual and np.sort(sizes)[:2].sum() <= small else None
     for i in range(len(groups) - 1):
-        fits = sizes[i] + sizes[i + 1 :] <= SMALL
+        fits = sizes[i] + sizes[i + 1 :] <= small
         if blocks is None or not fits.any():
             yield from (None for _ in fits)
             continue
-        settled = (pair for part in blocks.of(i, i + 1 + np.flatnonzero(fits)) for pair in _solved(part, bounds, sign, tol))
+        others = i + 1 + np.flatnonzero(fits)
+        settled = (pair for part in blocks.of(i, others) for pair in _solved(part, bounds, sign, tol))
         for fit in fits.tolist():
             yield next(settled) if fit else None
 
 
-class _Listed(NamedTuple):
-    """Pairs and their kernel values, see `core._bound.check_listed`; what the values' centre takes, and which have
-    digits."""
-
-    within: NDArray
-    between: NDArray
-    listed: NDArray
-    entries: NDArray
-    centred: Gram | None
-    has_digits: NDArray | None
-
-
-def _solved(part: _Listed, upper: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
+def _solved(part: Listed, upper: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
     """The pairs of a list. It writes to nothing but what it makes."""
     within, between, listed, entries, centred, has_digits = part
     size = int(listed[-1, 10] + listed[-1, :2].sum())
-    alpha, point, begin = np.empty(size), np.empty(size), 0
+    alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
     while begin < len(listed):
         begun = time.monotonic()
         end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END_KKT, AT_ONCE)
         which = listed[begin:end]
         figures = np.empty((end - begin, 8))
-        certify_listed(within, between, which, upper, sign, alpha, point, figures)
+        certify_listed(within, between, which, upper, sign, alpha, point, weights, figures)
         seconds = (time.monotonic() - begun) / (end - begin)
-        batch = _Batch(which, sign, alpha, point, figures, 0.0, seconds, entries[begin:end])
-        if centred is not None:
-            weights = Settled(batch, 0).coefficients
-            batch = batch._replace(shift=centred.constant(weights))
+        shift = 0.0 if centred is None else centred.constant(weights)
+        biases = -0.5 * (figures[:, 4] + figures[:, 5]) - shift
+        batch = _Batch(which, alpha, point, weights, biases, figures, shift, seconds, entries[begin:end])
         sharp = batch.are_sharp(tol)
         if has_digits is not None:
             sharp &= has_digits[begin:end]
         for k, fine in enumerate(sharp.tolist()):
             yield Settled(batch, k) if fine else None
         begin = end
-
-
-class _Blocks:
-    """Kernel values of pairs of classes; those within a class are the same in all its pairs."""
-
-    def __init__(self, gram: Gram, groups: Sequence[NDArray], sizes: NDArray) -> None:
-        self.gram, self.groups, self.sizes = gram, groups, sizes
-        self.bounds_at = np.cumsum(sizes) - sizes
-        # Of classes that are in a small pair at all, in the order of classes.
-        least = np.sort(sizes)[:2]
-        partner = np.where(sizes == least[0], least[1], least[0])
-        member = sizes + partner <= SMALL
-        squares = np.where(member, sizes * sizes, 0)
-        self.within_at = np.cumsum(squares) - squares
-        self.is_kept = member & (self.within_at + squares <= KEPT) & (not gram.is_translatable)
-        self.points_at = np.cumsum(np.where(self.is_kept, sizes, 0)) - np.where(self.is_kept, sizes, 0)
-        self.order = np.concatenate([groups[k] for k in np.flatnonzero(self.is_kept)] or [np.empty(0, dtype=np.intp)])
-        self.points = gram.radial_points(float, self.order) if gram.is_radial else None
-        self.within = borrowed((int(squares[self.is_kept].sum()),), float)
-        self.has_within = np.zeros(len(groups), dtype=bool)
-
-    def of(self, i: int, others: NDArray) -> Iterator[_Listed]:
-        """Those of class i with others, ascending, a part at a time."""
-        start = 0
-        while start < len(others):
-            stop = start + 1
-            j = others[start]
-            if not (self.is_kept[i] and self.is_kept[j]):
-                yield self.alone(i, int(j))
-            else:
-                width = self.sizes[j]
-                while stop < len(others) and self.is_kept[others[stop]]:
-                    k = others[stop]
-                    width += self.sizes[k]
-                    if self.points_at[k] != self.points_at[j] + width - self.sizes[k] or width * self.sizes[i] > STRIP:
-                        break
-                    stop += 1
-                yield self.strip(i, others[start:stop])
-            start = stop
-
-    def strip(self, i: int, others: NDArray) -> _Listed:
-        """Class i with classes whose points follow one another."""
-        for k in (i, *others.tolist()):
-            if not self.has_within[k]:
-                m, at = int(self.sizes[k]), int(self.within_at[k])
-                self.values(self.slice_of(k), self.slice_of(k), self.within[at : at + m * m].reshape(m, m))
-                self.has_within[k] = True
-        m, n = np.full(len(others), self.sizes[i]), self.sizes[others]
-        start = int(self.points_at[others[0]])
-        columns = slice(start, start + int(n.sum()))
-        between = borrowed((int(m[0]), int(n.sum())), float)
-        self.values(self.slice_of(i), columns, between)
-        alpha_at = np.cumsum(m + n) - m - n
-        at = self.within_at
-        listed = self.listed(
-            m, n, at[i], self.points_at[others] - start, at[others], m, between.shape[1], n, i, others, alpha_at
-        )
-        entries = m * n + (m * m + n * n) / (len(self.groups) - 1)
-        digits = None
-        if not self.gram.is_radial:
-            ends = np.cumsum(n).tolist()
-            digits = np.array([
-                _has_digits(self.block(i), between[:, end - size : end], self.block(int(j)))
-                for j, size, end in zip(others, n.tolist(), ends, strict=True)
-            ])
-        return _Listed(_locked(self.within), _locked(between.ravel()), listed, entries, None, digits)
-
-    def alone(self, i: int, j: int) -> _Listed:
-        """Classes i and j, by values of their own; about the mean of the pair, which no other has, where that may be."""
-        m, n = int(self.sizes[i]), int(self.sizes[j])
-        own = self.gram.subset(np.concatenate([self.groups[i], self.groups[j]])).centred()
-        K = np.ascontiguousarray(own.block(np.arange(m + n), np.arange(m + n)))
-        digits = None if own.is_radial else np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:])])
-        one, wide = np.ones(1, dtype=np.int64), m + n
-        listed = self.listed(one * m, one * n, 0, m, m * (wide + 1), wide, wide, wide, i, one * j, 0)
-        values = _locked(K.ravel())
-        return _Listed(values, values, listed, one * float(wide * wide), own if own.center is not None else None, digits)
-
-    def listed(self, m: NDArray, n: NDArray, *numbers: NDArray | int) -> NDArray:
-        """A list of pairs; the classes' numbers, last but one and two, become where their bounds begin."""
-        *places, i, others, alpha_at = numbers
-        table = np.empty((len(m), 11), dtype=np.int64)
-        for k, column in enumerate((m, n, *places, self.bounds_at[i], self.bounds_at[others], alpha_at)):
-            table[:, k] = column
-        return table
-
-    def slice_of(self, k: int) -> slice:
-        """Which of the points kept are class k's."""
-        return slice(int(self.points_at[k]), int(self.points_at[k] + self.sizes[k]))
-
-    def block(self, k: int) -> NDArray:
-        """Those within class k."""
-        m, at = int(self.sizes[k]), int(self.within_at[k])
-        return self.within[at : at + m * m].reshape(m, m)
-
-    def values(self, rows: slice, columns: slice, out: NDArray) -> None:
-        """Kernel values between points kept."""
-        if self.points is not None:
-            self.points.take(rows).kernel(self.points.take(columns), out)
-        else:
-            out[:] = self.gram.block(self.order[rows], self.order[columns])
-
-
-def _locked(values: NDArray) -> NDArray:
-    """The same, for reading only: the certificate is made from what the solver was given."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
-
-
-def _has_digits(first: NDArray, between: NDArray, second: NDArray) -> bool:
-    """Whether kernel values differ by enough of their size that two ways to compute them agree in the digits that count:
-    if not, a run says so, for its certificate is of values of its own."""
-    diag = np.concatenate([first.diagonal(), second.diagonal()])
-    total = float(first.sum() + 2 * between.sum() + second.sum())
-    return float(diag.mean()) - total / len(diag) ** 2 > FLAT * float(diag.max())

@@ -163,28 +163,30 @@ cdef inline bint ends(long long start, long long rows, long long columns, long l
 
 def certify_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
                    const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
-                   double[:, ::1] figures):
+                   double[::1] weights, double[:, ::1] figures):
     """What the α of listed pairs of classes, see `check_listed`, are worth: as `Certifier` says, to round-off.
 
-    Nothing that is written is shared. ``point`` receives their projections, laid out as they are, and a row of ``figures`` objective, lower bound,
+    Nothing that is written is shared. ``point`` receives their projections, laid out as they are, ``weights`` these
+    with the labels' signs, and a row of ``figures`` objective, lower bound,
     infeasibility, distance of the projection, the two ends of ν, αᵀQα, and how large f's terms may be. They are NaN
     where the α is not feasible to round-off: that wants a real projection.
     """
     check_listed(within, between, listed, upper, alpha, sign)
     cdef Index count = listed.shape[0], largest = 0, k
-    if point.shape[0] != alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != 8:
-        raise ValueError("point must be as long as alpha, and figures (count, 8)")
+    if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != 8:
+        raise ValueError("point and weights must be as long as alpha, and figures (count, 8)")
     for k in range(count):
         largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
     cdef double[::1] work = np.empty(max(1, 5 * largest))
     with nogil:
         for k in range(count):
             certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
-                        &alpha[listed[k, 10]], &point[listed[k, 10]], &figures[k, 0], &work[0])
+                        &alpha[listed[k, 10]], &point[listed[k, 10]], &weights[listed[k, 10]],
+                        &figures[k, 0], &work[0])
 
 
 cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
-                      const double *alpha, double *point, double *figures, double *work) noexcept nogil:
+                      const double *alpha, double *point, double *weights, double *figures, double *work) noexcept nogil:
     cdef Index m = pair[0], n = pair[0] + pair[1], k, most = 0
     cdef double *h = work
     cdef double *e = work + n
@@ -213,6 +215,7 @@ cdef void certify_one(const double *within, const double *between, const long lo
         point[most] = min(max(point[most] - e[most] * missing, 0.0), u[most])
     for k in range(n):
         moved += (alpha[k] - point[k]) ** 2
+        weights[k] = e[k] * point[k]
     product(within, between, pair, point, h)
     for k in range(n):
         quadratic += point[k] * h[k]

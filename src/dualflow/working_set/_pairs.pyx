@@ -174,21 +174,17 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
 
 
 def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
-                 const double[::1] upper, double sign, double[::1] alpha, Index begin, double tolerance, Index updates, int rounds, Index few, double seconds):
+                 const double[::1] upper, double sign, double[::1] alpha, Index begin, double tolerance, Index updates,
+                 Index small, Index most, int rounds, Index few, double seconds):
     """The hinge's optima for listed pairs of classes, see `check_listed`, from number ``begin`` on; into ``alpha``.
 
     The first class of each has the label ``sign``, the other −``sign``. Each is solved by pairs in rounds that begin
     with a gradient from scratch, ``updates`` a variable at most, until nothing moves, or the violation is within the
-    tolerance after fewer than ``few`` updates, so that the gradient has its digits. Rows of a matrix are put together
-    as they are needed.
+    tolerance after fewer than ``few`` updates, so that the gradient has its digits. One of more than ``small`` points
+    is given up after ``most`` updates. Rows of a matrix are put together as they are needed.
 
-    Nothing that is written is shared: calls on other lists, or on parts of this one with an ``alpha`` of their own, may
-    run at once.
-
-    Returns
-    -------
-    int
-        The number of the first pair that was not solved: after ``seconds`` no other is begun.
+    Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
+    written is shared: calls with an ``alpha`` of their own may run at once.
     """
     check_listed(within, between, listed, upper, alpha, sign)
     cdef Index count = listed.shape[0], n, largest = 0, k
@@ -201,17 +197,18 @@ def solve_listed(const double[::1] within, const double[::1] between, const long
     cdef double[::1] work = aligned((10 * largest,), np.float64)
     cdef long long[::1] slots = np.empty(largest, dtype=np.int64)
     for k in range(begin, count):
+        n = listed[k, 0] + listed[k, 1]
         with nogil:
-            solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance, updates,
-                      rounds, few, &rows[0], &work[0], &slots[0])
+            solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance,
+                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0])
         if monotonic() > until:
             return k + 1
     return count
 
 
 cdef void solve_one(const double *within, const double *between, const long long *pair, const double *upper,
-                    double sign, double *alpha, double tolerance, Index updates, int rounds, Index few, double *rows, double *work,
-                    long long *slots) noexcept nogil:
+                    double sign, double *alpha, double tolerance, Index limit, bint once, int rounds, Index few,
+                    double *rows, double *work, long long *slots) noexcept nogil:
     cdef Index head = pair[0], n = pair[0] + pair[1], used = 0, moved, k
     # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
     cdef double *G = work + 4 * n
@@ -242,9 +239,9 @@ cdef void solve_one(const double *within, const double *between, const long long
         slots[k] = -1
     for turn in range(rounds):
         gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
-        moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, updates * n,
+        moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit,
                              work, &violation)
-        if moved == 0 or (violation <= tolerance and moved < few):
+        if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
             break
     for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
         bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]

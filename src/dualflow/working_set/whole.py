@@ -14,6 +14,9 @@ __all__ = ["solve_small_pairs", "solve_whole"]
 #: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
 #: gradient keeps its digits.
 AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
+#: Variables beyond which pairs are tried over blocks for so many updates only: where that is not enough, float32, and a
+#: refinement, are faster.
+EASY, PATIENCE = 640, 4096
 
 
 def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[NDArray, float, int]:
@@ -98,6 +101,19 @@ def solve_small_pairs(
     """
     return int(
         solve_listed(
-            within, between, listed, upper, sign, alpha, begin, tolerance, UPDATES, AGAIN, FEW_UPDATES, seconds
+            within,
+            between,
+            listed,
+            upper,
+            sign,
+            alpha,
+            begin,
+            tolerance,
+            UPDATES,
+            EASY,
+            PATIENCE,
+            AGAIN,
+            FEW_UPDATES,
+            seconds,
         )
     )
