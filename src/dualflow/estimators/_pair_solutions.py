@@ -23,7 +23,7 @@ from ..solvers import Solver
 from ._batch import kept
 from ._classifier import laid_out, pairs_of
 
-__all__ = ["PairRows", "PairSolutions", "members", "read_pairs", "settles"]
+__all__ = ["PairSolutions", "members", "read_pairs", "settles"]
 
 
 def settles(model: Any, gram: Gram) -> bool:
@@ -38,26 +38,6 @@ def members(codes: NDArray, classes: int) -> list[NDArray]:
     """The points of each class, ascending; those of class −1 are left out."""
     counts = np.bincount(codes + 1, minlength=classes + 1)
     return np.split(np.argsort(codes, kind="stable"), counts.cumsum()[:-1])[1:]
-
-
-class PairRows(Sequence[NDArray]):
-    """The points of each pair of classes (0, 1), (0, 2), …, ascending; put together when they are looked at.
-
-    Parameters
-    ----------
-    groups : list of int arrays
-        The points of each class, ascending.
-    """
-
-    def __init__(self, groups: list[NDArray]) -> None:
-        self._groups, self._pairs = groups, pairs_of(len(groups))
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __getitem__(self, k: Any) -> Any:
-        i, j = self._pairs[k]
-        return np.sort(np.concatenate([self._groups[i], self._groups[j]]))
 
 
 def read_pairs(

@@ -24,7 +24,7 @@ from ._attributes import fitted
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier, pairs_of
 from ._labels import class_weights, encode, several
-from ._pair_solutions import PairRows, PairSolutions, members, read_pairs, settles
+from ._pair_solutions import PairSolutions, members, read_pairs, settles
 from ._saved_pairs import SavedPairs
 from ._validation import checked_data, checked_weight
 
@@ -216,7 +216,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             gram, codes = self._gram(points), np.where(weight > 0, codes, -1)
             groups = members(codes, len(classes))
-            rows = PairRows(groups)
+            rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
             found = self._solve_pairs(gram, codes, weight, groups, rows)
             self.classes_, self._rows = classes, rows
             self._read(gram, codes, rows, found)
