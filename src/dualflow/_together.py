@@ -1,73 +1,147 @@
 """The small ones among the pairs of classes of one fit: solved over blocks of kernel values that they share.
 
-A run of its own for each (workspace, twin, context, record) takes longer than solving it. What comes of it is what
-`working-set` brings such a problem to, its end in float64; and what the certificate does not call sharp is not handed
-out, but left to a run.
+A run of its own for each (workspace, twin, context, record) takes longer than solving it, and so do Python's objects:
+lists of pairs are solved by one compiled call, certified by another, and become objects when they are looked at. What
+comes of it is what `working-set` brings such a problem to, its end in float64; and what the certificate does not call
+sharp is not handed out, but left to a run.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .core.arena import borrowed
-from .core.certificate import Certificate, Certifier
+from ._pair_blocks import Blocks, Listed, whole
+from .core._bound import certify_listed
+from .core.bounds import gaps
+from .core.certificate import VANISHES, Certificate
 from .core.kernels import Gram
-from .core.problem import DualProblem, Kind
 from .core.psd import SpectrumEvidence
-from .core.radial import RadialPoints
 from .core.solution import SHARP, Status
-from .problems.classification import HINGE
+from .core.values import immutable
 from .working_set.descent import END_KKT
-from .working_set.whole import solve_pair
+from .working_set.whole import solve_small_pairs
 
-__all__ = ["Settled", "SettledPairs"]
+__all__ = ["Settled", "SettledPairs", "together"]
 
-#: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement.
-SMALL = 640
-#: Entries of the blocks within a class that are kept for its other pairs: 128 MB.
-KEPT = 1 << 24
-#: Mean squared distance in feature space, as a part of the largest squared length, from which digits are left.
-FLAT = 1e-6
+#: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
+#: many, whose blocks serve others too. Points of all up to which their whole matrix is made at once.
+SMALL, MANY, WHOLE = 640, 1600, 512
+
+#: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
+AT_ONCE = 0.05
 
 
-@dataclass(frozen=True)
-class Settled:
-    """What a pair of classes came to.
+class _Batch(NamedTuple):
+    """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
+    decision function and biases, the figures of `certify_listed`, what multipliers of the problem as given are more,
+    and seconds and entries a pair."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        Of the first class's points, and then of the second's.
-    certificate : Certificate
-        Of it, in the same order.
-    coefficients : array of shape (n,)
-        Weights of the points in the decision function, in the same order.
-    columns : float
-        Kernel entries evaluated for it, in columns of n; blocks within a class are shared out among its pairs.
-    wall_time_s : float
-    """
-
+    listed: NDArray
     alpha: NDArray
-    certificate: Certificate
-    coefficients: NDArray
-    columns: float
-    wall_time_s: float
+    point: NDArray
+    weights: NDArray
+    biases: NDArray
+    figures: NDArray
+    shift: float
+    seconds: float
+    entries: NDArray
+
+    def are_sharp(self, tol: float) -> NDArray:
+        """Which are certified to a relative gap of ``tol``, or sharp if that is less."""
+        objective, bound = self.figures[:, 0], self.figures[:, 1]
+        size = np.maximum(np.abs(objective), np.abs(bound))
+        with np.errstate(invalid="ignore"):
+            sharp = np.maximum(objective - bound, 0.0) <= min(SHARP, tol) * size
+            sharp |= size <= VANISHES * self.figures[:, 7]
+        return np.asarray(sharp & np.isfinite(self.figures).all(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a pair of classes came to; points of the first class come first, and then those of the second."""
+
+    batch: _Batch
+    number: int
     #: As of a solution.
     steps: ClassVar[int] = 1
     status: ClassVar[Status] = Status.OPTIMAL
 
+    def _part(self, values: NDArray) -> NDArray:
+        m, n, *_, start = self.batch.listed[self.number].tolist()
+        part: NDArray = values[start : start + m + n]
+        return part
+
+    @property
+    def alpha(self) -> NDArray:
+        """Multipliers, shape (n,)."""
+        return self._part(self.batch.alpha)
+
+    @property
+    def coefficients(self) -> NDArray:
+        """Weights of the points in the decision function, shape (n,)."""
+        return self._part(self.batch.weights)
+
     @property
     def bias(self) -> float:
         """b of the decision function."""
-        return self.certificate.bias
+        return float(self.batch.biases[self.number])
+
+    @property
+    def columns(self) -> float:
+        """Kernel entries evaluated for it, in columns of n; blocks within a class are shared out among its pairs."""
+        return float(self.batch.entries[self.number] / len(self.alpha))
+
+    @property
+    def wall_time_s(self) -> float:
+        """Its share in its list's."""
+        return self.batch.seconds
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of `alpha`, as a `Certifier` makes it."""
+        objective, bound, infeasibility, distance, _, _, quadratic, terms = self.batch.figures[self.number].tolist()
+        gap, relative_gap = gaps(objective, bound)
+        if max(abs(objective), abs(bound)) <= VANISHES * terms:
+            relative_gap = 0.0
+        low, high = self._ends
+        return Certificate(
+            alpha=immutable(self._part(self.batch.point)),
+            objective=objective,
+            lower_bound=bound,
+            gap=gap,
+            relative_gap=relative_gap,
+            infeasibility=infeasibility,
+            projection_distance=distance,
+            multiplier=0.5 * (low + high),
+            multiplier_interval=(low, high),
+            bias=self.bias,
+            bias_interval=(-high, -low),
+            radius=None,
+            quadratic=quadratic,
+            psd=SpectrumEvidence("by kernel"),
+        )
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        low, high = self.batch.figures[self.number, 4:6].tolist()
+        return low + self.batch.shift, high + self.batch.shift
+
+
+def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray, NDArray]:
+    """Of pairs of one batch that follow one another: how many points their first and second classes have, shape
+    (n_pairs, 2), their `coefficients` one after another, and their biases."""
+    batch, which = pairs[0].batch, slice(pairs[0].number, pairs[-1].number + 1)
+    sizes, starts = batch.listed[which, :2], batch.listed[which, 10]
+    return sizes, batch.weights[starts[0] : starts[-1] + sizes[-1].sum()], batch.biases[which]
 
 
 class SettledPairs(Sequence[Settled | None]):
@@ -88,155 +162,75 @@ class SettledPairs(Sequence[Settled | None]):
         The bounds of their multipliers.
     tol : float
         Certified relative gap that is wanted.
+
+    Attributes
+    ----------
+    units : list of range
+        Numbers of pairs that one list leads to the next of: threads that take a unit each need not wait for another.
     """
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float) -> None:
-        self.gram, self.groups, self.upper, self.tol = gram, groups, upper, tol
-        self._pairs = list(combinations(range(len(groups)), 2))
-        self._evidence, self._blocks = SpectrumEvidence("by kernel"), _Blocks(gram, groups)
-        self._usual = all(bool(((bounds > 0) & (bounds < np.inf)).all()) for bounds in upper)
+        sizes, bounds, classes = np.array([len(group) for group in groups]), np.concatenate(upper), len(groups)
+        sign, small = (-1.0, SMALL) if classes == 2 else (1.0, MANY)
+        usual = bool(((bounds > 0) & (bounds < np.inf)).all())
+        counts, self._lists = [classes * (classes - 1) // 2], []
+        if usual and len(bounds) <= WHOLE and not gram.is_translatable:
+            self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, tol)]
+        elif usual and np.sort(sizes)[:2].sum() <= small:
+            blocks, counts = Blocks(gram, groups, sizes, small), list(range(classes - 1, 0, -1))
+            fits = [sizes[i] + sizes[i + 1 :] <= small for i in range(classes - 1)]
+            self._lists = [_of_class(blocks, i, fit, bounds, sign, tol) for i, fit in enumerate(fits)]
+        ends = list(accumulate(counts))
+        self.units = [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
+        if not self._lists:
+            self.units = [range(k, k + 1) for k in range(ends[-1])]
+        self._ends, self._found = ends, [list[Settled | None]() for _ in counts]
+        self._locks = [threading.Lock() for _ in counts]
 
     def __len__(self) -> int:
-        return len(self._pairs)
+        return self._ends[-1]
 
     def __getitem__(self, k: Any) -> Any:
-        i, j = self._pairs[k]
-        m = len(self.groups[i])
-        n = m + len(self.groups[j])
-        if n > SMALL or not self._usual:
+        if not 0 <= k < len(self):
+            raise IndexError(k)
+        if not self._lists:
             return None
+        unit = bisect_right(self._ends, k)
+        found, place = self._found[unit], k - self.units[unit].start
+        with self._locks[unit]:
+            while len(found) <= place:
+                found.append(next(self._lists[unit]))
+        return found[place]
+
+
+def _of_class(
+    blocks: Blocks, i: int, fits: NDArray, upper: NDArray, sign: float, tol: float
+) -> Iterator[Settled | None]:
+    """The pairs of a class and those after it."""
+    parts = blocks.of(i, i + 1 + np.flatnonzero(fits))
+    settled = (pair for part in parts for pair in _solved(part, upper, sign, tol))
+    for fit in fits.tolist():
+        yield next(settled) if fit else None
+
+
+def _solved(part: Listed, upper: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
+    """The pairs of a list. It writes to nothing but what it makes."""
+    within, between, listed, entries, centred, has_digits = part
+    size = int(listed[-1, 10] + listed[-1, :2].sum())
+    alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
+    while begin < len(listed):
         begun = time.monotonic()
-        own, K = self._blocks.of(i, j)
-        if not own.is_radial and K.has_lost_digits():
-            return None
-        signs = np.ones(n)
-        signs[slice(None, m) if len(self.groups) == 2 else slice(m, None)] = -1.0
-        bounds = np.concatenate([self.upper[i], self.upper[j]])
-        room = borrowed((SMALL * SMALL,), float)[: n * n].reshape(n, n)
-        alpha = solve_pair(signs, bounds, *K, room, END_KKT)
-        problem = _problem(own, signs, bounds)
-        certificate = _OfBlock(problem, K, self._evidence, own.center is not self.gram.center).certify(alpha)
-        if not certificate.within(min(SHARP, self.tol)):
-            return None
-        columns = self._blocks.entries(i, j) / n
-        return Settled(alpha, certificate, signs * certificate.alpha, columns, time.monotonic() - begun)
-
-
-class _Block(NamedTuple):
-    """Kernel values within a class, between it and another, and within the other."""
-
-    first: NDArray
-    between: NDArray
-    second: NDArray
-
-    def product(self, v: NDArray) -> NDArray:
-        """K v, by the columns where v is not 0."""
-        m = len(self.first)
-        a, b = v[:m], v[m:]
-        (A,), (B,) = a.nonzero(), b.nonzero()
-        head = a[A] @ self.first[A] + self.between[:, B] @ b[B]
-        return np.concatenate([head, a[A] @ self.between[A] + b[B] @ self.second[B]])
-
-    def has_lost_digits(self) -> bool:
-        """Whether kernel values differ by so little of their size that two ways to compute them differ in the digits
-        that count: a run then says so, for its certificate is of values of its own."""
-        diag = np.concatenate([self.first.diagonal(), self.second.diagonal()])
-        total = float(self.first.sum() + 2 * self.between.sum() + self.second.sum())
-        return not float(diag.mean()) - total / len(diag) ** 2 > FLAT * float(diag.max())
-
-
-class _Blocks:
-    """Kernel values of pairs of classes; those within a class are the same in all its pairs, and made by one thread."""
-
-    def __init__(self, gram: Gram, groups: Sequence[NDArray]) -> None:
-        self.gram, self.groups = gram, groups
-        self.within: dict[int, NDArray] = {}
-        self.kept = 0
-        self.points: dict[int, RadialPoints] = {}
-        self.locks = [threading.RLock() for _ in groups]
-
-    def of(self, i: int, j: int) -> tuple[Gram, _Block]:
-        """Those of classes i and j, and the Gram they are of."""
-        rows, columns = self.groups[i], self.groups[j]
-        if self.gram.is_translatable:  # about the mean of the pair, which no other has
-            own, m = self.gram.subset(np.concatenate([rows, columns])).centred(), len(rows)
-            K = own.block(np.arange(own.n), np.arange(own.n))
-            parts = _Block(*(np.array(part, order="C") for part in (K[:m, :m], K[:m, m:], K[m:, m:])))
-            for part in parts:
-                part.flags.writeable = False
-            return own, parts
-        return self.gram, _Block(self.one(i), self.between(i, j), self.one(j))
-
-    def between(self, i: int, j: int) -> NDArray:
-        """Those of class i with class j."""
-        if self.gram.is_radial:
-            K = self.ready(i).kernel(self.ready(j))
-        else:
-            K = self.gram.block(self.groups[i], self.groups[j])
-        K.flags.writeable = False
-        return K
-
-    def ready(self, i: int) -> RadialPoints:
-        """The points of class i."""
-        with self.locks[i]:
-            if i not in self.points:
-                self.points[i] = self.gram.radial_points(float, self.groups[i])
-            return self.points[i]
-
-    def one(self, i: int) -> NDArray:
-        """Those of class i."""
-        with self.locks[i]:
-            if i not in self.within:
-                K = self.between(i, i)
-                if self.kept + K.size > KEPT:
-                    return K
-                self.kept += K.size
-                self.within[i] = K
-            return self.within[i]
-
-    def entries(self, i: int, j: int) -> float:
-        """Kernel entries evaluated for a pair."""
-        m, n, others = len(self.groups[i]), len(self.groups[j]), len(self.groups) - 1
-        if self.gram.is_translatable:
-            return float((m + n) ** 2)
-        return m * n + (m * m + n * n) / others
-
-
-class _OfBlock(Certifier):
-    """A certifier whose kernel values are at hand; and nobody else may write to them."""
-
-    def __init__(self, problem: DualProblem, K: _Block, evidence: SpectrumEvidence, moved: bool) -> None:
-        self._begin(problem, None if moved else problem)
-        self._K, self._by_kernel = K, evidence
-
-    @property
-    def psd(self) -> SpectrumEvidence:
-        return self._by_kernel
-
-    def compute(self, alpha: NDArray) -> NDArray:
-        sigma = self.problem.sigma
-        product: NDArray = sigma * self._K.product(sigma * alpha)
-        return product
-
-
-def _problem(gram: Gram, signs: NDArray, upper: NDArray) -> DualProblem:
-    """The dual of a pair, whose parts were looked at when the fit began; it stays in here."""
-    n = len(signs)
-    problem = object.__new__(DualProblem)
-    zeros = np.zeros(n)
-    problem.__dict__.update(
-        gram=gram,
-        p=np.ones(n),
-        lower=zeros,
-        upper=upper,
-        e=signs,
-        d=0.0,
-        sigma=signs,
-        scale=1.0,
-        offset=0.0,
-        ridge=zeros,
-        idx=None,
-        reading=HINGE,
-        kind=Kind.BOX_EQUALITY,
-    )
-    return problem
+        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END_KKT, AT_ONCE)
+        which = listed[begin:end]
+        figures = np.empty((end - begin, 8))
+        certify_listed(within, between, which, upper, sign, alpha, point, weights, figures)
+        seconds = (time.monotonic() - begun) / (end - begin)
+        shift = 0.0 if centred is None else centred.constant(weights)
+        biases = -0.5 * (figures[:, 4] + figures[:, 5]) - shift
+        batch = _Batch(which, alpha, point, weights, biases, figures, shift, seconds, entries[begin:end])
+        sharp = batch.are_sharp(tol)
+        if has_digits is not None:
+            sharp &= has_digits[begin:end]
+        for k, fine in enumerate(sharp.tolist()):
+            yield Settled(batch, k) if fine else None
+        begin = end

@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, _together, problems, solve
+from dualflow import SVC, _pair_blocks, _together, problems, solve
 from dualflow._together import SettledPairs
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.estimators import _solving
+from dualflow.estimators import _batch
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -32,7 +32,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solving, "solve", refuse)
+    monkeypatch.setattr(_batch, "solve", refuse)
 
 
 def watched(**parameters):
@@ -113,24 +113,24 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
     X, y = SETS["iris"]
     given = []
 
-    def forging(signs, upper, first, between, second, room, tolerance):
-        for values in (first, between, second):
+    def forging(within, between, listed, upper, sign, alpha, begin, tolerance, seconds):
+        for values in (within, between):
             with pytest.raises(ValueError, match="read-only"):
                 values[:] = 0.0
-        room[:] = 0.0
-        given.append(len(signs))
-        return np.zeros(len(signs))
+        alpha[:] = 0.0
+        given.append(len(listed))
+        return len(listed)
 
-    monkeypatch.setattr(_together, "solve_pair", forging)
+    monkeypatch.setattr(_together, "solve_small_pairs", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
     assert list(SettledPairs(gram, groups, [np.ones(50)] * 3, 1e-6)) == [None] * 3
-    assert len(given) == 3
+    assert given == [3]
     model = SVC().fit(X, y)  # by runs, then
     assert [solution.status for solution in model.solutions_] == [Status.OPTIMAL] * 3
 
 
 def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
-    rng = np.random.default_rng(21)
+    rng = np.random.default_rng(98)
     X, y = rng.normal(size=(12, 3)) + 1e5, np.arange(12) % 2
     groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
 
@@ -140,7 +140,7 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
     # By values whose digits are lost it would be certified, which values computed another way deny.
-    monkeypatch.setattr(_together, "FLAT", -1.0)
+    monkeypatch.setattr(_pair_blocks, "FLAT", -1.0)
     (found,) = settled(X)
     problem = problems.svc(Gram(X, "poly", degree=3, coef0=1.0, gamma=1.0), np.where(y == 1, 1, -1), 0.003)
     alpha = np.zeros(12)
@@ -161,15 +161,15 @@ def test_bounds_that_are_none_are_left_to_a_run(bound):
 
 def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch):
     X, y = SETS["digits"]
-    honest, calls = _together.solve_pair, []
+    honest, calls = _together.solve_small_pairs, []
 
     def interrupted(*given):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return honest(*given)
+        return honest(*given[:-1], 0.0)  # one pair a call
 
-    monkeypatch.setattr(_together, "solve_pair", interrupted)
+    monkeypatch.setattr(_together, "solve_small_pairs", interrupted)
     with pytest.warns(ConvergenceWarning):
         model = SVC().fit(X, y)
     ended = [solution.ended for solution in model.solutions_]
@@ -207,7 +207,7 @@ def test_no_time_is_a_model_still():
     ids=str,
 )
 def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
-    monkeypatch.setattr(_together, "solve_pair", None)
+    monkeypatch.setattr(_together, "solve_small_pairs", None)
     X, y = SETS["two"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

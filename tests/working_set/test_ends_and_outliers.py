@@ -78,3 +78,31 @@ def test_a_run_that_is_resumed_on_its_way_to_the_end_comes_to_the_same_bits():
 def test_raw_answers_are_not_brought_to_their_end():
     raw = solve(problems.svdd(Gram(X, gamma=1.0), 0.1), "working-set", tol=1e-4)
     assert 1e-12 < raw.raw_certificate.relative_gap <= 1e-4
+
+
+@pytest.mark.parametrize("n", [1300, 4500])
+def test_a_ball_whose_weight_few_points_hold_is_solved_without_levels(n):
+    X = make_moons(n, noise=0.2, random_state=3)[0]
+    few, many = (problems.svdd(Gram(X, gamma=0.7), nu) for nu in (0.01, 0.1))
+    solver = WorkingSet(hand_over=True)
+
+    def first(problem):
+        return solver.open(problem, Workspace(problem)).start(None)
+
+    state = first(few)
+    assert (state.depth, state.single, len(state.order)) == (0, False, 0)
+    assert first(many).depth > 0
+    assert first(problems.svc(Gram(X, gamma=0.7), np.sign(X[:, 0]), loss="squared_hinge")).depth > 0  # no bounds there
+    # What nobody hands over is as it was.
+    assert WorkingSet().open(few, Workspace(few)).start(None).depth > 0
+    solution = solve(few, solver, refine="early", tol=1e-9, random_state=0)
+    assert not solution.refined
+    assert solution.certificate.relative_gap <= 1e-12
+    theirs = OneClassSVM(gamma=0.7, nu=0.01, tol=1e-10).fit(X)
+    assert solution.certificate.objective == pytest.approx(_objective(few, theirs), rel=1e-6)
+
+
+def _objective(problem, theirs):
+    alpha = np.zeros(problem.n)
+    alpha[theirs.support_] = theirs.dual_coef_[0] / theirs.dual_coef_.sum()
+    return problem.objective(alpha)

@@ -6,8 +6,8 @@ selections find the two that matter.
 """
 
 import numpy as np
-from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
-from libc.float cimport DBL_EPSILON
+from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
+from libc.float cimport DBL_EPSILON, DBL_MIN
 
 ctypedef Py_ssize_t Index
 
@@ -33,15 +33,29 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
     D'(ν) = d − Σ eᵢxᵢ(ν), where xᵢ = uᵢ if ρᵢ < 0, else 0. Passing the breakpoint hᵢ/eᵢ from below adds uᵢ to that
     sum whatever the sign of eᵢ, so the maximum is where the running sum passes d. NaN where h holds NaN.
     """
-    cdef Index i, n = h.shape[0], live = 0, finite = 0
+    cdef Index n = h.shape[0]
     if e.shape[0] != n or u.shape[0] != n:
         raise ValueError("h, e and u must be of one length")
-    room = np.empty((2, max(n, 1)))
-    cdef double[:, ::1] work = room
+    cdef double[::1] work = np.empty(2 * max(n, 1))
+    cdef double low = 0.0, high = 0.0
+    if n:
+        largest_at(n, &h[0], &e[0], &u[0], d, &work[0], &low, &high)
+    else:
+        largest_at(0, NULL, NULL, NULL, d, &work[0], &low, &high)
+    return low, high
+
+
+cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double *work, double *to_low,
+                     double *to_high) noexcept nogil:
+    """As `maximisers`; ``work`` holds 2n."""
+    cdef Index i, live = 0, finite = 0
+    cdef double *keys = work
+    cdef double *weights = work + n
     cdef double start = 0.0, jumps = 0.0, top = INFINITY, bottom = -INFINITY, knot, low, high, tolerance
     for i in range(n):
         if isnan(h[i]):
-            return np.nan, np.nan
+            to_low[0] = to_high[0] = NAN
+            return
         if not u[i] > 0:
             continue
         live += 1
@@ -50,8 +64,8 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
             if e[i] < 0:
                 start -= u[i]
             jumps += u[i]
-            work[0, finite] = knot
-            work[1, finite] = u[i]
+            keys[finite] = knot
+            weights[finite] = u[i]
             finite += 1
         elif e[i] > 0:
             # Unbounded variables confine ν: below every such knot with e > 0, above every one with e < 0. A finite D
@@ -60,21 +74,21 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
         else:
             bottom = max(bottom, knot)
     if bottom > top:
-        knot = 0.5 * (bottom + top)
-        return knot, knot
+        to_low[0] = to_high[0] = 0.5 * (bottom + top)
+        return
     tolerance = 8 * DBL_EPSILON * (fabs(start) + jumps + fabs(d)) * sqrt(<double>max(live, 1))
     # The slope is ≤ 0 from `low` on, and < 0 from `high` on.
-    low = bottom if start >= d - tolerance else crossing(&work[0, 0], &work[1, 0], finite, start, d - tolerance, False, top)
-    high = bottom if start > d + tolerance else crossing(&work[0, 0], &work[1, 0], finite, start, d + tolerance, True, top)
+    low = bottom if start >= d - tolerance else crossing(keys, weights, finite, start, d - tolerance, False, top)
+    high = bottom if start > d + tolerance else crossing(keys, weights, finite, start, d + tolerance, True, top)
     # Flat without end (only a corner is feasible): the finite end stands for both.
     if not isfinite(low):
         low = high
     if not isfinite(high):
         high = low
-    return min(max(low, bottom), top), min(max(high, bottom), top)
+    to_low[0], to_high[0] = min(max(low, bottom), top), min(max(high, bottom), top)
 
 
-cdef double crossing(double *keys, double *weights, Index n, double base, double level, bint beyond, double none) noexcept:
+cdef double crossing(double *keys, double *weights, Index n, double base, double level, bint beyond, double none) noexcept nogil:
     """Smallest key up to which base and the weights sum to ``level`` (``beyond``: to more), ``none`` if all do not.
 
     Quickselect in three parts, in place; equal keys are one.
@@ -108,14 +122,146 @@ cdef double crossing(double *keys, double *weights, Index n, double base, double
     return best
 
 
-cdef inline bint reaches(double total, double level, bint beyond) noexcept:
+cdef inline bint reaches(double total, double level, bint beyond) noexcept nogil:
     return total > level if beyond else total >= level
 
 
-cdef inline double middle(double a, double b, double c) noexcept:
+cdef inline double middle(double a, double b, double c) noexcept nogil:
     return max(min(a, b), min(max(a, b), c))
 
 
-cdef inline void swap(double *keys, double *weights, Index i, Index j) noexcept:
+cdef inline void swap(double *keys, double *weights, Index i, Index j) noexcept nogil:
     keys[i], keys[j] = keys[j], keys[i]
     weights[i], weights[j] = weights[j], weights[i]
+
+
+def check_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
+                 const double[::1] upper, const double[::1] alpha, double sign):
+    """Refuse a list of pairs of classes that leads out of its arrays.
+
+    A row of ``listed`` is m, n: how many points the classes have; where their blocks of kernel values begin, that within
+    the first class, between the two, and within the second; how far apart the rows of each are; where in ``upper`` the
+    bounds of each class begin; and where in ``alpha`` the pair's multipliers do.
+    """
+    cdef Index k
+    cdef long long m, n
+    if listed.shape[1] != 11 or (sign != 1 and sign != -1):
+        raise ValueError("a pair is 11 numbers, and sign ±1")
+    for k in range(listed.shape[0]):
+        m, n = listed[k, 0], listed[k, 1]
+        if not (0 < m < 1 << 30 and 0 < n < 1 << 30 and ends(listed[k, 2], m, m, listed[k, 5], within.shape[0])
+                and ends(listed[k, 3], m, n, listed[k, 6], between.shape[0])
+                and ends(listed[k, 4], n, n, listed[k, 7], within.shape[0])
+                and ends(listed[k, 8], 1, m, m, upper.shape[0]) and ends(listed[k, 9], 1, n, n, upper.shape[0])
+                and ends(listed[k, 10], 1, m + n, m + n, alpha.shape[0])):
+            raise ValueError(f"pair {k} leads out of its arrays")
+
+
+cdef inline bint ends(long long start, long long rows, long long columns, long long apart, Index size) noexcept:
+    return 0 <= start <= size and columns <= apart <= size and start + (rows - 1) * apart + columns <= size
+
+
+def certify_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
+                   const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
+                   double[::1] weights, double[:, ::1] figures):
+    """What the α of listed pairs of classes, see `check_listed`, are worth: as `Certifier` says, to round-off.
+
+    Nothing that is written is shared. ``point`` receives their projections, laid out as they are, ``weights`` these
+    with the labels' signs, and a row of ``figures`` objective, lower bound,
+    infeasibility, distance of the projection, the two ends of ν, αᵀQα, and how large f's terms may be. They are NaN
+    where the α is not feasible to round-off: that wants a real projection.
+    """
+    check_listed(within, between, listed, upper, alpha, sign)
+    cdef Index count = listed.shape[0], largest = 0, k
+    if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != 8:
+        raise ValueError("point and weights must be as long as alpha, and figures (count, 8)")
+    for k in range(count):
+        largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
+    cdef double[::1] work = np.empty(max(1, 5 * largest))
+    with nogil:
+        for k in range(count):
+            certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
+                        &alpha[listed[k, 10]], &point[listed[k, 10]], &weights[listed[k, 10]],
+                        &figures[k, 0], &work[0])
+
+
+cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
+                      const double *alpha, double *point, double *weights, double *figures, double *work) noexcept nogil:
+    cdef Index m = pair[0], n = pair[0] + pair[1], k, most = 0
+    cdef double *h = work
+    cdef double *e = work + n
+    cdef double *u = work + 2 * n
+    cdef double missing = 0.0, given = 0.0, total = 0.0, off = 0.0, room, widest = -1.0, moved = 0.0
+    cdef double quadratic = 0.0, left, round_off, low, high, nu, bound, best = -INFINITY
+    cdef int turn
+    for k in range(n):
+        u[k] = upper[pair[8] + k] if k < m else upper[pair[9] + k - m]
+        e[k] = sign if k < m else -sign
+        point[k] = min(max(alpha[k], 0.0), u[k])
+        given += e[k] * alpha[k]
+        missing += e[k] * point[k]
+        total += point[k]
+        off = max(off, max(-alpha[k], alpha[k] - u[k]))
+    round_off = 4 * DBL_EPSILON * max(total, DBL_MIN)
+    if not fabs(missing) <= round_off * sqrt(<double>n):
+        for k in range(8):
+            figures[k] = NAN
+        return
+    if fabs(missing) > round_off:  # a sum's rounding goes to the one with most room, see `project_onto`
+        for k in range(n):
+            room = point[k] if e[k] * missing > 0 else u[k] - point[k]
+            if room > widest:
+                widest, most = room, k
+        point[most] = min(max(point[most] - e[most] * missing, 0.0), u[most])
+    for k in range(n):
+        moved += (alpha[k] - point[k]) ** 2
+        weights[k] = e[k] * point[k]
+    product(within, between, pair, point, h)
+    for k in range(n):
+        quadratic += point[k] * h[k]
+        h[k] -= 1.0
+    largest_at(n, h, e, u, 0.0, work + 3 * n, &low, &high)
+    total = 0.0
+    for k in range(n):
+        total += point[k]
+    for turn in range(3):
+        nu = low if turn == 0 else (high if turn == 1 else 0.5 * (low + high))
+        left = 0.0
+        for k in range(n):
+            bound = h[k] - nu * e[k]
+            if bound < 0:
+                left += u[k] * bound
+        best = max(best, -0.5 * quadratic + left)
+    figures[0], figures[1] = 0.5 * quadratic - total, best
+    figures[2], figures[3] = max(off, fabs(given)), sqrt(moved)
+    figures[4], figures[5], figures[6], figures[7] = low, high, quadratic, 0.5 * quadratic + total
+
+
+cdef void product(const double *within, const double *between, const long long *pair, const double *point,
+                  double *out) noexcept nogil:
+    """Qα of a pair, by the columns where α is not 0."""
+    cdef Index m = pair[0], n = pair[1], k, j
+    cdef const double *row
+    cdef double weight
+    for j in range(m + n):
+        out[j] = 0.0
+    for k in range(m + n):
+        if point[k] == 0:
+            continue
+        weight = point[k] if k < m else -point[k]
+        if k < m:
+            row = within + pair[2] + k * pair[5]
+            for j in range(m):
+                out[j] += weight * row[j]
+            row = between + pair[3] + k * pair[6]
+            for j in range(n):
+                out[m + j] += weight * row[j]
+        else:
+            row = between + pair[3] + (k - m)
+            for j in range(m):
+                out[j] += weight * row[j * pair[6]]
+            row = within + pair[4] + (k - m) * pair[7]
+            for j in range(n):
+                out[m + j] += weight * row[j]
+    for j in range(n):
+        out[m + j] = -out[m + j]

@@ -30,7 +30,7 @@ __all__ = ["Certificate", "Certifier", "certify", "inseparability_witness"]
 #: Variables up to which Q is formed (8 MB) where certificates are made at every step.
 WHOLE_UP_TO = 1024
 #: The part of its terms below which f is their round-off.
-_VANISHES = 64 * float(np.finfo(float).eps)
+VANISHES = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Certifier:
         gap = relative_gap = None
         if psd.is_psd:
             gap, relative_gap = gaps(objective, lower_bound)
-            if max(abs(objective), abs(lower_bound)) <= _VANISHES * _terms(problem, point, quadratic):
+            if max(abs(objective), abs(lower_bound)) <= VANISHES * _terms(problem, point, quadratic):
                 relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         radius = problem.reading.radius(problem, quadratic, nu)

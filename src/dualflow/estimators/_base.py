@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,7 +68,7 @@ class KernelMachine(Persistent):
     solutions_: list[Solution] = set_by_fit()
     _support_gram: KeptGram | None
     #: The training points of each solve, ascending.
-    _rows: list[NDArray]
+    _rows: Sequence[NDArray]
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

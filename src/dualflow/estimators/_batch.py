@@ -129,10 +129,15 @@ class BatchMachine(KernelMachine):
         return gram, points
 
 
-def kept(coefficients: NDArray) -> NDArray:
-    """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin."""
-    size = float(np.abs(coefficients).max(initial=0.0))
-    return np.where(np.abs(coefficients) > LEFT * size, coefficients, 0.0)
+def kept(coefficients: NDArray, starts: NDArray | None = None) -> NDArray:
+    """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin.
+    Where several models' follow one another, each from its start, of each."""
+    sizes = np.abs(coefficients)
+    if starts is None:
+        largest: Any = sizes.max(initial=0.0)
+    else:
+        largest = np.repeat(np.maximum.reduceat(sizes, starts), np.diff(starts, append=len(sizes)))
+    return np.where(sizes > LEFT * largest, coefficients, 0.0)
 
 
 def _advice(problem: DualProblem) -> str:

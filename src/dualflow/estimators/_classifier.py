@@ -17,7 +17,7 @@ from ._attributes import fitted, refused, set_by_fit
 from ._base import KernelMachine
 from ._labels import winners
 
-__all__ = ["Joint", "PairClassifier", "Part", "joined", "pairs_of"]
+__all__ = ["Joint", "PairClassifier", "Part", "joined", "laid_out", "pairs_of"]
 
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
 Part = tuple[NDArray, NDArray, NDArray]
@@ -42,7 +42,8 @@ class Joint(NamedTuple):
 
 def joined(classes: int, parts: Sequence[Part]) -> Joint:
     """The support vectors of all pairs together."""
-    numbers, codes = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    numbers, codes, values = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    pair = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
     if len(parts) == 1:  # sorting them takes as long as learning a point
         support, first = numbers, np.arange(len(numbers))
         place = first
@@ -51,17 +52,21 @@ def joined(classes: int, parts: Sequence[Part]) -> Joint:
     order = np.lexsort((support, codes[first]))
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
-    place = rank[place]
-    pair_coef = np.zeros((len(support), len(parts)))
-    dual_coef = np.zeros((classes - 1, len(support)))
-    start = 0
-    for k, ((i, j), (_, owner, values)) in enumerate(zip(pairs_of(classes), parts, strict=True)):
-        at = place[start : start + len(values)]
-        start += len(values)
-        pair_coef[at, k] = values
-        dual_coef[np.where(owner == i, j - 1, i), at] = values
-    n_support = np.bincount(codes[first], minlength=classes)
-    return Joint(support[order], first[order], pair_coef, dual_coef, n_support)
+    coefficients = laid_out(classes, len(support), rank[place], codes, values, pair)
+    return Joint(support[order], first[order], *coefficients, np.bincount(codes[first], minlength=classes))
+
+
+def laid_out(
+    classes: int, count: int, place: NDArray, codes: NDArray, values: NDArray, pair: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Coefficients of so many support vectors in their pairs (n_SV, n_pairs), and in LIBSVM's layout; each is given by
+    its place among them, its class, value and pair."""
+    pairs = np.array(pairs_of(classes))
+    pair_coef, dual_coef = np.zeros((count, len(pairs))), np.zeros((classes - 1, count))
+    pair_coef[place, pair] = values
+    first, second = pairs[pair].T
+    dual_coef[np.where(codes == first, second - 1, first), place] = values
+    return pair_coef, dual_coef
 
 
 class PairClassifier(ClassifierMixin, KernelMachine):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,17 @@ from numpy.typing import NDArray
 from .. import problems
 from .._conclusion import provenance_of
 from .._solve import DEFAULT_SOLVER
-from .._together import Settled
+from .._together import Settled, together
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
 from ..problems.classification import COST
 from ..solvers import Solver
-from ._classifier import pairs_of
+from ._batch import kept
+from ._classifier import laid_out, pairs_of
 
-__all__ = ["PairSolutions", "settles"]
+__all__ = ["PairSolutions", "members", "read_pairs", "settles"]
 
 
 def settles(model: Any, gram: Gram) -> bool:
@@ -30,6 +32,49 @@ def settles(model: Any, gram: Gram) -> bool:
     alone = model.callback is None and model.max_steps is None
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
     return bool(usual and alone and hinge and gram.is_psd_by_kernel)
+
+
+def members(codes: NDArray, classes: int) -> list[NDArray]:
+    """The points of each class, ascending; those of class −1 are left out."""
+    counts = np.bincount(codes + 1, minlength=classes + 1)
+    return np.split(np.argsort(codes, kind="stable"), counts.cumsum()[:-1])[1:]
+
+
+def read_pairs(
+    codes: NDArray, rows: Sequence[NDArray], found: Sequence[Solution | Settled], classes: int
+) -> tuple[NDArray, NDArray, NDArray, tuple[NDArray, NDArray]]:
+    """What pairs of classes came to, each over its rows: support vectors by class and then ascending, how many of each
+    class, biases, and coefficients as `laid_out` has them."""
+    order = np.argsort(codes, kind="stable")
+    place_of, ends = np.empty(len(order), dtype=np.intp), np.bincount(codes + 1, minlength=classes + 1).cumsum()
+    place_of[order] = np.arange(len(order))
+    pairs, places, values, owners, biases, done = np.array(pairs_of(classes)), [], [], [], [], 0
+    for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, Settled) else id(pair)):
+        same = list(group)
+        which = np.arange(done, done + len(same))
+        done += len(same)
+        if isinstance(same[0], Settled):
+            sizes, weights, intercepts = together(same)  # type: ignore[arg-type]
+            lengths = sizes.ravel()
+            starts = lengths.cumsum() - lengths
+            weights = kept(weights, starts[::2])
+            (J,) = np.nonzero(weights)
+            place = np.repeat(ends[pairs[which]].ravel() - starts, lengths)[J] + J
+            owner = np.repeat(which, sizes.sum(axis=1))[J]
+        else:
+            intercepts, weights = np.array([same[0].bias]), kept(same[0].coefficients)
+            (J,) = np.nonzero(weights)
+            place, owner = place_of[rows[which[0]][J]], np.full(len(J), which[0])
+        biases.append(intercepts)
+        places.append(place)
+        values.append(weights[J])
+        owners.append(owner)
+    at, owner = np.concatenate(places), np.concatenate(owners)
+    is_support = np.zeros(len(order), dtype=bool)
+    is_support[at] = True
+    rank, support = is_support.cumsum() - 1, order[is_support]
+    coefficients = laid_out(classes, len(support), rank[at], codes[order[at]], np.concatenate(values), owner)
+    return support, np.bincount(codes[support], minlength=classes), np.concatenate(biases), coefficients
 
 
 class PairSolutions:

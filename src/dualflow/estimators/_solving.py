@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from .._solve import Progress, check_limits, solve
-from .._together import Settled
+from .._together import Settled, SettledPairs
 from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -66,7 +67,9 @@ class Solving:
         self.started = time.monotonic()
         # Circuits share a device, a budget and a journal, which has the order of the pairs.
         jobs = 1 if engine.quantum else jobs_of(getattr(model, "n_jobs", None))
-        self.jobs = min(jobs, len(seeds))
+        single = [range(k, k + 1) for k in range(len(seeds))]
+        self.units = settled.units if isinstance(settled, SettledPairs) else single
+        self.jobs = min(jobs, len(self.units))
         self.found: dict[int, Solution | Settled] = {}
         self.interrupted = False
         # Side by side only.
@@ -86,9 +89,9 @@ class Solving:
         self.model._warn_unless_optimal(runs, len(solutions), self.model.max_steps)
         return solutions
 
-    def share_of(self, k: int) -> tuple[float | None, float]:
-        """Seconds the solve of a number may take, and those left for all."""
-        limit, waiting = self.model.time_limit, len(self.seeds) - k
+    def share_of(self) -> tuple[float | None, float]:
+        """Seconds the next solve may take, and those left for all."""
+        limit, waiting = self.model.time_limit, len(self.seeds) - len(self.found)
         if limit is None:
             return None, 1.0
         left = limit - (time.monotonic() - self.started)
@@ -97,7 +100,7 @@ class Solving:
 
     def one(self, k: int, interrupted: bool) -> Solution | Settled:
         """What a number comes to, when Ctrl-C has come before or not."""
-        model, came_here, (share, left) = self.model, False, self.share_of(k)
+        model, came_here, (share, left) = self.model, False, self.share_of()
         try:
             found = self.settled[k] if left > 0 and not interrupted else None
         except KeyboardInterrupt:
@@ -160,16 +163,16 @@ class Solving:
 
     def is_done(self) -> bool:
         """Whether there is nothing to begin."""
-        return self.error is not None or self.begun == len(self.seeds)
+        return self.error is not None or self.begun == len(self.units)
 
     def work(self, interrupt: Interrupt, handling: Any) -> None:
         """Take the next number and solve it, until there is none, or an error."""
         with ExitStack() as stack:
             for context in (np.errstate(**handling), ONE_THREAD, interruptible(interrupt)):
                 stack.enter_context(context)
-            self.own.interrupt = interrupt
+            self.own.interrupt, mine = interrupt, deque[int]()
             try:
-                while (taken := self.next_one(interrupt)) is not None:
+                while (taken := self.next_one(interrupt, mine)) is not None:
                     self.found[taken[0]] = self.one_again(*taken)
             except BaseException as error:
                 self.fail(error)
@@ -183,14 +186,16 @@ class Solving:
                 raise
             return self.one(k, True)
 
-    def next_one(self, interrupt: Interrupt) -> tuple[int, bool] | None:
-        """A number nobody has begun, and whether Ctrl-C has come."""
+    def next_one(self, interrupt: Interrupt, mine: deque[int]) -> tuple[int, bool] | None:
+        """The next number of a thread's unit, or of one that nobody has begun, and whether Ctrl-C has come."""
         with self.lock:
             interrupt.pending = False
-            if self.error is not None or self.begun == len(self.seeds):
+            if self.error is not None or not (mine or self.begun < len(self.units)):
                 return None
-            self.begun += 1
-            return self.begun - 1, self.interrupted
+            if not mine:
+                mine.extend(self.units[self.begun])
+                self.begun += 1
+            return mine.popleft(), self.interrupted
 
     def interrupt(self) -> None:
         """Ctrl-C: for all that are at work, if it has not come before."""

@@ -20,10 +20,10 @@ from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
 from ..registry import make_solver
 from ..solvers import Solver
-from ._batch import BatchMachine, kept, seeds_of
-from ._classifier import PairClassifier, joined, pairs_of
+from ._batch import BatchMachine, seeds_of
+from ._classifier import PairClassifier, pairs_of
 from ._labels import class_weights, encode, several
-from ._pair_solutions import PairSolutions, settles
+from ._pair_solutions import PairSolutions, members, read_pairs, settles
 from ._saved_pairs import SavedPairs
 from ._solving import Solving
 from ._validation import checked_data, checked_weight
@@ -219,8 +219,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                     f"sample_weight, class_weight: no point of class {classes[int(np.argmin(weighty))]!r} has a "
                     "positive weight; every class needs one"
                 )
-            gram, live = self._gram(points), weight > 0
-            groups = [np.flatnonzero((codes == i) & live) for i in range(len(classes))]
+            gram, codes = self._gram(points), np.where(weight > 0, codes, -1)
+            groups = members(codes, len(classes))
             rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
             found = self._solve_pairs(gram, codes, weight, groups, rows)
             self.classes_, self._rows = classes, rows
@@ -229,7 +229,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         return self
 
     def _solve_pairs(
-        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: list[NDArray]
+        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: Sequence[NDArray]
     ) -> list[Solution | Settled]:
         """Solve the pairs of classes, each over its rows, and keep the solutions."""
         pairs, seeds = pairs_of(len(groups)), seeds_of(self.random_state, len(rows))
@@ -269,27 +269,24 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         super()._check_solution(solution)
 
     def _read(
-        self, gram: Gram, codes: NDArray, rows: list[NDArray], found: Sequence[Solution] | Sequence[Solution | Settled]
+        self,
+        gram: Gram,
+        codes: NDArray,
+        rows: Sequence[NDArray],
+        found: Sequence[Solution] | Sequence[Solution | Settled],
     ) -> None:
         """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""
-        parts = []
-        for points, (i, j), pair in zip(rows, pairs_of(len(self.classes_)), found, strict=True):
-            if isinstance(pair, Settled):
-                points = np.concatenate([points[codes[points] == i], points[codes[points] == j]])
-            coefficients = kept(pair.coefficients)
-            (J,) = np.nonzero(coefficients)
-            parts.append((points[J], codes[points[J]], coefficients[J]))
-        joint = joined(len(self.classes_), parts)
-        self._pair_coef, self.dual_coef_, self.n_support_ = joint.pair_coef, joint.dual_coef, joint.n_support
-        self._keep_support(gram.X, gram, joint.support)
+        support, self.n_support_, biases, coefficients = read_pairs(codes, rows, found, len(self.classes_))
+        self._pair_coef, self.dual_coef_ = coefficients
+        self._keep_support(gram.X, gram, support)
         self._constants = 0.0
         moved = gram.is_translatable and all(
             isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
         )
         if self._support_gram is not None and moved:
-            own = gram.subset(joint.support).centred()
+            own = gram.subset(support).centred()
             self._support_gram = KeptGram(own)
-            self._constants = np.array([own.constant(weights) for weights in joint.pair_coef.T])
-        self.intercept_ = np.array([pair.bias for pair in found])
+            self._constants = np.array([own.constant(weights) for weights in self._pair_coef.T])
+        self.intercept_ = biases
         self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else pair.cost.steps for pair in found])
         self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))

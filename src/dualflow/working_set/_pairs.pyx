@@ -1,10 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The compiled pair loop; see pairs.h for the loop itself and `Level` for who calls it."""
 
+from time import monotonic
+
 import numpy as np
 from libc.string cimport memset
 
+from ..core._bound import check_listed
 from ..core._radial import aligned
+from ..core.arena import borrowed
 
 ctypedef Py_ssize_t Index
 
@@ -44,6 +48,9 @@ cdef extern from *:
         const float *first
         const float *between
         const float *second
+        Index first_apart
+        Index between_apart
+        Index second_apart
     ctypedef struct source_double:
         Index m
         const double *points
@@ -58,6 +65,9 @@ cdef extern from *:
         const double *first
         const double *between
         const double *second
+        Index first_apart
+        Index between_apart
+        Index second_apart
     void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
     void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
     void row_of_blocks_double(Index n, Index i, const source_double *origin, double *row) nogil
@@ -149,10 +159,10 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             raise ValueError("the source must be of n points, and rows (n, padded(n)), where some are to be made")
         if real is float:
             single = source_float(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
-                                  source.factor, source.offset, 0, NULL, NULL, NULL)
+                                  source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
         else:
             double_ = source_double(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
-                                    source.factor, source.offset, 0, NULL, NULL, NULL)
+                                    source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
     with nogil:
         if real is float:
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
@@ -163,52 +173,83 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     return updates, violation, used
 
 
-def solve_blocks(const double[:, ::1] first, const double[:, ::1] between, const double[:, ::1] second, double factor,
-                 double[:, ::1] rows, double[::1] beta, const double[::1] low, const double[::1] high,
-                 const double[::1] ep, double tolerance, Index limit, int rounds, Index few):
-    """β in place by pairs, Σβ staying what it is, in rounds that begin with a gradient Mβ − ep from scratch, M = factor · [[first, between],
-    [betweenᵀ, second]], of which only rows that are needed are put together, in ``rows``, whose entries may be anything.
+def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
+                 const double[::1] upper, double sign, double[::1] alpha, Index begin, double tolerance, Index updates,
+                 Index small, Index most, int rounds, Index few, double seconds):
+    """The hinge's optima for listed pairs of classes, see `check_listed`, from number ``begin`` on; into ``alpha``.
 
-    Ends when nothing moves, or when the violation is within the tolerance after fewer than ``few`` updates, so that the
-    gradient has its digits.
+    The first class of each has the label ``sign``, the other −``sign``. Each is solved by pairs in rounds that begin
+    with a gradient from scratch, ``updates`` a variable at most, until nothing moves, or the violation is within the
+    tolerance after fewer than ``few`` updates, so that the gradient has its digits. One of more than ``small`` points
+    is given up after ``most`` updates. Rows of a matrix are put together as they are needed.
 
-    Returns
-    -------
-    updates : int
-    violation : float
+    Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
+    written is shared: calls with an ``alpha`` of their own may run at once.
     """
-    cdef Index head = first.shape[0], rest = second.shape[0], n = head + rest, used = 0, updates = 0, moved, k
-    if not (head > 0 and rest > 0 and first.shape[1] == between.shape[0] == head):
-        raise ValueError("first must be (head, head), and between (head, rest), head > 0, rest > 0")
-    if not second.shape[1] == between.shape[1] == rest:
-        raise ValueError("second must be (rest, rest), and between (head, rest)")
-    if not rows.shape[0] == rows.shape[1] == beta.shape[0] == low.shape[0] == high.shape[0] == ep.shape[0] == n:
-        raise ValueError("rows must be (n, n), and the vectors (n,)")
+    check_listed(within, between, listed, upper, alpha, sign)
+    cdef Index count = listed.shape[0], n, largest = 0, k
+    cdef double until = monotonic() + seconds
+    for k in range(begin, count):
+        largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
+    if not 0 <= begin <= count:
+        raise ValueError("begin must be one of the list, or its end")
+    cdef double[::1] rows = borrowed((largest * largest,), np.float64)
+    cdef double[::1] work = aligned((10 * largest,), np.float64)
+    cdef long long[::1] slots = np.empty(largest, dtype=np.int64)
+    for k in range(begin, count):
+        n = listed[k, 0] + listed[k, 1]
+        with nogil:
+            solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance,
+                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0])
+        if monotonic() > until:
+            return k + 1
+    return count
+
+
+cdef void solve_one(const double *within, const double *between, const long long *pair, const double *upper,
+                    double sign, double *alpha, double tolerance, Index limit, bint once, int rounds, Index few,
+                    double *rows, double *work, long long *slots) noexcept nogil:
+    cdef Index head = pair[0], n = pair[0] + pair[1], used = 0, moved, k
+    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
+    cdef double *G = work + 4 * n
+    cdef double *diag = work + 5 * n
+    cdef double *ep = work + 6 * n
+    cdef double *beta = work + 7 * n
+    cdef double *low = work + 8 * n
+    cdef double *high = work + 9 * n
+    cdef double unit = 0.0, bound, violation = 0.0
+    cdef int turn
     cdef source_double source
     memset(&source, 0, sizeof(source))
-    source.factor, source.head = factor, head
-    source.first, source.between, source.second = &first[0, 0], &between[0, 0], &second[0, 0]
-    cdef double[::1] work = aligned((6 * padded(n),), np.float64)
-    cdef double *G = &work[4 * n]
-    cdef double *diag = &work[5 * n]
-    cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
-    cdef double violation = 0.0
-    cdef int turn
-    with nogil:
-        for k in range(n):
-            diag[k] = factor * (first[k, k] if k < head else second[k - head, k - head])
-        for turn in range(rounds):
-            gradient_of_blocks(n, beta, &ep[0], &source, &rows[0, 0], slots, &used, G)
-            moved = pairs_double(n, n, &rows[0, 0], &slots[0], &used, &source, G, diag, &beta[0], &low[0], &high[0],
-                                 True, tolerance, limit, &work[0], &violation)
-            updates += moved
-            if moved == 0 or (violation <= tolerance and moved < few):
-                break
-    return updates, violation
+    source.head = head
+    source.first, source.between, source.second = within + pair[2], between + pair[3], within + pair[4]
+    source.first_apart, source.between_apart, source.second_apart = pair[5], pair[6], pair[7]
+    for k in range(n):
+        diag[k] = source.first[k * (pair[5] + 1)] if k < head else source.second[(k - head) * (pair[7] + 1)]
+        unit = max(unit, diag[k])
+    unit = 1.0 / unit if unit > 0 else 1.0
+    source.factor = unit
+    for k in range(n):
+        bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
+        bound = min(bound, 1e300 * unit) / unit
+        ep[k] = sign if k < head else -sign
+        low[k], high[k] = (0.0, bound) if ep[k] > 0 else (-bound, 0.0)
+        diag[k] *= unit
+        beta[k] = 0.0
+        slots[k] = -1
+    for turn in range(rounds):
+        gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
+        moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit,
+                             work, &violation)
+        if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
+            break
+    for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
+        bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
+        alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
 
 
-cdef void gradient_of_blocks(Index n, double[::1] beta, const double *ep, const source_double *source, double *rows,
-                             long long[::1] slots, Index *used, double *G) noexcept nogil:
+cdef void gradient_of_blocks(Index n, const double *beta, const double *ep, const source_double *source, double *rows,
+                             long long *slots, Index *used, double *G) noexcept nogil:
     """G = Mβ − ep, by the rows of those that are not 0."""
     cdef Index k, j
     cdef const double *row

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..core.problem import Kind
 from ..core.workspace import Workspace
 from .level import Level
-from .seeding import nested_order, restrict, seed
+from .seeding import nested_order, restrict, seed, sharing
 from .whole import solve_whole
 
 __all__ = ["Descent", "WorkingSetState"]
@@ -28,6 +28,9 @@ SIMPLEX_GAP = 0.01
 WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
 #: Smallest level of the seeding.
 SEED_FROM = 1000
+#: Variables up to which so few points may share d on the capped simplex that levels, and float32, cost more than they
+#: save.
+FEW_WHOLE, SHARING = 8192, 64
 #: Pair updates in a block before the rest is looked at again.
 PAIRS_PER_BLOCK = 10_000
 #: Steps without progress after which a level counts as at rest: round-off rules.
@@ -94,7 +97,7 @@ class Descent:
         """The first state: of the smallest level, or of the whole problem if a start is given."""
         problem, depth = self.workspace, 0
         if warm is None:
-            while problem.gram.n // 4**depth > SEED_FROM:
+            while problem.gram.n // 4**depth > (FEW_WHOLE if self.ends_here and self.is_shared_by_few else SEED_FROM):
                 depth += 1
         alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
         order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
@@ -107,8 +110,15 @@ class Descent:
     @property
     def ends_here(self) -> bool:
         """Whether a problem that may be handed over is small enough to be brought to its end in float64 instead."""
-        small = self.workspace.n <= (SIMPLEX_WHOLE if self.on_simplex else WHOLE)
-        return self.hand_over and small and self.workspace.psd.is_psd
+        most = WHOLE
+        if self.on_simplex:
+            most = FEW_WHOLE if self.is_shared_by_few else SIMPLEX_WHOLE
+        return self.hand_over and self.workspace.n <= most and self.workspace.psd.is_psd
+
+    @property
+    def is_shared_by_few(self) -> bool:
+        """Whether few points hold d: then few have weight at the end, and few rows are needed."""
+        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= SHARING
 
     def step(self, state: WorkingSetState) -> WorkingSetState:
         """The next state, some blocks on."""

@@ -1,13 +1,15 @@
 /* Part of pairs.h, for its REAL: rows of M, made when they are first asked for. */
 
 /* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h; or from
- * blocks at hand, factor times them: of the `head` first variables, between these and the others, and of the others. */
+ * blocks at hand, factor times them: of the `head` first variables, between these and the others, and of the others,
+ * their rows so far apart. */
 typedef struct {
     Index m;
     const REAL *points, *half, *tiles, *halves, *sign, *ridge;
     REAL factor, offset;
     Index head;
     const REAL *first, *between, *second;
+    Index first_apart, between_apart, second_apart;
 } NAME(source);
 
 static void NAME(row_of_blocks)(Index n, Index i, const NAME(source) *from, REAL *restrict row)
@@ -15,12 +17,14 @@ static void NAME(row_of_blocks)(Index n, Index i, const NAME(source) *from, REAL
     const Index head = from->head, rest = n - head;
     const REAL factor = from->factor;
     if (i < head) {
-        const REAL *restrict own = from->first + i * head, *restrict other = from->between + i * rest;
+        const REAL *restrict own = from->first + i * from->first_apart;
+        const REAL *restrict other = from->between + i * from->between_apart;
         for (Index k = 0; k < head; k++) row[k] = factor * own[k];
         for (Index k = 0; k < rest; k++) row[head + k] = factor * other[k];
     } else {
-        const REAL *restrict own = from->second + (i - head) * rest, *restrict other = from->between + (i - head);
-        for (Index k = 0; k < head; k++) row[k] = factor * other[k * rest];
+        const REAL *restrict own = from->second + (i - head) * from->second_apart;
+        const REAL *restrict other = from->between + (i - head);
+        for (Index k = 0; k < head; k++) row[k] = factor * other[k * from->between_apart];
         for (Index k = 0; k < rest; k++) row[head + k] = factor * own[k];
     }
 }

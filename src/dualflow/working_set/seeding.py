@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["nested_order", "restrict", "seed"]
+__all__ = ["nested_order", "restrict", "seed", "sharing"]
 
 
 def nested_order(problem: DualProblem) -> NDArray:
@@ -65,10 +65,14 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
     return problem.project(clipped)
 
 
+def sharing(problem: DualProblem) -> int:
+    """How many points there must be, at least, to hold d on the simplex."""
+    return int(np.ceil(problem.d / float(problem.effective_upper.max()) * (1 - 1e-12)))
+
+
 def _few(problem: DualProblem) -> NDArray:
     """eᵀα = d on as few points as can hold it, α = u on each, taken from all over their order."""
-    n, upper = problem.n, problem.effective_upper
-    count = int(np.ceil(problem.d / float(upper.max()) * (1 - 1e-12)))
+    n, upper, count = problem.n, problem.effective_upper, sharing(problem)
     order = (np.arange(count) * n + n // 2) // count  # evenly spread
     if float(upper[order].sum()) < problem.d * (1 - 1e-12):  # unequal bounds: by golden section, until it is full
         order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)

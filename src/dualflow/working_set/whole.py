@@ -6,14 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.workspace import Workspace
-from ._pairs import solve_blocks, solve_pairs
+from ._pairs import solve_listed, solve_pairs
 from .units import InUnits
 
-__all__ = ["solve_pair", "solve_whole"]
+__all__ = ["solve_small_pairs", "solve_whole"]
 
 #: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
 #: gradient keeps its digits.
 AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
+#: Variables beyond which pairs are tried over blocks for so many updates only: where that is not enough, float32, and a
+#: refinement, are faster.
+EASY, PATIENCE = 640, 4096
 
 
 def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[NDArray, float, int]:
@@ -65,38 +68,52 @@ def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[N
     return here.alpha, violation, updates
 
 
-def solve_pair(
-    signs: NDArray,
-    upper: NDArray,
-    first: NDArray,
+def solve_small_pairs(
+    within: NDArray,
     between: NDArray,
-    second: NDArray,
-    room: NDArray,
+    listed: NDArray,
+    upper: NDArray,
+    sign: float,
+    alpha: NDArray,
+    begin: int,
     tolerance: float,
-) -> NDArray:
-    """The hinge's optimum, with an intercept, for a pair of classes whose kernel values are at hand.
+    seconds: float,
+) -> int:
+    """The hinge's optima, with an intercept, for pairs of classes whose kernel values are at hand.
 
     Parameters
     ----------
-    signs, upper : arrays of shape (n,)
-        Labels ±1, and finite bounds.
-    first, between, second : arrays of shape (m, m), (m, n − m) and (n − m, n − m)
-        Kernel values within the first m points, between them and the others, and within the others; read only.
-    room : array of shape (n, n)
-        To work in.
+    within, between, listed, upper, sign
+        See `core._bound.check_listed`; read only.
+    alpha : array
+        Receives the multipliers.
+    begin : int
+        Number of the first pair that is to be solved.
     tolerance : float
         KKT violation to end at, LIBSVM's.
+    seconds : float
+        After which no other pair is begun.
 
     Returns
     -------
-    alpha : array of shape (n,)
+    int
+        Number of the first pair that was not solved.
     """
-    n = len(signs)
-    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
-    unit = 1.0 / (max(float(first.diagonal().max()), float(second.diagonal().max())) or 1.0)
-    beta, bound = np.zeros(n), signs * (np.minimum(upper, 1e300 * unit) / unit)
-    low, high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
-    solve_blocks(first, between, second, unit, room, beta, low, high, signs, tolerance, UPDATES * n, AGAIN, FEW_UPDATES)
-    # A bound is given back as it came: (u/b)·b may be an ulp off.
-    alpha: NDArray = np.minimum(np.maximum(signs * beta * unit, 0.0), upper)
-    return alpha
+    return int(
+        solve_listed(
+            within,
+            between,
+            listed,
+            upper,
+            sign,
+            alpha,
+            begin,
+            tolerance,
+            UPDATES,
+            EASY,
+            PATIENCE,
+            AGAIN,
+            FEW_UPDATES,
+            seconds,
+        )
+    )
