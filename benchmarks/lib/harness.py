@@ -62,7 +62,7 @@ class Case:
     """``build(**fields)`` makes the entrants, in the child; it must be importable from there.
 
     ``limit_s`` is the longest a single fit may take; ``runs`` overrides the rule of `RUNS`; ``pause_s`` is slept before
-    every fit.
+    every fit; ``threads``, if given, leaves out lanes of other thread counts.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Case:
     limit_s: float = 600.0
     runs: int | None = None
     pause_s: float = 0.0
+    threads: int | None = None
 
 
 @dataclass
@@ -199,7 +200,7 @@ def measure(case: Case, excluded: list[Key], tell: Callable[[Key | None], None] 
         reason = entrant.skip()
         for threads in entrant.threads:
             row = Row(case, entrant.name, threads)
-            if row.key in excluded:
+            if row.key in excluded or case.threads not in (None, threads):
                 continue
             rows.append(row)
             if reason is None and threads > (os.cpu_count() or 1):

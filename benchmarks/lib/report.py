@@ -23,7 +23,7 @@ def command_line(
     claim: str, *names: str, extra: Callable[[argparse.ArgumentParser], Any] | None = None
 ) -> argparse.Namespace:
     """The options that every benchmark of the harness heeds, and those named."""
-    return options_of(claim, "only", "limit", "runs", "plot", *names, extra=extra)
+    return options_of(claim, "only", "limit", "runs", "threads", "plot", *names, extra=extra)
 
 
 def main(
@@ -54,7 +54,7 @@ def run(
     if not cases:
         print(f"{title}: no case has {options.only!r} in its name")
         return 2
-    given = {"limit_s": options.limit, "runs": options.runs}
+    given = {"limit_s": options.limit, "runs": options.runs, "threads": options.threads}
     cases = [replace(case, **{name: value for name, value in given.items() if value}) for case in cases]
     print(f"{title}: {len(cases)} cases. {machine()}")
     print("one BLAS thread counts, two are shown; LIBSVM is single-threaded")
