@@ -230,8 +230,7 @@ def test_linear_weights_and_centres_of_streams_are_those_of_the_batch():
 @every_model
 def test_a_fit_that_fails_leaves_the_model_as_it_was(name):
     model, data = trained(name)
-    values = model.predict(Z)  # some attributes are made when they are asked for
-    before = dict(vars(model))
+    before, values = dict(vars(model)), model.predict(Z)
     bad = data[0].copy()
     bad[3, 1] = np.nan
     for attempt in (

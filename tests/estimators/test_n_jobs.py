@@ -52,7 +52,7 @@ def test_answers_do_not_depend_on_it(way):
 
 
 def test_so_many_are_at_work_at_once(monkeypatch):
-    honest, together = _together.solve_pair, threading.Barrier(3)
+    honest, together = _together.solve_small_pairs, threading.Barrier(3)
     who = set()
 
     def meets(*given):
@@ -61,7 +61,7 @@ def test_so_many_are_at_work_at_once(monkeypatch):
             together.wait(60)
         return honest(*given)
 
-    monkeypatch.setattr(_together, "solve_pair", meets)
+    monkeypatch.setattr(_together, "solve_small_pairs", meets)
     SVC(n_jobs=3).fit(X, Y)
     assert len(who) == 3
     assert threading.get_ident() not in who
@@ -87,7 +87,7 @@ def test_circuits_wait_for_one_another():
 
 @pytest.mark.parametrize("where", ["settled", "runs"])
 def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
-    honest, calls, count = _together.solve_pair, [], itertools.count(1)
+    honest, calls, count = _together.solve_small_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
     heard_by_all, told = threading.Event(), _solving.Solving._tell_all
     monkeypatch.setattr(_solving.Solving, "_tell_all", lambda self: [told(self), heard_by_all.set()])
@@ -95,9 +95,9 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     def strikes(*given):
         calls.append(1)
         number = next(count)
-        if number == 10:
+        if number == 3:  # whoever makes this call has done with all pairs of the first class, or of the second
             signal.raise_signal(signal.SIGINT)
-        if number >= 10:
+        if number >= 3:
             heard_by_all.wait(60)
         return honest(*given)
 
@@ -107,7 +107,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
             heard_by_all.wait(60)
 
     if where == "settled":
-        monkeypatch.setattr(_together, "solve_pair", strikes)
+        monkeypatch.setattr(_together, "solve_small_pairs", strikes)
     else:
         options["callback"] = heard
     with pytest.warns(ConvergenceWarning):
@@ -117,8 +117,8 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     assert Status.INTERRUPTED in ended
     assert all(each in (Status.INTERRUPTED, Status.OPTIMAL) for each in ended[12:])
     if where == "settled":
-        assert len(calls) <= 12
-        assert ended[:8] == [Status.OPTIMAL] * 8
+        assert len(calls) <= 4
+        assert set(ended[:9]) == {Status.OPTIMAL} or set(ended[9:17]) == {Status.OPTIMAL}
     assert model.fit_status_ == 1
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -174,7 +174,7 @@ def test_shares_of_time_count_those_side_by_side():
     engine = type("Engine", (), {"quantum": False})()
     for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
         solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine, [None] * 10)
-        assert solving.share_of(0)[0] == pytest.approx(share, rel=1e-2)
+        assert solving.share_of()[0] == pytest.approx(share, rel=1e-2)
 
 
 def test_a_callback_is_called_by_one_at_a_time():

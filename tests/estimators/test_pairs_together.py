@@ -15,7 +15,7 @@ from dualflow._together import SettledPairs
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.estimators import _batch
+from dualflow.estimators import _solving
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -32,7 +32,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_batch, "solve", refuse)
+    monkeypatch.setattr(_solving, "solve", refuse)
 
 
 def watched(**parameters):

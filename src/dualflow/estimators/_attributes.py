@@ -39,8 +39,10 @@ def read_when_asked(name: str) -> Any:
     """An attribute that is made together with others, by ``_read_now``, when one of them is asked for."""
 
     def read(model: Any) -> Any:
-        model.__dict__.update(model._read_now())
-        return model.__dict__[name]
+        # In a dictionary of their own: to ask for a prediction must not give the model new attributes.
+        if name not in model._reading:
+            model._reading.update(model._read_now())
+        return model._reading[name]
 
     return _Fitted(read)
 

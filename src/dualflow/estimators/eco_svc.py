@@ -254,8 +254,7 @@ class EcoSVC(PairClassifier, Ecology):
         return hinge(self._kernel_of(X), sign, cap, fit_intercept=self.fit_intercept)
 
     def _read(self) -> None:
-        for name in READ:
-            self.__dict__.pop(name, None)
+        self._reading: dict[str, Any] = {}
 
     def _read_now(self) -> dict[str, Any]:
         parts, points = [], []
