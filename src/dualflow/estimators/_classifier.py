@@ -144,4 +144,4 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        return self._of_features(self._pair_coef.T, self.__dict__.get("_support_gram"))
+        return self._of_features(self._pair_coef.T, getattr(self, "_support_gram", None))
