@@ -10,9 +10,6 @@ from typing import Any
 #: Where the figures of full runs are kept, by room.
 RESULTS = Path(__file__).parents[1] / "results"
 
-#: Timed runs of every fit without which a median says little.
-FEWEST = 3
-
 #: Every benchmark has the first two, and those of the rest that it heeds.
 OPTIONS: dict[str, dict[str, Any]] = {
     "quick": {"action": "store_true", "help": "a small part, in about a minute"},
@@ -22,7 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plot": {"type": Path, "metavar": "FOLDER", "help": "write plots to FOLDER, as PNG"},
     "solver": {"metavar": "NAME", "help": "our solver; the estimators' default otherwise"},
     "limit": {"type": float, "metavar": "SECONDS", "help": "longest single fit (600; MNIST 3600)"},
-    "runs": {"type": int, "metavar": "N", "help": "timed runs of every fit, against the rule; below 3, for a look"},
+    "runs": {"type": int, "metavar": "N", "help": "timed runs of every fit, against the rule; for a look"},
     "threads": {"type": int, "metavar": "N", "help": "only what runs on so many BLAS threads"},
 }
 
@@ -44,8 +41,7 @@ def command_line(
 
 def is_part(options: argparse.Namespace) -> bool:
     """Whether less than the claim was asked for."""
-    few = (getattr(options, "runs", None) or FEWEST) < FEWEST
-    return few or any(getattr(options, name, None) for name in ("quick", "only", "rows", "sizes"))
+    return any(getattr(options, name, None) for name in ("quick", "only", "runs", "rows", "sizes"))
 
 
 def chosen(case: str, only: str) -> bool:

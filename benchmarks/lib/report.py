@@ -71,7 +71,7 @@ def run(
         plot(rows, options.plot / f"{title}.png", by)
     few = sorted({row.case.name for row in rows if row.status == "ok" and len(row.times) < 5})
     if few:
-        print(f"fewer than 5 runs (a fit took more than 20 s, or --runs): {'; '.join(few)}")
+        print(f"fewer than 5 runs (a fit took more than 2 s, or --runs): {'; '.join(few)}")
     return conclude(title, judge(rows), options)
 
 
