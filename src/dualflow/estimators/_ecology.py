@@ -134,7 +134,9 @@ class Ecology(StreamMachine):
             gap, _ = certifier.appraise(community.alpha, community.h + problem.p)
             if gap <= 0.1 * self.tol and blur(problem, community.alpha, community.h) <= 0.1 * self.tol:
                 return
-        certificate = certifier.certify(community.alpha)
+        # Not by the certifier that has looked at the spectrum: where digits are few, the matrix it made for that gives
+        # another gap than the one that `certificate_` will show.
+        certificate = certify(problem, community.alpha)
         if certificate.relative_gap is None:
             _warn(
                 f"kernel: the problem's matrix is {certificate.psd}. The equilibrium the solver reached is "
