@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -72,6 +73,9 @@ def test_what_the_number_means():
     assert jobs_of(3) == 3
     assert jobs_of(np.int64(2)) == 2
     assert jobs_of(-1) == joblib.cpu_count()
+    assert jobs_of(-1000) == 1
+    with ThreadPoolExecutor(1) as pool:  # where processes would not be started, threads may be
+        assert pool.submit(jobs_of, 3).result() == 3
     with joblib.parallel_backend("threading", n_jobs=2):
         assert jobs_of(None) == 2
     for wrong in (0, 1.5, "2", True):

@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 
 from .._solve import Progress, check_limits, solve
 from .._together import Settled, SettledPairs
@@ -230,4 +230,7 @@ def jobs_of(n_jobs: int | None) -> int:
     """Threads, of what scikit-learn's ``n_jobs`` says; `ProblemError` if it is no such number."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ProblemError(f"n_jobs={n_jobs!r} must be a whole number other than 0, or None; -1 is all processors")
-    return int(effective_n_jobs(n_jobs))
+    if n_jobs is None:
+        return int(effective_n_jobs(None))  # what a context of joblib says
+    # `effective_n_jobs` is about processes: 1 within a worker of multiprocessing, and in any thread but the first.
+    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
