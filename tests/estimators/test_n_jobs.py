@@ -1,11 +1,11 @@
 """Pairs of classes side by side: the bits of one after another, and the same endings."""
 
 import itertools
+import multiprocessing
 import signal
 import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -68,14 +68,15 @@ def test_so_many_are_at_work_at_once(monkeypatch):
     assert threading.get_ident() not in who
 
 
-def test_what_the_number_means():
+def test_what_the_number_means(monkeypatch):
     assert jobs_of(None) == 1
     assert jobs_of(3) == 3
     assert jobs_of(np.int64(2)) == 2
     assert jobs_of(-1) == joblib.cpu_count()
     assert jobs_of(-1000) == 1
-    with ThreadPoolExecutor(1) as pool:  # where processes would not be started, threads may be
-        assert pool.submit(jobs_of, 3).result() == 3
+    # Where processes would not be started, threads are.
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    assert jobs_of(3) == 3
     with joblib.parallel_backend("threading", n_jobs=2):
         assert jobs_of(None) == 2
     for wrong in (0, 1.5, "2", True):

@@ -232,5 +232,5 @@ def jobs_of(n_jobs: int | None) -> int:
         raise ProblemError(f"n_jobs={n_jobs!r} must be a whole number other than 0, or None; -1 is all processors")
     if n_jobs is None:
         return int(effective_n_jobs(None))  # what a context of joblib says
-    # `effective_n_jobs` is about processes: 1 within a worker of multiprocessing, and in any thread but the first.
+    # `effective_n_jobs` is about processes, of which a worker of multiprocessing starts none.
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
