@@ -11,7 +11,7 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
 
 from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
-from dualflow.selection import _duals
+from dualflow.selection import _duals, _left_out
 from dualflow.selection._models import FoldSVC
 from dualflow.selection._newton import Newton
 
@@ -166,6 +166,35 @@ def test_leave_one_out_is_that_of_refits_and_of_the_incremental_engine(cv):
         np.testing.assert_allclose(found, values, atol=2e-5)
         exact = IncrementalSVC(C=C, gamma=0.2).fit(X, y).leave_one_out()
         np.testing.assert_allclose((found * (2 * y - 1) - 1)[exact.ids], exact.margins, atol=2e-5)
+
+
+def test_folds_that_leave_one_out_are_led_to_their_optimum(monkeypatch):
+    X, y = make_classification(n_samples=80, n_features=5, flip_y=0.2, random_state=1)
+    descents, honest = [], _duals.Duals.descend
+
+    def counted(self, beta, *rest):
+        descents.append(1)
+        return honest(self, beta, *rest)
+
+    def scores(*, paths):
+        descents.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(_duals.Duals, "descend", counted)
+            if not paths:
+                patch.setattr(_left_out.LeftOut, "without", lambda self, k: None)
+            grid = {"C": [0.5, 5.0]}
+            search = SVCSearchCV(SVC(tol=1e-9, gamma=0.2), grid, cv="loo", scoring=margin, refit=False).fit(X, y)
+        assert search.cv_results_["max_relative_gap"].max() <= 1e-9
+        return np.array([search.cv_results_[f"split{i}_test_score"] for i in range(len(y))]), len(descents)
+
+    def margin(model, X, y):
+        return float(model.decision_function(X)[0])
+
+    led, few = scores(paths=True)
+    searched, many = scores(paths=False)
+    np.testing.assert_allclose(led, searched, atol=1e-5)
+    assert few < 10  # the model of all points, twice
+    assert many > 40
 
 
 def test_leave_one_out_of_several_classes():

@@ -20,7 +20,7 @@ from .incremental import Engine
 from .invasion import best_multiplier
 from .state import PathError
 
-__all__ = ["CROWD", "NEWCOMERS", "POINTS", "Equilibrium", "Standing", "led_in"]
+__all__ = ["CROWD", "NEWCOMERS", "POINTS", "Dense", "Equilibrium", "Standing", "led_in", "seat"]
 
 #: Newcomers of one call, and points in all, up to which a path is shorter than a batch.
 NEWCOMERS, POINTS = 256, 1500
@@ -44,7 +44,7 @@ class Equilibrium:
 
 
 @dataclass(frozen=True)
-class _Dense:
+class Dense:
     """Q as `Engine` asks for it."""
 
     Q: NDArray
@@ -147,11 +147,11 @@ def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray)
     sign, cap = np.concatenate([at.sign, sign]), np.concatenate([at.cap, cap])
     K *= sign
     K *= sign[:, None]
-    engine = Engine(_Dense(K), at.bordered)
+    engine = Engine(Dense(K), at.bordered)
     engine.has_rescue = True
     try:
         engine.append(np.ones(n), cap, sign if at.bordered else np.zeros(n), K.diagonal())
-        _seat(engine, K, at)
+        seat(engine, K, at.alpha, at.cap, at.nu, whole=True)
         for k in range(old, n):
             engine.learn(k)
         engine.polish(0.25 * float(engine.figures[FLOOR]))
@@ -165,19 +165,22 @@ def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray)
     return Equilibrium(alpha, h, nu) if at._gap(sign, cap, alpha, h, nu) <= at.enough else None
 
 
-def _seat(engine: Engine, Q: NDArray, at: Standing) -> None:
-    """Put an engine that knows all where the community is; newcomers wait to be learned."""
-    old = len(at.alpha)
-    engine.alpha[:old] = at.alpha
-    engine.where[:old] = np.where(at.alpha <= 0, REST, np.where(at.alpha >= at.cap, BOUND, FREE))
+def seat(engine: Engine, Q: NDArray, alpha: NDArray, cap: NDArray, nu: float, *, whole: bool) -> None:
+    """Put an engine that knows all variables, of a matrix Q, where the first of them are at rest with a multiplier ν;
+    newcomers wait to be learned. Rows of Q are copied: all if ``whole``, else those of
+    the margin."""
+    old = len(alpha)
+    engine.alpha[:old] = alpha
+    engine.where[:old] = np.where(alpha <= 0, REST, np.where(alpha >= cap, BOUND, FREE))
     S = np.flatnonzero(engine.where == FREE)
     m = len(S)
     engine.counters[COUNT] = m
     engine.make_room()
-    engine.pool.take(np.arange(engine.n), Q, engine.n)
-    engine.members[:m] = engine.member_slots[:m] = S
-    engine.figures[MULTIPLIER] = -at.nu
+    rows = Q if whole else Q[S]
+    engine.pool.take(np.arange(engine.n) if whole else S, rows, engine.n)
+    engine.members[:m], engine.member_slots[:m] = S, S if whole else np.arange(m)
+    engine.figures[MULTIPLIER] = -nu
     engine.refactorise(engine)
-    engine.g[:] = Q @ engine.alpha - engine.p - at.nu * engine.e
+    engine.g[:] = Q @ engine.alpha - engine.p - nu * engine.e
     engine.measure()
     engine.polish(float(engine.figures[FLOOR]))

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bounds import gaps
+from ..online.state import PathError
 from ..working_set._pairs import solve_pairs
+from ._left_out import LeftOut, left_out_by
 from ._newton import Newton
 
 __all__ = ["Duals", "Fits"]
@@ -51,6 +54,16 @@ class Fits:
     bias: NDArray
     gap: NDArray
     seconds: NDArray
+
+
+@dataclass
+class _Seed:
+    """The model of all points: β, its gradient and bias, and what leads from it to models without one of them."""
+
+    beta: NDArray
+    gradient: NDArray
+    bias: float
+    left_out: LeftOut | bool | None = None
 
 
 class Duals:
@@ -114,7 +127,7 @@ class Duals:
         tol : float
             Relative gap asked for.
         """
-        seeds: list[tuple[NDArray, NDArray]] = []
+        seeds: list[_Seed] = []
         seeding = len(weights) >= SEED_FROM and (self.v > SEED_VARIABLES or len(weights) > AT_ONCE)
         for start in range(0, len(weights), AT_ONCE):
             folds = np.arange(start, min(start + AT_ONCE, len(weights)))
@@ -124,38 +137,68 @@ class Duals:
                 sofar = costs[: number + 1]
                 if seeding and number == len(seeds):
                     seeds.append(self._whole(seeds, weight, sofar, tol))
-                beta = self._starts(seeds[number] if seeds else None, last, part, sofar)
-                newton = self._newton(_free(seeds[number][0], cost * weight)) if seeds else None
+                beta = self._starts(seeds[number] if seeds else None, last, weight, part, sofar)
+                newton = self._newton(_free(seeds[number].beta, cost * weight)) if seeds else None
                 answer = self.settle(beta, cost * part, tol, newton)
                 shared = (perf_counter() - began - float(answer.seconds.sum())) / len(folds)
                 last = replace(answer, number=number, folds=folds, seconds=answer.seconds + shared)
                 yield last
 
-    def _whole(
-        self, seeds: list[tuple[NDArray, NDArray]], weight: NDArray, costs: Sequence[float], tol: float
-    ) -> tuple[NDArray, NDArray]:
-        """β and gradient of the model of all points for the last C, from that for the one before."""
+    def _whole(self, seeds: list[_Seed], weight: NDArray, costs: Sequence[float], tol: float) -> _Seed:
+        """The model of all points for the last C, from that for the one before."""
         start = np.zeros(self.v)
         if seeds:
-            beta = seeds[-1][0]
+            beta = seeds[-1].beta
             stays = _is_inside(beta[None], costs[-2] * weight[None])[0]
             start = beta if stays else beta * (costs[-1] / costs[-2])
         answer = self.settle(start[None].copy(), costs[-1] * weight[None], tol, self._newton())
-        return answer.beta[0], answer.gradient[0]
+        return _Seed(answer.beta[0], answer.gradient[0], float(answer.bias[0]))
 
     def _newton(self, free: NDArray | None = None) -> Newton | None:
         """Steps over free sets near a reference, where there are such."""
         return Newton(self.K, free) if self.v == self.n and self.intercept else None
 
     def _starts(
-        self, seed: tuple[NDArray, NDArray] | None, last: Fits | None, part: NDArray, costs: Sequence[float]
+        self, seed: _Seed | None, last: Fits | None, weight: NDArray, part: NDArray, costs: Sequence[float]
     ) -> NDArray:
-        """Where folds begin: where they were for the last C if no box was met there, else near the seed, or at 0."""
-        beta = np.zeros_like(part) if seed is None else self._seeded(*seed, *self.boxes(costs[-1] * part))
+        """Where folds begin: where they were for the last C if no box was met there, else near the seed, or at 0; those
+        that leave one point out where `LeftOut` leads."""
+        if seed is None:
+            beta = np.zeros_like(part)
+        else:
+            beta = self._seeded(seed.beta, seed.gradient, *self.boxes(costs[-1] * part))
+        stays = np.zeros(len(part), dtype=bool)
         if last is not None:
             stays = _is_inside(last.beta, costs[-2] * part)
             beta[stays] = last.beta[stays]
+        if seed is not None and self.v == self.n and (weight > 0).all():
+            out = left_out_by(weight, part)
+            asked = np.flatnonzero((out >= 0) & (seed.beta[out] != 0) & ~stays)
+            if len(asked) and (model := self._left_out(seed, costs[-1] * weight)) is not None:
+                for row in asked:
+                    self.check()
+                    led = model.without(int(out[row]))
+                    beta[row] = beta[row] if led is None else led
         return beta
+
+    @cached_property
+    def signed(self) -> NDArray:
+        """The matrix of the dual in α."""
+        product: NDArray = self.K * self.e
+        product *= self.e[:, None]
+        return product
+
+    def _left_out(self, seed: _Seed, upper: NDArray) -> LeftOut | None:
+        """That of a seed, made once; None where its points have no such path."""
+        if seed.left_out is None:
+            try:
+                found: LeftOut | bool = LeftOut(
+                    self.signed, self.e, upper, seed.beta, seed.bias, intercept=self.intercept
+                )
+            except (PathError, np.linalg.LinAlgError):
+                found = False
+            seed.left_out = found
+        return seed.left_out if isinstance(seed.left_out, LeftOut) else None
 
     def _seeded(self, seed: NDArray, gradient: NDArray, low: NDArray, high: NDArray) -> NDArray:
         """A feasible start of each fold from the model of all points: who moves most easily makes up for what went."""

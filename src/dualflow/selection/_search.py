@@ -8,7 +8,6 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +19,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core.options import Number
 from ..core.threads import blas_for
+from ..estimators._solving import jobs_of
 from ..exceptions import ProblemError
 from ._evaluation import Evaluation, Task, Times
 from ._folds import Classes, Numbers
@@ -140,7 +140,7 @@ class Search(BaseSearchCV):
         plan, alone, kernels, folds = self._prepared(task)
         evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
         with blas_for(_num_samples(X)):
-            out = evaluation.run(plan, alone, effective_n_jobs(self.n_jobs))
+            out = evaluation.run(plan, alone, jobs_of(self.n_jobs))
         results = self._table(candidates, models, out, len(splits))
         self._conclude(task, metric, out[0]["test_scores"], results, models)
         self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results

@@ -42,7 +42,7 @@ class SVCSearchCV(Search):
         As in `GridSearchCV`.
     cv : int, splitter, iterable or "loo", optional
         As in `GridSearchCV`: 5 stratified folds by default. "loo" leaves out every point once. A point without weight
-        in the model of all points is judged by that; only support vectors are really taken out.
+        in the model of all points is judged by that; support vectors are unlearned exactly, as in `IncrementalSVC`.
     verbose : int, default=0
         1 says how much there is to do, 2 every fit.
     error_score : "raise" or float, default=NaN
