@@ -150,6 +150,8 @@ class RowCache:
             width = length * self.dtype.itemsize
             if room * width > MOVED:
                 room = max(room, min(length, RESERVED // width))
+            if room * width > RESERVED and self.capacity < sys.maxsize:  # no more moves of very much
+                room = self.capacity
             self._move(min(room, self.capacity), length)
             free = np.flatnonzero(self.owner < 0)
         return free[:wanted]
