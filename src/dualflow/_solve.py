@@ -98,7 +98,7 @@ def solve(
     engine = engine.aim(tol, hand_over=refine == "early")
     asked = time.monotonic()
     problem = problem.value()
-    with blas_for(problem.n):
+    with blas_for(problem.n, shared=problem.gram.is_radial):
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = twin(posed)

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from dualflow import problems, solve
 from dualflow.core.kernels import Gram
-from dualflow.core.threads import SMALL
+from dualflow.core.threads import SMALL, allowed
 
 RNG = np.random.default_rng(0)
 
@@ -25,16 +25,19 @@ def _two_threads():
         yield
 
 
-def posed(n):
+def posed(n, kernel="rbf"):
     X = RNG.normal(size=(n, 2))
-    return problems.svc(Gram(X), np.tile([1, -1], n // 2), 1.0)
+    return problems.svc(Gram(X, kernel), np.tile([1, -1], n // 2), 1.0)
 
 
-@pytest.mark.parametrize(("n", "threads"), [(40, 1), (SMALL, 1), (SMALL + 2, 2)])
-def test_pools_while_a_problem_is_solved_and_after(n, threads):
+@pytest.mark.parametrize(
+    ("n", "kernel", "threads", "shared"),
+    [(40, "rbf", 1, 1), (SMALL, "linear", 1, 1), (SMALL + 2, "linear", 2, 2), (SMALL + 2, "rbf", 1, 2)],
+)
+def test_pools_while_a_problem_is_solved_and_after(n, kernel, threads, shared):
     met = []
-    solve(posed(n), callback=lambda progress: met.append(set(pools())) or True)
-    assert met[0] == {threads}
+    solve(posed(n, kernel), max_steps=1, callback=lambda progress: met.append((set(pools()), allowed())) or True)
+    assert met[0] == ({threads}, shared)
     assert set(pools()) == {2}
 
 

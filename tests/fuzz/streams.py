@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, load
 
 from . import data_sets, judge
-from .fits import INFEASIBLE, LOST, SLACK, SLOW
+from .fits import INFEASIBLE, LOST, NOTHING_KNOWN, SLACK, SLOW
 
 MODELS = ("IncrementalSVC", "IncrementalSVDD", "IncrementalSVR", "EcoSVC", "EcoSVDD")
 SHARES = (0.35, 0.15, 0.2, 0.2, 0.1)
@@ -183,6 +183,8 @@ def again(model: Any) -> Any:
 def judged(life: Life) -> judge.Worth | None:
     """What the model is worth on all it remembers, None where nothing can be said from outside."""
     model, (kernel, gamma, degree, coef0) = life.model, life.kernel
+    # Nobody but the library moves the points of its own kernels; those of a callable have the digits they come with.
+    moved = not callable(model.kernel)
     if isinstance(model, (EcoSVC, EcoSVDD)):
         if np.isfinite(model.reserve) or not len(life.known):
             return None
@@ -199,9 +201,9 @@ def judged(life: Life) -> judge.Worth | None:
         if np.ptp(X, axis=0).max() <= 1e-12 * np.abs(X).max():
             return None  # a ball of no size
         upper = np.inf if model.nu is None else max(1.0 / (model.nu * len(X)), 1.0 / len(X))
-        K = judge.kernel_matrix(X, kernel, gamma, degree, coef0, True)
+        K = judge.kernel_matrix(X, kernel, gamma, degree, coef0, moved)
         return judge.of_ball(K, upper, coef, -float(model.offset_))
-    K = judge.kernel_matrix(X, kernel, gamma, degree, coef0, True)
+    K = judge.kernel_matrix(X, kernel, gamma, degree, coef0, moved)
     b: float | None = float(np.atleast_1d(model.intercept_)[0])
     best = kernel == "linear"  # far from the origin the intercept has fewer digits than the rest
     if isinstance(model, IncrementalSVR):
@@ -239,7 +241,7 @@ def look(life: Life, told: bool) -> None:
     life.warned += told and not lost
     if told and not lost:
         life.notes.append(f"warned at gap {certificate.relative_gap}")
-    if worth is None:
+    if worth is None or worth.unknown > NOTHING_KNOWN:
         return
     life.worst = max(life.worst, 0.0 if told or lost else float(worth.gap))
     if not (told or worth.gap <= TOL + SLACK + worth.unknown + blurred(life)):

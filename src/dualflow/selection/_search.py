@@ -139,7 +139,7 @@ class Search(BaseSearchCV):
             print(f"Fitting {len(splits)} folds for each of {len(models)} candidates, totalling {count} fits")
         plan, alone, kernels, folds = self._prepared(task)
         evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
-        with blas_for(_num_samples(X)):
+        with blas_for(_num_samples(X), shared=False):
             out = evaluation.run(plan, alone, jobs_of(self.n_jobs))
         results = self._table(candidates, models, out, len(splits))
         self._conclude(task, metric, out[0]["test_scores"], results, models)
