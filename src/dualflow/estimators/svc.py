@@ -85,8 +85,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         the largest decision value.
     n_jobs : int, optional
         Threads for the pairs of classes, whatever BLAS has, and for predictions; -1 is all processors. None is 1 for
-        pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. Answers do not depend on it, but
-        for last digits where BLAS has several threads.
+        pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. Answers do not depend on it,
+        but for last digits where BLAS has several threads.
 
     Attributes
     ----------
