@@ -93,6 +93,7 @@ def _a8a(folder: str | None, sparse: bool) -> tuple[Any, NDArray]:
     if path is None:
         raise FileNotFoundError("a8a is not fetched: give a folder with LIBSVM's file of that name by --data")
     X, y = load_svmlight_file(str(path), n_features=A8A[1])
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # scikit-learn's SVC takes no others
     _counted("a8a", A8A, (*X.shape, int((y > 0).sum())))
     return (X if sparse else X.toarray()), np.where(y > 0, 1.0, -1.0)
 
