@@ -52,7 +52,8 @@ class BatchMachine(KernelMachine):
 
     def _check_parameters(self, *names: str) -> None:
         super()._check_parameters(*names)
-        jobs_of(self.n_jobs)
+        if self.n_jobs is not None:
+            jobs_of(self.n_jobs)
 
     def _expanded(self, X: Any) -> NDArray:
         with at_most(None if self.n_jobs is None else jobs_of(self.n_jobs)):

@@ -66,7 +66,8 @@ class Solving:
         self.callback: Callable[[Progress], bool | None] | None = model.callback
         self.started = time.monotonic()
         # Circuits share a device, a budget and a journal, which has the order of the pairs.
-        jobs = 1 if engine.quantum else jobs_of(getattr(model, "n_jobs", None))
+        # And asking takes a tenth of what a small fit does.
+        jobs = 1 if engine.quantum or len(seeds) == 1 else jobs_of(getattr(model, "n_jobs", None))
         single = [range(k, k + 1) for k in range(len(seeds))]
         self.units = settled.units if isinstance(settled, SettledPairs) else single
         self.jobs = min(jobs, len(self.units))
