@@ -65,7 +65,8 @@ def connect(path: Path, write: bool) -> sqlite3.Connection:
     except BaseException as error:
         if database is not None:
             database.close()
-        if not isinstance(error, sqlite3.Error):
+        # SQLite quotes what is damaged, and Python reads that as text.
+        if not isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
             raise
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_SYSTEM:
             raise OSError(f"journal {path} cannot be used: {error}") from error
