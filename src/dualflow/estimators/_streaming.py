@@ -25,7 +25,7 @@ TOL = 1e-6
 def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
     """The certificate of the best that is found of a problem: from a start, or where that leads nowhere from none."""
     best: Certificate | None = None
-    for start in (alpha, None):
+    for start in (alpha, None) if np.isfinite(alpha).all() else (None,):
         solution = solve(problem, DEFAULT_SOLVER, refine="early", tol=TOL, warm=start)
         if solution.ended is Status.INTERRUPTED:
             raise KeyboardInterrupt  # the driver keeps what it has; half a batch must not become a model

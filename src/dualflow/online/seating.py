@@ -25,7 +25,9 @@ def known_gap(engine: Engine) -> tuple[float, float]:
     Never below that of the exact g with its best b, up to what g has lost: the second one is the largest it can be if
     every g is off by the round-off of its largest terms.
     """
-    weight, surplus, slack, price, short, most = tally(engine)
+    weight, surplus, slack, price, short, most = found = tally(engine)
+    if np.isnan(found).any():
+        return np.inf, np.inf
     if weight == 0.0:
         # Then g is known without any product, whatever the engine made of it on the way here.
         live = (engine.where != PENDING) & (engine.u > 0)
