@@ -24,6 +24,15 @@ def kernel_matrix(X: NDArray, kernel: str, gamma: float, degree: int, coef0: flo
     return (gamma * (A @ A.T) + coef0) ** degree
 
 
+def entry_terms(X: NDArray, kernel: str, gamma: float) -> float:
+    """How large what a kernel value is made of may be, where that is larger than K: the exponent of a radial one is
+    γ‖x‖² + γ‖z‖² − 2γxᵀz of centred points, and known to the rounding of these."""
+    if kernel != "rbf":
+        return 0.0
+    centred = X - X.mean(axis=0)
+    return 1.0 + gamma * float((centred * centred).sum(axis=1).max())
+
+
 @dataclass(frozen=True)
 class Worth:
     """Relative gap of a model, and by how much its coefficients leave their bounds and their equality.
@@ -37,9 +46,13 @@ class Worth:
     unknown: float
 
 
-def of_classifier(K: NDArray, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool) -> Worth:
-    """C-SVM. ``coef`` is yᵢαᵢ, shape (n,); ``b`` None: the best there is; ``free``: whether there is one."""
-    return of_products(K @ coef.astype(np.longdouble), float(np.abs(K).max()), y, upper, coef, b, free)
+def of_classifier(
+    K: NDArray, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool, terms: float = 0.0
+) -> Worth:
+    """C-SVM. ``coef`` is yᵢαᵢ, shape (n,); ``b`` None: the best there is; ``free``: whether there is one; ``terms``:
+    see `entry_terms`."""
+    largest = max(float(np.abs(K).max()), terms)
+    return of_products(K @ coef.astype(np.longdouble), largest, y, upper, coef, b, free)
 
 
 def of_products(
@@ -101,15 +114,17 @@ def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, s
     return _worth(value, dual, float(diag.max()), wide, off, float(diag.max()))
 
 
-def of_regression(K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float) -> Worth:
-    """ε-SVR; ``coef`` is αᵢ − αᵢ*."""
+def of_regression(
+    K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float, terms: float = 0.0
+) -> Worth:
+    """ε-SVR; ``coef`` is αᵢ − αᵢ*; ``terms``: see `entry_terms`."""
     wide = coef.astype(np.longdouble)
     product = K @ wide
     quadratic = wide @ product
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
     value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
     off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-4 * C)
-    largest = float(np.abs(K).max())
+    largest = max(float(np.abs(K).max()), terms)
     slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C), largest * float(np.abs(wide).sum()))
     return _worth(value, dual, largest, wide, _outside(np.abs(coef), C) + off, slacks=slacks)
 

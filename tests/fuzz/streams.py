@@ -198,12 +198,15 @@ def judged(life: Life) -> judge.Worth | None:
     at = np.searchsorted(order, model.support_) if hasattr(model, "forget") else model.support_
     coef[at] = np.atleast_2d(model.dual_coef_)[0]
     if isinstance(model, (IncrementalSVDD, EcoSVDD)):
-        if np.ptp(X, axis=0).max() <= 1e-12 * np.abs(X).max():
-            return None  # a ball of no size
+        # A ball of no size; a stream keeps the centre of its first points: seen from there, these may be one.
+        far = np.sqrt(64 * np.finfo(float).eps) * np.ptp(life.X, axis=0).max()
+        if np.ptp(X, axis=0).max() <= max(1e-12 * np.abs(X).max(), far):
+            return None
         upper = np.inf if model.nu is None else max(1.0 / (model.nu * len(X)), 1.0 / len(X))
         K = judge.kernel_matrix(X, kernel, gamma, degree, coef0, moved)
         return judge.of_ball(K, upper, coef, -float(model.offset_))
     K = judge.kernel_matrix(X, kernel, gamma, degree, coef0, moved)
+    terms = judge.entry_terms(X, kernel, gamma)
     b: float | None = float(np.atleast_1d(model.intercept_)[0])
     best = kernel == "linear"  # far from the origin the intercept has fewer digits than the rest
     if isinstance(model, IncrementalSVR):
@@ -211,9 +214,9 @@ def judged(life: Life) -> judge.Worth | None:
         if not coef.any():
             return None
         candidates = np.concatenate([left - model.epsilon, left + model.epsilon]) if best else [b]
-        each = [judge.of_regression(K, t, model.C, model.epsilon, coef, c) for c in candidates]
+        each = [judge.of_regression(K, t, model.C, model.epsilon, coef, c, terms) for c in candidates]
         return min(each, key=lambda worth: worth.gap)
-    return judge.of_classifier(K, t, np.full(len(X), model.C), coef, None if best else b, True)
+    return judge.of_classifier(K, t, np.full(len(X), model.C), coef, None if best else b, True, terms)
 
 
 def blurred(life: Life) -> float:

@@ -59,15 +59,22 @@ cdef double border_with(Room *R, Index k) noexcept nogil:
     return curvature
 
 
+cdef void alone(Room *R, Index k) noexcept nogil:
+    """The inverse of k as the only margin point, [−Q_kk e_k; e_k 0]."""
+    R.waiting[0] = 0
+    R.inverse[0] = -R.diag[k]
+    R.inverse[R.ld] = R.e[k]
+    R.inverse[R.ld + 1] = 0.0
+
+
 cdef void append(Room *R, Index k, double curvature) noexcept nogil:
     """Make k a margin point (CP 14); direction is that of `border_with`."""
     cdef Index j, m = R.counters[_COUNT]
-    cdef double *last = R.inverse + (m + 1) * R.ld
+    cdef double *last
     if m == 0 and R.border:
-        R.inverse[0] = -R.diag[k]
-        last[0] = R.e[k]
-        last[1] = 0.0
+        alone(R, k)
     else:
+        last = R.inverse + (m + 1) * R.ld
         for j in range(m + 2):
             last[j] = 0.0
         for j in range(R.waiting[0]):
@@ -111,7 +118,10 @@ cdef double drop(Room *R, Index j) noexcept nogil:
             for i in range(k + 1, last):
                 A[i * ld + k] = A[last * ld + i]
             column[k] = column[last]
-        update(R, m, -1.0 / pivot, column)
+        if m == 2 and R.border:
+            alone(R, R.members[2 - k])  # of nearly equal points nothing else is left of it
+        else:
+            update(R, m, -1.0 / pivot, column)
     else:
         R.waiting[0] = 0  # nothing is left of the inverse
     R.members[j] = R.members[m - 1]

@@ -87,6 +87,8 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
             if R.counters[_COUNT] + 2 >= R.ld:
                 return _PAUSED  # room for the inverse is made outside
             curvature = border_with(R, k)
+            if curvature != curvature:
+                return _DRIFTED if R.counters[_CHANGES] > 0 else _STUCK
             if R.counters[_COUNT] == 0 and R.border:
                 append(R, k, 1.0)
                 ready = False
@@ -161,6 +163,8 @@ cdef Index _follow(Room *R, Index c, double v, bint to_margin, double d_rate, co
                 worst = max(worst, fabs(R.gamma[R.members[j]]))
                 size = max(size, fabs(R.right[j + 1]))
                 need -= R.e[R.members[j]] * R.beta[j + 1]
+            if not fabs(need) < INFINITY:  # an update has spoilt the inverse
+                return _DRIFTED if R.counters[_CHANGES] > 0 else _STUCK
             size = max(size, fabs(R.right[0]), 1e-300)
             drift = max(worst, fabs(need) if R.border else 0.0) / size
             if not refined and not (drift > DRIFT_MOST and R.counters[_CHANGES] > 0):

@@ -6,10 +6,12 @@ def take_out(engine, Index j):
     cdef double[:, ::1] work = engine.work
     cdef long long[::1] members = engine.members, member_slots = engine.member_slots, counters = engine.counters
     cdef long long[::1] waiting = engine.waiting
+    cdef const double[::1] e = engine.e, diag = engine.diag
     cdef Room room
     if not 0 <= j < counters[_COUNT]:
         raise IndexError(f"there are {counters[_COUNT]} margin points, not {j + 1}")
     room.ld, room.border, room.inverse = inverse.shape[1], engine.bordered, &inverse[0, 0]
+    room.e, room.diag = &e[0], &diag[0]
     room.members, room.member_slots, room.counters = &members[0], &member_slots[0], &counters[0]
     room.right, room.waiting = &work[1, 0], &waiting[0]
     look_at_updates(&room, &work[0, 0], work.shape[1])

@@ -26,7 +26,7 @@ def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
     """
     m = len(Q)
     Q = 0.5 * (Q + Q.T)
-    kappa = float(np.trace(Q)) / m if e is not None else 0.0
+    kappa = (float(np.trace(Q)) / m or 1.0) if e is not None else 0.0  # Q = [0]: a point at the centre, alone
     factor, info = scipy.linalg.lapack.dpotrf(Q if e is None else Q + kappa * np.outer(e, e), lower=1)
     if info == 0:
         P, info = scipy.linalg.lapack.dpotri(factor, lower=1)

@@ -10,7 +10,7 @@ from ._path import BOUND, COUNT, DRIVEN, ENTERING, FLOOR, FREE, MULTIPLIER, PEND
 from .incremental import Engine
 from .state import PathError
 
-__all__ = ["known_gap", "seat"]
+__all__ = ["balance", "known_gap", "seat"]
 
 #: What is left of a point's Q_kk outside the span of the margin points, from which on it joins them; stricter ones are
 #: tried where the margin's system cannot be factorised.
@@ -45,6 +45,21 @@ def known_gap(engine: Engine) -> tuple[float, float]:
 def _part(gap: float, objective: float) -> float:
     size = max(abs(objective), abs(objective - gap))
     return gap / size if size > 0 else float(gap > 0)
+
+
+def balance(engine: Engine) -> None:
+    """Take what round-off has made of eᵀα − d from the margin point with most room; g is to be computed anew.
+
+    Where all kernel values are nearly the same it moves every g by more than these differ.
+    """
+    S = engine.margin
+    if not engine.bordered or len(S) == 0:
+        return
+    excess = engine.e[S] * (float(engine.e @ engine.alpha) - engine.d)
+    room = np.where(excess > 0, engine.alpha[S], engine.u[S] - engine.alpha[S])
+    k = int(np.argmax(room))
+    if abs(excess[k]) < room[k]:
+        engine.alpha[S[k]] -= excess[k]
 
 
 def seat(engine: Engine, alpha: NDArray, b: float, lead: bool = True) -> None:
@@ -97,6 +112,7 @@ def _take_for_margin(engine: Engine, S: NDArray) -> bool:
     try:
         engine.refactorise(engine)
     except PathError:
+        engine.counters[COUNT] = 0
         return False
     engine.where[S] = FREE
     return True

@@ -11,7 +11,7 @@ from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
 from ._path import MULTIPLIER, PENDING, REST
 from .remembering import Stream
-from .seating import known_gap, seat
+from .seating import balance, known_gap, seat
 
 __all__ = ["Improve", "settle"]
 
@@ -58,6 +58,7 @@ def _gap(stream: Stream, gone: NDArray) -> float:
     gap, most = known_gap(stream.engine)
     if gap > ENOUGH or most <= ENOUGH:
         return gap
+    balance(stream.engine)  # the certificate's b would be that of another α
     live = np.setdiff1d(np.arange(stream.n), gone)
     certificate = certify(stream.problem_of(live), stream.alpha_of(live))
     if certificate.relative_gap is None:
