@@ -35,7 +35,9 @@ def renderable(comparison: Results) -> RenderableType:
     parts: list[RenderableType] = [part for section in comparison.sections for part in _section(section)]
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
-    parts.append(Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; controls are not ranked."))
+    parts.append(
+        Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; emulated rows apart, controls not.")
+    )
     return Group(*parts)
 
 
@@ -104,10 +106,9 @@ def _add_columns(table: Table, columns: Sequence[Column]) -> None:
 
 
 def _head(row: Row) -> tuple[Text, Text, Text]:
-    place = MISSING if row.rank is None else str(row.rank)
     where = row.variant.replace("control: ", "control:\n").replace("pennylane:", "pennylane:\n")
     return (
-        _text(place),
+        _text(row.place),
         _text("\n".join(wrap(row.solver, NAME - 1, break_long_words=False))),
         _text(where),
     )  # names break at their hyphens

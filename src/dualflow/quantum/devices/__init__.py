@@ -43,6 +43,11 @@ CATALOGUE = {
     "ionq:<backend>": "dualflow.quantum.devices.ionq:IonQDevice",
     "classical-sampler": "dualflow.quantum.devices.controls:ClassicalSamplerDevice",
     "null": "dualflow.quantum.devices.controls:NullDevice",
+    "control:random": "dualflow.quantum.devices.controls:RandomDevice",
+    "control:permuted": "dualflow.quantum.devices.controls:PermutedDevice",
+    "control:shuffled": "dualflow.quantum.devices.controls:ShuffledDevice",
+    "control:corner": "dualflow.quantum.devices.controls:CornerDevice",
+    "control:field": "dualflow.quantum.devices.controls:FieldDevice",
 }
 
 DEVICES: Catalogue[Device] = Catalogue(Device, CATALOGUE, DeviceError)

@@ -180,6 +180,7 @@ class Device(Listed):
     name: str = ""
     capabilities: Capabilities
     control: ClassVar[bool] = False  # a stand-in that runs no circuit
+    emulated: ClassVar[bool] = False  # gives the circuit's distribution, and applies no gate
     remote: ClassVar[bool] = False  # its jobs live on when this process has died
     limits: Limits = Limits()
 
