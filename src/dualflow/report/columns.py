@@ -115,7 +115,7 @@ RESULTS = (
 )
 
 QUANTUM = (
-    Column("qubits", "of the largest circuit", _of_circuit("qubits"), _count),
+    Column("qubits", "of the largest circuit", _quantum_only("qubits"), _count),
     Column("circuits", "run in all", _of_circuit("circuits"), _count, "cir-\ncuits"),
     Column("depth", "of the largest circuit, as it was run", _of_circuit("depth"), _count),
     Column("2-qubit", "two-qubit gates of the largest circuit", _of_circuit("two_qubit_gates"), _count, "2-\nqubit"),

@@ -63,7 +63,9 @@ def _section(section: Section) -> list[RenderableType]:
         _add_names(quantum)
         _add_columns(quantum, QUANTUM)
         for row in circuits:
-            quantum.add_row(*_head(row), *(column.cell(row) for column in QUANTUM), style=_ROLE_STYLE.get(row.role))
+            quantum.add_row(
+                *_head(row), *(_narrow(column.cell(row)) for column in QUANTUM), style=_ROLE_STYLE.get(row.role)
+            )
         parts += [Text(""), quantum]
     return [*parts, Text("")]
 
@@ -103,6 +105,11 @@ def _add_names(table: Table) -> None:
 def _add_columns(table: Table, columns: Sequence[Column]) -> None:
     for column in columns:
         table.add_column(column.narrow or column.header.replace(" ", "\n"), justify="right", no_wrap=True)
+
+
+def _narrow(text: str) -> str:
+    """Words in two lines, where a column is as wide as its numbers."""
+    return text.replace("emulated", "emu-\nlated").replace("no evidence", "no\nevidence")
 
 
 def _head(row: Row) -> tuple[Text, Text, Text]:

@@ -18,7 +18,7 @@ from dualflow.quantum.devices import Capabilities, Device, Readout, list_devices
 CONTROLS = ("random", "permuted", "shuffled", "corner", "field")
 # What stands in for another distribution has tests of its own: test_controls.
 NAMES = [info.name for info in list_devices() if not info.name.startswith("control:")]
-EXACT = [info.name for info in list_devices() if info.exact]
+EXACT = [info.name for info in list_devices() if info.exact and info.name in NAMES]
 CIRCUIT = TreeCircuit(3)
 THETA = np.random.default_rng(0).uniform(0.6, np.pi - 0.6, (2, 7))
 SHOTS = 20_000
