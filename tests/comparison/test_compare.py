@@ -39,7 +39,7 @@ def blobs(n: int = 60, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def comparison() -> dualflow.Comparison:
     # Circuits of two thousand gates take seconds a row on PennyLane: cut off, they are rows all the same.
-    return compare(*blobs(), max_n=16, shots=SHOTS, time_limit=2.0)
+    return compare(*blobs(), max_n=16, shots=SHOTS, time_limit=4.0)
 
 
 def section(comparison: dualflow.Comparison, name: str):
