@@ -81,7 +81,7 @@ class HamiltonianLCHS(LinearisedSolver):
 
     name: ClassVar[str] = "hamiltonian-lchs"
     reaches: ClassVar[str] = (
-        '1e-6, by windows 19 to 340 × what the ancillas resolve at n = 8 (windows="resolved": 10 to 84 circuits there); '
+        '1e-6, by windows 19 to 340 × what the ancillas resolve at n = 8 (windows="resolved": 10 to 84 circuits); '
         "with shots 1 to 4 × the shot floor"
     )
 
