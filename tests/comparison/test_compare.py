@@ -21,6 +21,7 @@ from dualflow import registry
 from dualflow.comparison import CONTROLS, compare, shot_floor
 from dualflow.comparison.plan import plan
 from dualflow.core.decision import decision_values
+from dualflow.core.evidence import Ending, margin
 from dualflow.report.chart import HEIGHT, WIDTH, chart
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.solvers.base import EVERY_CONVEX, Solver
@@ -155,7 +156,7 @@ def test_every_solver_is_a_row_with_numbers_or_a_reason(comparison):
                 assert set(numbers) == {None}
 
 
-def test_a_quantum_solver_runs_on_every_device_and_in_both_controls(comparison):
+def test_a_quantum_solver_runs_on_every_device_and_in_its_controls(comparison):
     for name in ("squared_hinge", "svdd"):
         rows = [row for row in section(comparison, name).rows if row.solver == "variational-flow"]
         assert {(row.device, row.shots_per_circuit, row.role) for row in rows} == {
@@ -163,6 +164,9 @@ def test_a_quantum_solver_runs_on_every_device_and_in_both_controls(comparison):
             ("aer", None, "quantum"),
             ("pennylane:lightning.qubit", SHOTS, "quantum"),
             ("null", SHOTS, "control"),
+            ("null", None, "control"),
+            ("control:random", SHOTS, "control"),
+            ("control:random", None, "control"),
             ("classical-sampler", SHOTS, "control"),
         }
         for row in rows:
@@ -184,9 +188,85 @@ def test_exact_rows_run_on_the_solvers_own_device(register):
 
     register(Homeless)
     for solver, own in (("hamiltonian-descent", "emulator"), ("hamiltonian-dilation", "aer"), ("homeless", "aer")):
-        (exact,) = [entry for entry in plan([solver], 100, None, True, False) if entry.shots is None]
-        assert (exact.role, exact.device, exact.options["device"]) == ("quantum", own, own)
+        exact, *controls = [entry for entry in plan([solver], 100, None, True, False) if entry.shots is None]
+        role = "emulated" if own == "emulator" else "quantum"
+        assert (exact.role, exact.device, exact.options["device"]) == (role, own, own)
+        assert [entry.role for entry in controls] == ["control"] * len(controls)
+        assert [entry.device for entry in controls][:2] == ["null", "control:random"]
     assert inspect.signature(compare).parameters["time_limit"].default == 5.0
+
+
+def test_box_solvers_have_two_controls_of_their_own():
+    devices = [(entry.device, entry.shots) for entry in plan(["hamiltonian-descent"], 100, None, True, False)]
+    for control in ("control:corner", "control:field"):
+        assert {(control, 100), (control, None)} <= set(devices)
+    assert len(devices) == len(set(devices))
+    others = {entry.device for entry in plan(["variational-flow"], 100, None, True, False)}
+    assert not others & {"control:corner", "control:field"}
+
+
+def test_evidence_is_what_controls_do_not_reach(comparison):
+    for part in comparison.sections:
+        for row in part.rows:
+            assert row.margin is None or row.role in ("quantum", "emulated")
+    rows = [row for row in section(comparison, "squared_hinge").rows if row.solver == "variational-flow"]
+    found = {(row.device, row.shots_per_circuit): row for row in rows}
+    assert found["aer", None].margin > 100
+    assert found["aer", SHOTS].margin > 10
+    evidence = next(column for column in QUANTUM if column.header == "evidence")
+    assert evidence.cell(replace(found["aer", None], margin=4.99)) == "no evidence"
+    assert evidence.cell(replace(found["aer", None], margin=12.3)) == "12×"
+
+
+def test_a_solver_that_asks_its_circuits_nothing_is_no_evidence(register):
+    @dataclass(frozen=True)
+    class Deaf(Garbage):
+        """Takes its answer from where it likes: a random one, whatever the device."""
+
+        device: str = "aer"
+        shots: int | None = None
+        name: ClassVar[str] = "deaf"
+        quantum: ClassVar[bool] = True
+
+    register(Deaf)
+    found = compare(*blobs(), "svdd", ["cvxopt", "deaf"], max_n=12, shots=100)
+    quantum = [row for row in found.rows if row.role == "quantum"]
+    assert len(quantum) == 3
+    assert [row.margin for row in quantum] == [1.0] * 3
+    assert found.table().count("evidence") == 3  # each below its "no"
+    evidence = next(column for column in QUANTUM if column.header == "evidence")
+    assert [evidence.cell(row) for row in quantum] == ["no evidence"] * 3
+
+
+def test_the_emulator_is_ranked_apart_and_its_costs_are_emulated():
+    found = compare(*blobs(), "svdd", ["cvxopt", "smo", "variational-flow"], max_n=12, devices=["aer", "emulator"])
+    by_device = {row.device: row for row in found.rows if row.role in ("quantum", "emulated")}
+    emulated, aer = by_device["emulator"], by_device["aer"]
+    assert (emulated.role, emulated.rank, emulated.place) == ("emulated", 1, "(1)")
+    assert aer.role == "quantum"
+    (part,) = found.sections
+    assert [row.rank for row in part.ranking] == list(range(1, len(part.ranking) + 1))
+    assert emulated not in part.ranking
+    cells = {column.header: (column.cell(emulated), column.cell(aer)) for column in QUANTUM}
+    for header in ("circuits", "depth", "2-qubit"):
+        assert cells[header][0] == "emulated" != cells[header][1]
+
+
+@pytest.mark.parametrize(
+    ("own", "control", "expected"),
+    [
+        (Ending(1e-5, 10, True), Ending(1e-5, 60, True), 6.0),  # as near with more circuits
+        (Ending(1e-5, 10, True), Ending(1e-5, 10, True), 1.0),
+        (Ending(1e-5, 60, True), Ending(1e-5, 10, True), 1.0),  # luck of the control
+        (Ending(1e-3, 10, False), Ending(1e-3, 600, False), 1.0),  # neither came to what was asked for
+        (Ending(1e-12, 10, True), Ending(1e-4, 10, True), 10.0),  # nearer than the level is luck
+        (Ending(1e-2, 10, False), Ending(1e-1, 10, False), 10.0),
+        (Ending(1e-1, 10, False), Ending(1e-3, 10, True), 0.01),
+        (Ending(0.0, 0, True), Ending(0.0, 0, True), 1.0),
+    ],
+)
+def test_the_margin_of_a_run_over_its_control(own, control, expected):
+    assert margin(own, control, 1e-5) == pytest.approx(expected)
 
 
 def test_what_does_not_apply_is_one_row_with_the_reason(comparison):

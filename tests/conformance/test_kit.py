@@ -3,18 +3,24 @@
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from itertools import product
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import dualflow
 from dualflow import Kind, Workspace
+from dualflow.quantum.circuits.tree import TreeCircuit
+from dualflow.quantum.runs.laboratory import Account
 from dualflow.registry import solver_class
+from dualflow.solvers.quantum import QuantumSolver
 from dualflow.solvers.smo import SMO
 from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, zoo
 from dualflow.testing.bench import Bench, digest, objective, sampled_floor
+from dualflow.testing.controls import told_apart
 from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum
 
 FEW = {"six points", "overlapping clouds", "soft SVDD cloud", "squared hinge clouds"}
@@ -181,3 +187,67 @@ def test_null_device_is_rejected(shots):
     # Far worse, not a little: uniform counts on the clouds miss by more than ten times what is allowed.
     for name in ("squared hinge clouds", "squared hinge 32", "hard SVDD pentagon"):
         assert report.gaps[name] > 10 * report.bounds[name]
+
+
+# --- what the circuits contribute ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeafState:
+    alpha: np.ndarray
+    account: Account
+
+
+@dataclass(frozen=True)
+class Deaf(QuantumSolver):
+    """Projected gradient that measures a circuit a step, and does not look at what it says."""
+
+    name: ClassVar[str] = "deaf"
+    kinds = frozenset({Kind.BOX, Kind.CAPPED_SIMPLEX, Kind.SIMPLEX})
+    state_type: ClassVar[type] = DeafState
+    certify_every: ClassVar[int] = 25
+    default_max_steps: ClassVar[int] = 20_000
+
+    def circuit(self, context, state):
+        return TreeCircuit(2)
+
+    def start(self, context, rng, warm=None):
+        problem = context.workspace
+        return DeafState(problem.project(np.zeros(problem.n)) if warm is None else warm, Account.opened(rng))
+
+    def step(self, context, state):
+        problem = context.workspace
+        _, account = context.lab.measure(state.account, self.circuit(context, state), np.zeros(3), self.shots)
+        length = 1.0 / np.abs(problem.dense()).sum(axis=1).max()
+        return DeafState(problem.project(state.alpha - length * problem.gradient(state.alpha)), account)
+
+    def alpha(self, state):
+        return state.alpha
+
+    def finished(self, state):
+        return False
+
+
+def test_a_solver_that_does_not_look_at_its_circuits_is_rejected():
+    some = [z for z in ZOO if z.name in ("squared hinge clouds", "hard SVDD cloud")]
+    with pytest.raises(CheckFailed, match="no evidence that the circuits matter") as caught:
+        check_solver(Deaf(device="emulator"), problems=some)
+    report = caught.value.report
+    assert set(report.failed) == {"evidence"}
+    assert set(report.margins.values()) == {1.0}
+    assert report.table().count("no evidence") == 4
+
+
+def test_a_solver_that_does_has_its_margins_in_the_report():
+    some = [z for z in ZOO if z.name in ("squared hinge clouds", "hard SVDD cloud")]
+    report = check_solver(solver_class("variational-flow")(device="emulator"), problems=some)
+    assert set(report.margins) == {(z.name, control) for z in some for control in ("null", "control:random")}
+    assert min(report.margins.values()) > 100
+    assert "evidence" in report.passed
+    assert "control:random  > 1000×" in str(report)
+
+
+def test_shots_that_leave_nothing_to_tell_are_not_asked_for_evidence():
+    solver = solver_class("variational-flow")(device="emulator", shots=3)
+    assert told_apart(Bench(solver, ZOO, 21, 60.0)) == []
+    assert told_apart(Bench(SMO(), ZOO, 21, 60.0)) == []

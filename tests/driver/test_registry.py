@@ -1,7 +1,9 @@
 """Names to solvers: what is listed, what is refused, and what the messages say."""
 
+import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import dualflow
@@ -127,3 +129,43 @@ def test_a_mismatch_says_what_the_solver_can_do_and_who_takes_more():
 
     with pytest.raises(SolverMismatch, match=r"at most 1 variables, the problem has 2; try 'working-set'"):
         Tiny().check(dualflow.problems.svdd(gram))
+
+
+GRAM = dualflow.Gram(np.random.default_rng(0).normal(size=(6, 2)))
+Y = np.tile([1.0, -1.0], 3)
+POSED = {
+    "hinge": dualflow.problems.svc(GRAM, Y),
+    "without bias": dualflow.problems.svc(GRAM, Y, fit_intercept=False),
+    "squared hinge": dualflow.problems.svc(GRAM, Y, loss="squared_hinge"),
+    "hard margin": dualflow.problems.svc(GRAM, Y, np.inf),
+    "hard ball": dualflow.problems.svdd(GRAM),
+    "soft ball": dualflow.problems.svdd(GRAM, 0.5),
+    "one class": dualflow.problems.one_class(GRAM, 0.5),
+    "regression": dualflow.problems.svr(GRAM, Y, 1.0),
+    "least squares": dualflow.problems.least_squares(GRAM, Y),
+}
+
+
+@pytest.mark.parametrize(
+    ("solver", "posed", "way_out"),
+    [
+        ("variational-flow", "hinge", "set loss='squared_hinge', or use 'variational-lotka-volterra'"),
+        ("variational-flow", "soft ball", "set nu=None, or use 'variational-lotka-volterra'"),
+        ("variational-lotka-volterra", "squared hinge", "set loss='hinge', or use 'variational-flow'"),
+        ("hamiltonian-lchs", "one class", "; use 'variational-lotka-volterra'"),
+        ("smo", "least squares", "; use 'cvxopt'"),
+    ],
+)
+def test_a_mismatch_says_the_way_out(solver, posed, way_out):
+    with pytest.raises(SolverMismatch) as caught:
+        dualflow.solve(POSED[posed], solver)
+    assert str(caught.value).endswith(way_out)
+
+
+@pytest.mark.parametrize("posed", POSED)
+def test_the_way_out_of_every_mismatch_leads_somewhere(posed):
+    for name in solver_names():
+        if solver_class(name).missing():
+            continue
+        if found := re.search(r"use '([^']+)'$", make_solver(name).mismatch(POSED[posed]) or ""):
+            assert make_solver(found[1]).mismatch(POSED[posed]) is None, (name, found[1])

@@ -9,7 +9,7 @@ from ..core.certificate import Certifier
 from ..core.problem import DualProblem
 from ..core.shot_floor import sampled
 
-__all__ = ["floor_of", "shot_floor"]
+__all__ = ["floors_of", "shot_floor"]
 
 #: Draws of the exact optimum whose median gap is the shot floor.
 FLOOR_DRAWS = 9
@@ -23,16 +23,19 @@ def shot_floor(
     No measured state can be asked for more than a small multiple of it. ``encoding`` as in `core.shot_floor.sampled`;
     None for kinds that no circuit reads (an infinite box), and where no gap is certified.
     """
-    return floor_of(Certifier(problem), optimum, shots, random_state, encoding)
+    found = floors_of(Certifier(problem), optimum, shots, random_state, encoding)
+    return None if found is None else found[0]
 
 
-def floor_of(
+def floors_of(
     certifier: Certifier, optimum: NDArray, shots: int, random_state: int, encoding: str | None
-) -> float | None:
-    """`shot_floor` by a certifier that is there already."""
+) -> tuple[float, float] | None:
+    """`shot_floor` by a certifier that is there already, and the median excess (f − f*)/|f*| of the same draws."""
     problem = certifier.problem
     if not np.isfinite(problem.effective_upper).all() or not certifier.psd.is_psd:
         return None
     rng = np.random.default_rng([random_state, shots])
-    draws = [sampled(problem, optimum, shots, rng, encoding) for _ in range(FLOOR_DRAWS)]
-    return float(np.median([certifier.certify(draw).relative_gap for draw in draws]))
+    draws = [certifier.certify(sampled(problem, optimum, shots, rng, encoding)) for _ in range(FLOOR_DRAWS)]
+    best = certifier.certify(optimum).objective
+    above = float(np.median([draw.objective for draw in draws])) - best
+    return float(np.median([draw.relative_gap for draw in draws])), max(0.0, above) / abs(best) if best else 0.0

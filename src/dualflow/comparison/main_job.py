@@ -70,8 +70,8 @@ def compare(
     One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
     problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or
     fails is a row with the reason; none is dropped. Quantum solvers run on each device with ``shots``, once with
-    exact distributions on the device that is their own default, and in two controls: a null device and a classical
-    sampler in the device's place.
+    exact distributions on the device that is their own default, and in controls in the device's place: a null device,
+    random bits and, with shots, a classical sampler. `Row.margin` says how far a row is beyond the first two.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def compare(
     devices : sequence of str, optional
         For quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
     controls : bool
-        Run the null device and the classical sampler too.
+        Run the controls too.
     studies : bool
         Include solvers of maturity "study". One named in ``solvers`` always runs.
     repairs : sequence of {"clip", "flip", "shift"} or None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..exceptions import ProblemError, SolverUnavailable
+from ..core import evidence
+from ..exceptions import DualflowError, ProblemError, SolverUnavailable
+from ..quantum.devices import DEVICES, Device
 from ..registry import list_solvers, solver_class, solver_names
 from ..solvers import Solver
 
@@ -15,7 +18,8 @@ __all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
 
 REFERENCE = "cvxopt"
 DEFAULT_DEVICES = ("aer", "pennylane:lightning.qubit")
-CONTROLS = ("null", "classical-sampler")
+#: Of rows with shots. Exact rows have those that know nothing: a classical sampler without shots is the emulator.
+CONTROLS = (*evidence.CONTROLS, "classical-sampler")
 
 
 @dataclass(frozen=True)
@@ -73,26 +77,36 @@ def _variants(
     if not cls.quantum or "device" not in options:
         own = name == REFERENCE and isinstance(solver, str)
         return [Entry(name, solver, "reference" if own else "quantum" if cls.quantum else "classical", {})]
+    special: tuple[str, ...] = getattr(cls, "own_controls", ())
     if isinstance(solver, Solver):
         device, own_shots = getattr(solver, "device"), getattr(solver, "shots", None)  # noqa: B009 - third parties'
-        wanted = [("quantum", device, own_shots)]
-        wanted += [("control", control, own_shots) for control in CONTROLS if controls and control != device]
-        return [
-            Entry(name, _on(solver, device), role, {}, _device_name(device), count) for role, device, count in wanted
-        ]
+        wanted = [(device, own_shots)]
+        wanted += [(d, own_shots) for d in (*CONTROLS, *special) if controls and d != _device_name(device)]
+        return [Entry(name, _on(solver, d), role_of(d), {}, _device_name(d), count) for d, count in wanted]
     own_device: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
     if own_device is dataclasses.MISSING:
         own_device = DEFAULT_DEVICES[0]
     if "shots" not in options:  # exact distributions only: its own device unless some are named
-        named = [*(devices or (own_device,)), *(d for d in CONTROLS if controls and d not in (devices or ()))]
-        roles = ["control" if d in CONTROLS else "quantum" for d in named]
-        return [Entry(name, name, r, {"device": d}, _device_name(d)) for r, d in zip(roles, named, strict=True)]
-    wanted = [("control" if d in CONTROLS else "quantum", d, shots) for d in devices or DEFAULT_DEVICES]
-    if devices is None and shots is not None:
-        wanted.append(("quantum", own_device, None))
+        named = [*(devices or (own_device,))]
+        named += [d for d in (*CONTROLS, *special) if controls and d not in named]
+        return [Entry(name, name, role_of(d), {"device": d}, _device_name(d)) for d in named]
+    wanted = [(d, shots) for d in devices or DEFAULT_DEVICES]
+    exact = devices is None and shots is not None
+    if exact:
+        wanted.append((own_device, None))
     if controls:
-        wanted += [("control", d, shots) for d in CONTROLS if d not in (devices or ())]
-    return [Entry(name, name, role, {"device": d, "shots": count}, _device_name(d), count) for role, d, count in wanted]
+        wanted += [(d, shots) for d in (*CONTROLS, *special) if d not in (devices or ())]
+        wanted += [(d, None) for d in (*evidence.CONTROLS, *special) if exact]
+    return [Entry(name, name, role_of(d), {"device": d, "shots": count}, _device_name(d), count) for d, count in wanted]
+
+
+def role_of(device: Any) -> str:
+    """What a row on a device is there for: "control", "emulated", or "quantum"."""
+    cls: Any = device if isinstance(device, Device) else Device
+    if isinstance(device, str):
+        with contextlib.suppress(DualflowError):  # its row will say so
+            cls = DEVICES.find(device)
+    return "control" if cls.control else "emulated" if cls.emulated else "quantum"
 
 
 def _on(solver: Solver, device: Any) -> Solver:

@@ -20,7 +20,8 @@ from ..core.support import support_set
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
-from .floor import floor_of
+from .evidence import judged
+from .floor import floors_of
 from .plan import REFERENCE, Entry
 from .repaired import SOLVER, explained, repaired, with_best_objective
 from .task import Task
@@ -31,6 +32,8 @@ __all__ = ["ProgressCallback", "Rows"]
 _LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
 _CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
 
+#: Of shots and encoding, the shot floors of a section in gap and excess.
+Floors = dict[tuple[int, str | None], tuple[float, float] | None]
 ProgressCallback = Callable[[int, int, str], None]
 
 
@@ -52,7 +55,7 @@ class Rows:
     def section(self, task: Task, entries: list[Entry]) -> Section:
         problem, certifier = task.problem, task.certifier
         reference, note = self.reference(problem)
-        floors: dict[tuple[int, str | None], float | None] = {}
+        floors: Floors = {}
         rows: list[Row] = []
         barred: set[int] = set()  # solvers that do not apply: one row, not one a device
         for entry in entries:
@@ -64,12 +67,12 @@ class Rows:
                 if self.interrupted:
                     row = replace(row, status="NOT RUN", reason=_LEFT_OUT)
                 elif (refused := _barred(entry, certifier)) is not None:
-                    role = "quantum" if entry.role == "control" else entry.role
+                    role = "quantum" if entry.role in ("control", "emulated") else entry.role
                     row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
                     barred.add(entry.group)
                 else:
                     row = self.run(row, entry, task, reference)
-                    row = replace(row, shot_floor=self.floor(row, entry, task, reference, floors))
+                    row = self.floored(row, entry, task, reference, floors)
             except KeyboardInterrupt:
                 self.interrupted = True
                 if row.status == "NOT RUN":
@@ -80,6 +83,7 @@ class Rows:
         if not certifier.psd.is_psd:
             rows, said = with_best_objective(rows)
             note = "; ".join(filter(None, (note, said)))
+        rows = judged(rows, self.tol)
         self.tell(task, "done", rows=0)
         return Section(task.name, task.title, problem.n, problem.kind.value, reference, note, _ranked(rows))
 
@@ -119,21 +123,22 @@ class Rows:
             return None, f"no reference: {solution.ended.text}"
         return solution, None
 
-    def floor(
+    def floored(
         self,
         row: Row,
         entry: Entry,
         task: Task,
         reference: Solution | None,
-        floors: dict[tuple[int, str | None], float | None],
-    ) -> float | None:
-        """The shot floor of a row, if it has one."""
+        floors: Floors,
+    ) -> Row:
+        """A row with its shot floors, if it has any."""
         if not entry.shots or not row.ran or reference is None:
-            return None
+            return row
         key = entry.shots, _encoding(entry)
         if key not in floors:
-            floors[key] = floor_of(task.certifier, reference.alpha, key[0], self.random_state, key[1])
-        return floors[key]
+            floors[key] = floors_of(task.certifier, reference.alpha, key[0], self.random_state, key[1])
+        found = floors[key]
+        return row if found is None else replace(row, shot_floor=found[0], excess_floor=found[1])
 
     def mended(self, task: Task, method: str) -> Row:
         """Refinement on one repair of the task's kernel."""
@@ -260,18 +265,20 @@ def _encoding(entry: Entry) -> str | None:
 
 
 def _ranked(rows: list[Row]) -> tuple[Row, ...]:
-    """Best raw gap first, controls in their place but unranked; then those without a gap, repairs, the rest."""
+    """Best raw gap first, controls in their place but unranked, emulated rows ranked apart; then those without a gap,
+    repairs, the rest."""
 
     def key(row: Row) -> tuple[int, float]:
         if row.role == "repair" and row.ran:
             return 2, 0.0
         return (0, row.raw_gap) if row.raw_gap is not None else (1 if row.ran else 3, 0.0)
 
-    place, out = 0, []
+    places, out = {True: 0, False: 0}, []
     for row in sorted(rows, key=key):
         if row.raw_gap is not None and row.role not in ("control", "repair"):
-            place += 1
-            row = replace(row, rank=place)
+            apart = row.role == "emulated"
+            places[apart] += 1
+            row = replace(row, rank=places[apart])
         out.append(row)
     return tuple(out)
 

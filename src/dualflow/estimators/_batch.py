@@ -103,7 +103,7 @@ class BatchMachine(KernelMachine):
             worst = max(short, key=_gap)
             _warn(
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}. {_advice(worst.problem)}"
+                f"relative gap {_gap(worst):.3g}. {_advice(worst)}"
             )
         if mended and max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -141,9 +141,11 @@ def kept(coefficients: NDArray, starts: NDArray | None = None) -> NDArray:
     return np.where(sizes > LEFT * largest, coefficients, 0.0)
 
 
-def _advice(problem: DualProblem) -> str:
+def _advice(solution: Solution) -> str:
     """What may help where a solve ended short of its tolerance."""
-    gram = problem.centred().gram
+    if solution.cost.shots:
+        return "Raise shots (its noise ends no nearer), or set shots=None where the device gives exact distributions."
+    gram = solution.problem.centred().gram
     if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
         mean = mean_of(gram.X)
         spread, size = largest(gram.X - mean), float(np.abs(mean).max())

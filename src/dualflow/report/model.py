@@ -10,7 +10,8 @@ from ..core.solution import Solution
 __all__ = ["ROLES", "Results", "Row", "Section"]
 
 #: What a row is there for. Controls are shown and never ranked; so are repairs, whose problem is another one.
-ROLES = ("reference", "classical", "quantum", "control", "repair")
+#: Emulated rows, where no gate was applied, are ranked apart.
+ROLES = ("reference", "classical", "quantum", "emulated", "control", "repair")
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Row:
     Attributes
     ----------
     problem, solver : str
-    role : {"reference", "classical", "quantum", "control", "repair"}
+    role : {"reference", "classical", "quantum", "emulated", "control", "repair"}
     device : str or None
         None for classical solvers.
     shots_per_circuit : int or None
@@ -33,7 +34,8 @@ class Row:
     note : str or None
         What else a reader should know of a row that has numbers.
     rank : int or None
-        Place by `raw_gap` among the solvers of the section; None for controls and rows without a gap.
+        Place by `raw_gap` among the solvers of the section, or among its emulated rows; None for controls and rows
+        without a gap.
     raw_gap : float or None
         Relative gap of the projection of the solver's own answer. The only figure that ranks.
     refined_gap : float or None
@@ -62,6 +64,11 @@ class Row:
         (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. What shots cost in the objective
         itself is second order in their noise; in the certified gap it is first order. Where Q is indefinite f* is the
         best objective that any row of the section found: nobody knows the optimum.
+    excess_floor : float or None
+        The excess of the same samples as `shot_floor`.
+    margin : float or None
+        How many times fewer circuits a quantum row needed, or how many times nearer it ended, than the same solver on
+        the devices "null" and "control:random": against the better of them. Below 5 it is no evidence.
     parameter_gap : float or None
         Relative gap of `parameter_alpha`, what the classical side knows of the circuit's angles. An extra, never
         ranked.
@@ -98,6 +105,8 @@ class Row:
     shots: int | None = None
     shot_floor: float | None = None
     excess: float | None = None
+    excess_floor: float | None = None
+    margin: float | None = None
     parameter_gap: float | None = None
     raw_objective: float | None = None
     repair: str | None = None
@@ -109,6 +118,11 @@ class Row:
         return self.reason is None
 
     @property
+    def place(self) -> str:
+        """The rank as it is shown: in brackets where it is among emulated rows."""
+        return "–" if self.rank is None else f"({self.rank})" if self.role == "emulated" else str(self.rank)
+
+    @property
     def variant(self) -> str:
         """Device and role in words; empty for a classical solver."""
         if self.role == "reference":
@@ -118,7 +132,9 @@ class Row:
         if self.device is None:
             return ""
         sampled = "" if self.shots_per_circuit or not self.ran else ", exact"
-        return f"control: {self.device}{sampled}" if self.role == "control" else f"{self.device}{sampled}"
+        if self.role == "control":
+            return f"control: {self.device.removeprefix('control:')}{sampled}"
+        return f"{self.device}{sampled}"
 
 
 @dataclass(frozen=True)
@@ -148,7 +164,8 @@ class Section:
     @property
     def ranking(self) -> list[Row]:
         """The ranked rows, best first."""
-        return sorted((row for row in self.rows if row.rank is not None), key=lambda row: row.rank or 0)
+        ranked = (row for row in self.rows if row.rank is not None and row.role != "emulated")
+        return sorted(ranked, key=lambda row: row.rank or 0)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def renderable(comparison: Results) -> RenderableType:
     parts: list[RenderableType] = [part for section in comparison.sections for part in _section(section)]
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
-    parts.append(Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; controls are not ranked."))
+    parts.append(
+        Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; emulated rows apart, controls not.")
+    )
     return Group(*parts)
 
 
@@ -61,7 +63,9 @@ def _section(section: Section) -> list[RenderableType]:
         _add_names(quantum)
         _add_columns(quantum, QUANTUM)
         for row in circuits:
-            quantum.add_row(*_head(row), *(column.cell(row) for column in QUANTUM), style=_ROLE_STYLE.get(row.role))
+            quantum.add_row(
+                *_head(row), *(_narrow(column.cell(row)) for column in QUANTUM), style=_ROLE_STYLE.get(row.role)
+            )
         parts += [Text(""), quantum]
     return [*parts, Text("")]
 
@@ -103,11 +107,15 @@ def _add_columns(table: Table, columns: Sequence[Column]) -> None:
         table.add_column(column.narrow or column.header.replace(" ", "\n"), justify="right", no_wrap=True)
 
 
+def _narrow(text: str) -> str:
+    """Words in two lines, where a column is as wide as its numbers."""
+    return text.replace("emulated", "emu-\nlated").replace("no evidence", "no\nevidence")
+
+
 def _head(row: Row) -> tuple[Text, Text, Text]:
-    place = MISSING if row.rank is None else str(row.rank)
     where = row.variant.replace("control: ", "control:\n").replace("pennylane:", "pennylane:\n")
     return (
-        _text(place),
+        _text(row.place),
         _text("\n".join(wrap(row.solver, NAME - 1, break_long_words=False))),
         _text(where),
     )  # names break at their hyphens

@@ -45,9 +45,9 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     max_blocks: int | None = option(None, Number(at_least=1, whole=True, none=True))
 
     state_type: ClassVar[type] = BoxZoomState
-
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
+    own_controls: ClassVar[tuple[str, ...]] = ("control:corner", "control:field")
     max_n: ClassVar[int | None] = 128
     default_max_steps: ClassVar[int] = 5000
     renamed: ClassVar[Mapping[str, str]] = {"steps": "trotter_steps"}

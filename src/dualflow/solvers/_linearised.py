@@ -24,6 +24,8 @@ __all__ = ["MOST_ANCILLAS", "LinearisedSolver"]
 MOST_ANCILLAS = 16
 #: Steps of a splitting in a window, where there is something to split; with shots, windows until the solver rests.
 TROTTER_STEPS, WINDOWS = 8, 36
+#: Of option ``windows``: none beyond what the ancillas resolve.
+RESOLVED = "resolved"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     evolution: str = option("exact", EVOLUTIONS)
     trotter_steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
     order: int = option(2, ORDERS)
-    windows: int | None = option(None, Number(at_least=1, whole=True, none=True))
+    windows: int | str | None = option(None, Number(at_least=1, whole=True, none=True, words=(RESOLVED,)))
     longest: float | None = option(None, Number(above=0, none=True))
 
     state_type: ClassVar[type] = LinearisedState
@@ -60,6 +62,8 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
         qubits = system_qubits(self.form, problem.n) + self.ancillas
         circuit = self._family(qubits, self.trotter_steps or splits)
         self._prepared(lab, circuit)
+        count = None if isinstance(self.windows, str) else self.windows
+        free = self.shots is None and self.windows != RESOLVED
         return LinearisedContext(
             workspace,
             lab,
@@ -67,8 +71,8 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
             H=quadratic_form(workspace),
             form=self.form,
             plan=plan,
-            windows=self.windows if plan.adaptive else self.windows or WINDOWS,
-            longest=self.longest or (np.inf if self.shots is None and exact else self._resolved),
+            windows=count if plan.adaptive else count or WINDOWS,
+            longest=self.longest or (np.inf if free and exact else self._resolved),
         )
 
     def start(

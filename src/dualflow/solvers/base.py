@@ -175,7 +175,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
         """Why this solver cannot solve the problem, or None if it can."""
         if problem.kind not in self.kinds:
             can = ", ".join(sorted(kind.value for kind in self.kinds))
-            return f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
+            found = f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
+            return f"{found}; {_way_out(problem, self.kinds, self.quantum)}"
         if self.max_n is not None and problem.n > self.max_n:
             return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try 'working-set'"
         return None
@@ -187,3 +188,29 @@ class Solver(Listed, Generic[ContextT, StateT]):
             reason = f"{self.name!r} needs a positive semidefinite Q; this one is {psd}"
         if reason:
             raise SolverMismatch(reason)
+
+
+#: Solvers on circuits, by kind; without, every kind has 'cvxopt', and all but the affine 'working-set'.
+_ON_CIRCUITS = {
+    Kind.BOX: "variational-lotka-volterra",
+    Kind.BOX_EQUALITY: "variational-lotka-volterra",
+    Kind.CAPPED_SIMPLEX: "variational-lotka-volterra",
+    Kind.SIMPLEX: "variational-flow",
+    Kind.AFFINE: "hhl",
+}
+#: Parameters that make another kind of a model: by model, the kind and what to set.
+_OTHER_KINDS = {
+    "hinge": (Kind.SIMPLEX, "loss='squared_hinge'"),
+    "squared_hinge": (Kind.BOX_EQUALITY, "loss='hinge'"),
+    "svdd": (Kind.CAPPED_SIMPLEX, "nu below 1"),
+    "soft_svdd": (Kind.SIMPLEX, "nu=None"),
+}
+
+
+def _way_out(problem: DualProblem, kinds: frozenset[Kind], quantum: bool) -> str:
+    """What to set, or which solver to use instead."""
+    other = _ON_CIRCUITS.get(problem.kind) if quantum else None
+    use = other or ("cvxopt" if problem.kind is Kind.AFFINE else "working-set")
+    model = "soft_svdd" if problem.model == "svdd" and problem.kind is Kind.CAPPED_SIMPLEX else problem.model
+    kind, setting = _OTHER_KINDS.get(model, (None, ""))
+    return f"set {setting}, or use {use!r}" if kind in kinds else f"use {use!r}"

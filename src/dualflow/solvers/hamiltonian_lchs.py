@@ -57,8 +57,9 @@ class HamiltonianLCHS(LinearisedSolver):
         Of a window, 8 by default; 1 where nothing is split.
     order : {1, 2}
         Of the splitting, and of the product formula of "trotter".
-    windows : int, optional
-        With shots: until the solver rests, 36 by default; with shots="adaptive" the budget alone decides.
+    windows : int or "resolved", optional
+        With shots: until the solver rests, 36 by default; with shots="adaptive" the budget alone decides. "resolved":
+        no window longer than what the ancillas resolve, from exact distributions either.
     longest : float, optional
         Longest window, as λt with the largest eigenvalue λ of L. By default what the ancillas resolve (about 55),
         and without any limit with exact distributions and evolutions: e^(−λt) is then replaced, where λt is larger,
@@ -79,7 +80,10 @@ class HamiltonianLCHS(LinearisedSolver):
     cutoff: float = option(12.5, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-lchs"
-    reaches: ClassVar[str] = "1e-6; with shots 1 to 4 × the shot floor"
+    reaches: ClassVar[str] = (
+        '1e-6, by windows 19 to 340 × what the ancillas resolve at n = 8 (windows="resolved": 10 to 84 circuits); '
+        "with shots 1 to 4 × the shot floor"
+    )
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
         return LCHSCircuit(n_qubits, self.ancillas, trotter_steps, self.evolution, self.order, self.cutoff)

@@ -67,7 +67,10 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     half_width: float = option(16.0, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
-    reaches: ClassVar[str] = "1e-6; with shots 1 to 4 × the shot floor"
+    reaches: ClassVar[str] = (
+        '1e-6, by windows 60 to 21,000 × what the ancillas resolve (windows="resolved": 12 to 203 circuits at n = 8, '
+        "one of 1000 and 1e-4 at n = 16); with shots 1 to 4 × the shot floor"
+    )
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
         return SchrodingerisedCircuit(

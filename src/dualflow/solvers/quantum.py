@@ -80,6 +80,8 @@ class CircuitSolver(Solver[ContextT, StateT]):
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
     whole: ClassVar[bool] = True
+    #: Controls that stand beside its rows in a comparison, with those of every solver.
+    own_controls: ClassVar[tuple[str, ...]] = ()
     #: Where there is no option ``shots``: why, and what to do about it.
     without_shots: ClassVar[str] = "takes no shots; leave shots out"
 

@@ -14,7 +14,6 @@ from ..core.workspace import Workspace
 from ..flows.logit_lotka_volterra import LogitLotkaVolterra
 from ..flows.lotka_volterra import LotkaVolterraField
 from ..quantum.circuits import ChebyshevCircuit
-from ..quantum.devices import Device
 from ..quantum.engines.dqc_march import March, MarchContext, Rules, advance, begin
 from ..quantum.engines.variational_dqc import COLLOCATIONS, Window
 from .base import BOUNDED
@@ -48,8 +47,9 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
 
     Parameters
     ----------
-    device : str or Device, default="pennylane:default.qubit"
-        Any device of `dualflow.list_devices` that gives exact distributions; default.qubit runs a batch as one.
+    device : str or Device, default="aer"
+        Any device of `dualflow.list_devices` that gives exact distributions; "emulator" and
+        "pennylane:default.qubit" run a batch as one, many times faster.
     n_qubits, layers : int
         q and L of `ChebyshevCircuit`.
     points : int ≥ 3
@@ -79,7 +79,6 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
         From `open`: the device is not known, cannot do what is asked, or is not installed.
     """
 
-    device: str | Device = "pennylane:default.qubit"
     n_qubits: int = option(4, Number(at_least=1, whole=True))
     layers: int = option(6, Number(at_least=1, whole=True))
     points: int = option(16, Number(at_least=3, whole=True))
@@ -97,7 +96,6 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     reaches: ClassVar[str] = "1e-4; exact distributions only"
     kinds = BOUNDED
     maturity: ClassVar[str] = "study"
-    requires: ClassVar[tuple[str, ...]] = ("qiskit", "pennylane")
     max_n: ClassVar[int | None] = 12
     without_shots: ClassVar[str] = (
         "differentiates exact expectation values and takes no shots; leave shots out, or use 'variational-flow'"

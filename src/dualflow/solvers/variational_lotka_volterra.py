@@ -101,6 +101,9 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     def final_angles(self, context: BoxFlow, state: BoxState) -> NDArray:
         return context.box.bindings(state.theta)
 
+    def drowned(self, context: BoxFlow, state: BoxState) -> bool:
+        return state.drowned
+
     def provenance(self, context: BoxFlow, state: BoxState) -> dict[str, Any]:
         about = {"padding": context.box.padding, "wasted_share": 1.0 - state.useful}
         return super().provenance(context, state) | about

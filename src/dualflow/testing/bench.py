@@ -51,6 +51,7 @@ class Bench:
     runs: dict[tuple[str, int], Solution] = field(default_factory=dict)
     gaps: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
+    margins: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> str:

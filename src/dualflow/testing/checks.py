@@ -16,7 +16,7 @@ from ..core.problem import Kind
 from ..core.solution import Status
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
-from . import behaviour
+from . import behaviour, controls
 from .bench import CLASS_GAP, REFERENCE, Bench, digest, feasible, objective, require, require_finite
 from .problem_zoo import ZooProblem, zoo
 
@@ -200,5 +200,6 @@ CHECKS_OF_PROBLEMS: dict[str, tuple[Callable[[Bench, ZooProblem], None], Callabl
     "trajectory": (behaviour.trajectory, _few),
     "resume": (behaviour.resume, _few),
     "state saves": (behaviour.state_saves, _few),
+    "evidence": (controls.evidence, controls.told_apart),
     "not separable": (not_separable, lambda bench: [z for z in bench.claimed if not z.has_answer]),
 }

@@ -141,7 +141,7 @@ def test_names_of_factories():
         (f"backend:{__name__}:broken", r"broken\(\) failed \(RuntimeError: no key\)"),
         (
             "backend:builtins:dict",
-            r"device='backend:builtins:dict': device must be .*BackendV2, or a sampler.*found {}",
+            r"device='backend:builtins:dict': device is of type dict; it must be .*BackendV2.*V2 sampler",
         ),
         ("backend:", "not known"),
         ("backend:generik", "did you mean 'backend:generic'"),

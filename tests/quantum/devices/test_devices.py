@@ -15,8 +15,10 @@ from dualflow import DeviceError, ProblemError, SolverUnavailable
 from dualflow.quantum.circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
 from dualflow.quantum.devices import Capabilities, Device, Readout, list_devices, make_device
 
-NAMES = [info.name for info in list_devices()]
-EXACT = [info.name for info in list_devices() if info.exact]
+CONTROLS = ("random", "permuted", "shuffled", "corner", "field")
+# What stands in for another distribution has tests of its own: test_controls.
+NAMES = [info.name for info in list_devices() if not info.name.startswith("control:")]
+EXACT = [info.name for info in list_devices() if info.exact and info.name in NAMES]
 CIRCUIT = TreeCircuit(3)
 THETA = np.random.default_rng(0).uniform(0.6, np.pi - 0.6, (2, 7))
 SHOTS = 20_000
@@ -250,7 +252,9 @@ def test_list_devices():
     assert rows["classical-sampler"].control
     assert not rows["aer"].control
     assert all(info.summary and info.sampled for info in rows.values())
-    assert {name for name in rows if rows[name].noisy} == {"aer:noisy", "backend:generic", "null"}
+    assert {name for name in rows if rows[name].noisy} == {"aer:noisy", "backend:generic", "null"} | {
+        f"control:{name}" for name in CONTROLS
+    }
     for name in rows:
         assert make_device(name).name == name
         can = make_device(name).capabilities

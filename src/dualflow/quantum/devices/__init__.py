@@ -10,7 +10,7 @@ from typing import Any
 
 from ...catalogue import Catalogue
 from ...exceptions import DeviceError
-from .base import Capabilities, Device, Job, Limits, Price, Readout, check_shots
+from .base import FORMS, Capabilities, Device, Job, Limits, Price, Readout, check_shots
 from .noise import Noise
 
 __all__ = [
@@ -43,6 +43,11 @@ CATALOGUE = {
     "ionq:<backend>": "dualflow.quantum.devices.ionq:IonQDevice",
     "classical-sampler": "dualflow.quantum.devices.controls:ClassicalSamplerDevice",
     "null": "dualflow.quantum.devices.controls:NullDevice",
+    "control:random": "dualflow.quantum.devices.controls:RandomDevice",
+    "control:permuted": "dualflow.quantum.devices.controls:PermutedDevice",
+    "control:shuffled": "dualflow.quantum.devices.controls:ShuffledDevice",
+    "control:corner": "dualflow.quantum.devices.controls:CornerDevice",
+    "control:field": "dualflow.quantum.devices.controls:FieldDevice",
 }
 
 DEVICES: Catalogue[Device] = Catalogue(Device, CATALOGUE, DeviceError)
@@ -99,25 +104,33 @@ def list_devices() -> list[DeviceInfo]:
 
 
 def make_device(device: Any) -> Device:
-    """A device from its name, or of a Qiskit backend or V2 sampler; a `Device` is given back as it is.
+    """A device from its name, or of an object of Qiskit, Aer or PennyLane; a `Device` is given back as it is.
+
+    Parameters
+    ----------
+    device : str, Device, BackendV2, AerSimulator, NoiseModel, V2 sampler or PennyLane device
+        An AerSimulator with noise or couplings runs as any backend, for counts; without, it gives exact distributions
+        too. A `qiskit_aer.noise.NoiseModel` is `AerDevice` with it.
 
     Raises
     ------
     DeviceError
-        No device has that name; the message lists the names and the nearest. Or it is none of those things.
+        No device has that name; the message lists the names, the nearest, and what else a device may be. Or it cannot
+        be used.
+    TypeError
+        It is none of those things.
     SolverUnavailable
         A package it needs is not installed; the message gives the pip line.
     """
     if isinstance(device, Device):
         return device
     if not isinstance(device, str):
-        if not hasattr(device, "run"):
-            raise TypeError(
-                "device must be a name, a Device, a Qiskit backend or a V2 sampler, found " + type(device).__name__
-            )
         from .given import wrapped
 
         return wrapped(device)
-    cls = DEVICES.find(device)
+    try:
+        cls = DEVICES.find(device)
+    except DeviceError as error:
+        raise DeviceError(f"{error} (a device is {FORMS})") from None
     DEVICES.check_installed(device, cls)
     return cls.named(device)

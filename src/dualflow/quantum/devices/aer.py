@@ -34,6 +34,8 @@ class AerDevice(LocalDevice):
     noise : Noise or qiskit_aer.noise.NoiseModel, optional
         Circuits are compiled to the gates of a given noise model; it must have an error on each pair of qubits a
         circuit couples, for none is looked up elsewhere (a backend with few couplings is a `BackendDevice`).
+    simulator : qiskit_aer.AerSimulator, optional
+        What runs circuits without noise, with its own method and options; it must have no noise and no couplings.
 
     Raises
     ------
@@ -45,9 +47,15 @@ class AerDevice(LocalDevice):
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
 
-    def __init__(self, noise: Noise | Any = None) -> None:
+    def __init__(self, noise: Noise | Any = None, *, simulator: Any = None) -> None:
         super().__init__()
-        self.noise = noise
+        self.noise, self.simulator = noise, simulator
+        if simulator is not None:
+            if noise is not None:
+                raise ProblemError("simulator runs circuits without noise; give one of noise and simulator")
+            self.name = f"aer:{simulator.name}"
+            self.capabilities = replace(AerDevice.capabilities, qubits=min(24, simulator.num_qubits))
+            return
         if noise is None:
             return
         if isinstance(noise, Noise):
@@ -77,7 +85,7 @@ class AerDevice(LocalDevice):
         else:
             # Level 0: the gates are Aer's own already, and their counts stay those of the family. To the gates of a
             # given noise model they are translated, with the clean-up that is done for a machine as well.
-            simulator = AerSimulator(method=method, noise_model=noise)
+            simulator = self.simulator or AerSimulator(method=method, noise_model=noise)
             level = 0 if noise is None else 1
             gates = transpile(circuit.build(), simulator, optimization_level=level, seed_transpiler=0)
         exact = gates.copy()

@@ -16,8 +16,14 @@ from ..circuits.encoding import reverse_bits
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
 
-__all__ = ["Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots"]
+__all__ = ["FORMS", "Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots"]
 
+#: What an option ``device`` may be, as errors say it.
+FORMS = (
+    'a name (`dualflow devices` lists them, those of other packages\' entry points "dualflow.devices" too), a '
+    "dualflow.Device, a Qiskit BackendV2, an AerSimulator, a NoiseModel of Aer, a V2 sampler with run(pubs, shots=…), "
+    "or a PennyLane device"
+)
 SHOTS = Number(at_least=1, whole=True, none=True, note="for the exact distribution")
 SEED = Number(at_least=0, below=2**31, whole=True)
 
@@ -180,6 +186,7 @@ class Device(Listed):
     name: str = ""
     capabilities: Capabilities
     control: ClassVar[bool] = False  # a stand-in that runs no circuit
+    emulated: ClassVar[bool] = False  # gives the circuit's distribution, and applies no gate
     remote: ClassVar[bool] = False  # its jobs live on when this process has died
     limits: Limits = Limits()
 

@@ -12,7 +12,7 @@ from ..circuits.shifts import Shifts
 from .base import Capabilities
 from .local import LocalDevice
 
-__all__ = ["EmulatorDevice"]
+__all__ = ["EmulatorDevice", "sampled"]
 
 
 class EmulatorDevice(LocalDevice):
@@ -24,6 +24,7 @@ class EmulatorDevice(LocalDevice):
     """
 
     name = "emulator"
+    emulated: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
 
@@ -37,10 +38,14 @@ class EmulatorDevice(LocalDevice):
     def _run(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
     ) -> tuple[NDArray, NDArray | None]:
-        probabilities = self._ideal(circuit, values)
-        if shots is None:
-            return probabilities, None
-        # Rounding can leave the sum an ulp above 1, which multinomial refuses.
-        probabilities = probabilities / probabilities.sum(axis=-1, keepdims=True)
-        counts = np.random.default_rng(seed).multinomial(shots, probabilities)
-        return counts / shots, counts
+        return sampled(self._ideal(circuit, values), shots, seed)
+
+
+def sampled(probabilities: NDArray, shots: int | None, seed: int) -> tuple[NDArray, NDArray | None]:
+    """Distributions of shape (k, 2^q) as they are, or frequencies and counts of so many shots of each."""
+    if shots is None:
+        return probabilities, None
+    # Rounding can leave the sum an ulp above 1, which multinomial refuses.
+    probabilities = probabilities / probabilities.sum(axis=-1, keepdims=True)
+    counts = np.random.default_rng(seed).multinomial(shots, probabilities)
+    return counts / shots, counts

@@ -1,14 +1,14 @@
-"""Devices of what users give: a Qiskit backend or sampler, or the path of what makes one."""
+"""Devices of what users give: an object of Qiskit, Aer or PennyLane, or the path of what makes one."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from ...exceptions import DeviceError
 from .backend import BackendDevice
-from .base import Device
-from .compiled import CompiledDevice
+from .base import FORMS, Device
 from .sampler import SamplerDevice
 
 __all__ = ["ImportedDevice", "imported_backend", "wrapped"]
@@ -22,24 +22,48 @@ class ImportedDevice(BackendDevice):
         return imported_backend(name.removeprefix("backend:"))
 
 
-def wrapped(device: Any, **options: Any) -> CompiledDevice:
-    """The device of a Qiskit backend or sampler.
+def wrapped(device: Any, **options: Any) -> Device:
+    """The device of what a user gives: one of `FORMS` that is no name.
+
+    Nothing is imported to look at it: whoever has an instance has imported its class.
 
     Raises
     ------
+    TypeError
+        It is none of those.
     DeviceError
-        It is neither.
+        It is one that cannot be used.
     """
-    from qiskit.providers import BackendV2
+    if isinstance(device, type):
+        raise TypeError(f"device={device.__name__} is a class; give an instance: {FORMS}")
+    if _is(device, "qiskit_aer.noise", "NoiseModel"):
+        from .aer import AerDevice
 
-    if isinstance(device, BackendV2):
+        return AerDevice(device, **options)
+    if _is(device, "qiskit_aer", "AerSimulator") and _is_ideal(device):
+        from .aer import AerDevice
+
+        return AerDevice(simulator=device, **options)
+    if _is(device, "qiskit.providers", "BackendV2"):
         return BackendDevice(device, **options)
-    if isinstance(device, type) or not callable(getattr(device, "run", None)):
-        raise DeviceError(
-            "device must be a name, a Device, an instance of qiskit.providers.BackendV2, or a sampler with "
-            f"run(pubs, shots=…), found {device!r}"
-        )
+    if _is(device, "pennylane.devices", "Device"):
+        from .pennylane import PennyLaneDevice
+
+        return PennyLaneDevice(device, **options)
+    if not callable(getattr(device, "run", None)):
+        raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
     return SamplerDevice(device, **options)
+
+
+def _is(thing: Any, module: str, name: str) -> bool:
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(thing, cls)
+
+
+def _is_ideal(simulator: Any) -> bool:
+    """Whether an Aer simulator has neither noise nor couplings: what it computes exactly is what it would count."""
+    noise = simulator.options.noise_model
+    return (noise is None or noise.is_ideal()) and simulator.coupling_map is None
 
 
 def imported_backend(path: str) -> Device:
@@ -64,5 +88,5 @@ def imported_backend(path: str) -> Device:
         raise DeviceError(f"{name}: {factory}() failed ({type(error).__name__}: {error})") from error
     try:
         return backend if isinstance(backend, Device) else wrapped(backend)
-    except DeviceError as error:
+    except (DeviceError, TypeError) as error:
         raise DeviceError(f"{name}: {error}") from None

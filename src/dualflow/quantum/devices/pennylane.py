@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["LightningDevice", "PennyLaneDevice"]
 
+#: PennyLane's simulators without noise.
+IDEAL = (
+    "default.qubit",
+    "lightning.qubit",
+    "lightning.gpu",
+    "lightning.kokkos",
+    "lightning.tensor",
+    "default.clifford",
+)
 #: Most amplitudes of a batch that is simulated at once.
 BATCH_AMPLITUDES = 2**22
 
@@ -35,8 +45,9 @@ class PennyLaneDevice(LocalDevice):
 
     Parameters
     ----------
-    device : str
-        PennyLane's own name, such as "lightning.qubit".
+    device : str or pennylane.devices.Device
+        PennyLane's own name, such as "lightning.qubit"; or an instance, which keeps its own seed, whose shots are those
+        a run asks for, and whose wires, where it has any, are the qubits in their order.
 
     Raises
     ------
@@ -51,9 +62,15 @@ class PennyLaneDevice(LocalDevice):
     def named(cls, name: str) -> Device:
         return cls(name.removeprefix("pennylane:"))
 
-    def __init__(self, device: str = "lightning.qubit") -> None:
+    def __init__(self, device: Any = "lightning.qubit") -> None:
         super().__init__()
-        self.device = device
+        self.device, self.wires = device, None
+        if not isinstance(device, str):
+            self.wires = None if device.wires is None else list(device.wires)
+            self.name = f"pennylane:{device.name} (given)"
+            widest = self.capabilities.qubits if self.wires is None else len(self.wires)
+            self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in IDEAL)
+            return
         self.name = f"pennylane:{device}"
         try:
             self._make(1, None)
@@ -64,6 +81,8 @@ class PennyLaneDevice(LocalDevice):
             ) from error
 
     def _make(self, wires: int, seed: int | None) -> Any:
+        if not isinstance(self.device, str):
+            return self.device
         import pennylane
 
         return pennylane.device(self.device, wires=wires, **({} if seed is None else {"seed": seed}))
@@ -76,7 +95,8 @@ class PennyLaneDevice(LocalDevice):
     ) -> tuple[NDArray, NDArray | None]:
         import pennylane
 
-        steps, wires, outcomes = self.compiled(circuit), range(circuit.n_qubits), 2**circuit.n_qubits
+        steps, outcomes = self.compiled(circuit), 2**circuit.n_qubits
+        wires = (self.wires or list(range(circuit.n_qubits)))[: circuit.n_qubits]
         # PennyLane's index takes its first wire for the most significant bit.
         measurement = pennylane.probs(wires=wires[::-1]) if shots is None else pennylane.sample(wires=wires)
         at_once = max(1, BATCH_AMPLITUDES // max(outcomes, (shots or 0) * circuit.n_qubits))
@@ -84,9 +104,9 @@ class PennyLaneDevice(LocalDevice):
         device = self._make(circuit.n_qubits, None if shots is None else seed)
         found = []
         for k in range(0, len(values), at_once):
-            operations = _operations(steps, parameters[k : k + at_once])
+            operations = _operations(steps, parameters[k : k + at_once], wires)
             tape = pennylane.tape.QuantumScript(operations, [measurement], shots=shots)
-            (result,) = pennylane.execute([tape], device, diff_method=None)
+            result = self._executed(tape, device)
             if shots is None:
                 # Without parameters nothing is broadcast: one row, whatever was asked for.
                 rows = np.asarray(result, dtype=float).reshape(-1, outcomes)
@@ -98,6 +118,18 @@ class PennyLaneDevice(LocalDevice):
             return np.concatenate(found), None
         counts = np.concatenate(found)
         return counts / shots, counts
+
+    def _executed(self, tape: Any, device: Any) -> Any:
+        import pennylane
+
+        try:
+            (result,) = pennylane.execute([tape], device, diff_method=None)
+        except Exception as error:
+            if isinstance(self.device, str):
+                raise
+            # A user's device may be a machine, and raise whatever it likes: the run ends with what it has.
+            raise DeviceError(f"device {self.name!r} failed ({type(error).__name__}: {error})") from error
+        return result
 
 
 class LightningDevice(PennyLaneDevice):
@@ -150,15 +182,15 @@ def _angle(parameters: NDArray, angle: int | float | tuple[int, float]) -> NDArr
     return parameters[:, angle] if isinstance(angle, int) else angle
 
 
-def _operations(steps: list[_Step], parameters: NDArray) -> list[Any]:
+def _operations(steps: list[_Step], parameters: NDArray, wires: list[Any]) -> list[Any]:
     """Operations with each angle an array of shape (k,), one entry a circuit, for parameters of shape (k, P)."""
     import pennylane
 
     operations = []
-    for name, wires, angle in steps:
-        make = getattr(pennylane, name)
+    for name, qubits, angle in steps:
+        make, on = getattr(pennylane, name), [wires[qubit] for qubit in qubits]
         if angle is None:
-            operations.append(make(wires=wires))
+            operations.append(make(wires=on))
         else:
-            operations.append(make(_angle(parameters, angle), wires=wires))
+            operations.append(make(_angle(parameters, angle), wires=on))
     return operations

@@ -155,6 +155,10 @@ class AngleFlow(QuantumContext, Generic[StateT]):
     def accepts(self, state: StateT, trial: StateT) -> bool:
         return self.objective(trial) < self.objective(state)
 
+    def rejected(self, state: StateT, trial: StateT) -> StateT:
+        """A state with what a trial told that was not taken."""
+        return state
+
     def rests(self, state: StateT, near: bool, taken: bool) -> bool:
         """Whether an exact step tried from a state, to a ``near`` one or not, was the last."""
         return near and not taken
@@ -184,6 +188,7 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         if taken:
             return replace(trial, h=2.0 * state.h, flow_time=state.flow_time + state.h, resting=resting)
         # A rejected trial costs its circuits and leaves the state where it was.
+        state = self.rejected(state, trial)
         return replace(state, steps=trial.steps, account=trial.account, h=0.25 * state.h, resting=resting)
 
     def _sampled_step(self, state: StateT) -> StateT:

@@ -38,13 +38,15 @@ SHORTEST = 1e-9
 
 @dataclass(frozen=True)
 class BoxState(AngleState):
-    """With the share of the outcomes that belong to one of the n indices, not to padding, and λ (ρ = Qα − p − λe).
+    """With the share of the outcomes that belong to one of the n indices, not to padding, λ (ρ = Qα − p − λe), and
+    whether noise left nothing of the last circuit, or of one tried from here.
 
     An index that no shot fell on keeps the α that was measured before, u/2 first.
     """
 
     useful: float = 1.0
     lam: float = 0.0
+    drowned: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,12 @@ class BoxFlow(AngleFlow[BoxState]):
         return self._with_exact_multiplier(self.measure(state, self.plan.first))
 
     def measure(self, state: BoxState, shots: int | None, final: bool = False) -> BoxState:
-        found, account = self.lab.measure(state.account, self.circuit, self.box.bindings(state.theta), shots)
+        bindings = self.box.bindings(state.theta)
+        found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
+        drowned = self.lab.drowned(account, self.circuit, bindings, found, shots)
         measured, useful = self.box.read(found, state.measured)
-        return replace(state, measured=measured, useful=useful, shots_behind=shots or 0, account=account)
+        state = replace(state, measured=measured, useful=useful, drowned=drowned)
+        return replace(state, shots_behind=shots or 0, account=account)
 
     def trial(self, state: BoxState, share: float) -> tuple[BoxState, float]:
         box, shots, least = self.box, state.shots_behind or None, LEAST_ANGLE if self.exact else 0.0
@@ -112,6 +117,10 @@ class BoxFlow(AngleFlow[BoxState]):
         force = np.where(held, 0.0, (theta - here.theta) / h - 0.5 * np.sin(theta) * rho)
         slack = tau / h * (there.lam - here.lam) + box.excess(there.measured)
         return h * (float(box.upper @ force**2) + slack**2 / tau)
+
+    def rejected(self, state: BoxState, trial: BoxState) -> BoxState:
+        # Trials come nearer until their own circuits are as good as uniform: one that was not has told it.
+        return replace(state, drowned=state.drowned or trial.drowned)
 
     def rests(self, state: BoxState, near: bool, taken: bool) -> bool:
         # A device that breaks eᵀα = d never lets a trial come near.

@@ -1,0 +1,117 @@
+"""``device=`` as an object of Qiskit, Aer or PennyLane, beside names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dualflow
+from dualflow.exceptions import DeviceError, ProblemError
+from dualflow.quantum.circuits.tree import TreeCircuit
+from dualflow.quantum.devices import Noise, make_device
+from dualflow.quantum.devices.aer import AerDevice
+from dualflow.quantum.devices.backend import BackendDevice
+
+CIRCUIT = TreeCircuit(3)
+THETA = np.random.default_rng(4).uniform(0.2, 2.0, (4, 7))
+FORMS = (
+    "dualflow.Device",
+    "BackendV2",
+    "AerSimulator",
+    "NoiseModel",
+    "V2 sampler",
+    "PennyLane device",
+    "dualflow.devices",
+)
+
+
+def simulator(**options):
+    return pytest.importorskip("qiskit_aer").AerSimulator(**options)
+
+
+def pennylane(name, **options):
+    return pytest.importorskip("pennylane").device(name, **options)
+
+
+IDEAL = [
+    lambda: simulator(),
+    lambda: simulator(method="matrix_product_state"),
+    lambda: pennylane("default.qubit"),
+    lambda: pennylane("default.qubit", wires=5),
+    lambda: pennylane("default.mixed", wires=["a", "b", "c", "d"]),
+]
+
+
+@pytest.mark.parametrize("make", IDEAL)
+def test_a_simulator_gives_the_ideal_distribution_and_counts_of_it(make):
+    device, ideal = make_device(make()), CIRCUIT.distribution(THETA)
+    np.testing.assert_allclose(device.submit(CIRCUIT, THETA).result().probabilities, ideal, atol=1e-12)
+    found = device.submit(CIRCUIT, THETA, 4000, seed=1).result()
+    assert (found.counts.sum(axis=1) == 4000).all()
+    assert np.abs(found.probabilities - ideal).max() < 6 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("make", IDEAL)
+def test_a_solver_takes_it(make):
+    problem = dualflow.problems.svdd(dualflow.Gram(np.random.default_rng(0).normal(size=(4, 2))))
+    given, named = (dualflow.solve(problem, "variational-flow", device=d, max_steps=4) for d in (make(), "emulator"))
+    np.testing.assert_allclose(given.raw_alpha, named.raw_alpha, atol=1e-9)
+    assert given.provenance["device"] == make_device(make()).name
+
+
+def test_the_simulator_that_is_given_is_the_one_that_runs(monkeypatch):
+    given, ran = simulator(), []
+    run = type(given).run
+    monkeypatch.setattr(type(given), "run", lambda self, *a, **k: ran.append(self) or run(self, *a, **k))
+    make_device(given).submit(CIRCUIT, THETA, 10, seed=1).result()
+    assert ran == [given]
+
+
+def test_a_noise_model_is_aer_with_it():
+    noise = Noise(0.05, 0.1)
+    given, own = make_device(pytest.importorskip("qiskit_aer") and noise.model()), AerDevice(noise.model())
+    assert isinstance(given, AerDevice)
+    assert (given.name, given.capabilities.noisy) == (own.name, True)
+    found = given.submit(CIRCUIT, THETA).result().probabilities
+    np.testing.assert_allclose(found, own.submit(CIRCUIT, THETA).result().probabilities, atol=1e-12)
+    assert np.abs(found - CIRCUIT.distribution(THETA)).max() > 0.01
+
+
+def test_a_simulator_with_noise_runs_as_a_backend():
+    device = make_device(simulator(noise_model=Noise(0.05, 0.1).model()))
+    assert isinstance(device, BackendDevice)
+    with pytest.raises(DeviceError, match="counts only"):
+        device.submit(CIRCUIT, THETA)
+    found = device.submit(CIRCUIT, THETA, 4000, seed=1).result().probabilities
+    assert np.abs(found - CIRCUIT.distribution(THETA)).max() > 0.03
+    with pytest.raises(ProblemError, match="one of noise and simulator"):
+        AerDevice(Noise(), simulator=simulator())
+
+
+def test_a_pennylane_device_has_as_many_qubits_as_wires():
+    device = make_device(pennylane("default.qubit", wires=2))
+    with pytest.raises(DeviceError, match="has 2 qubits"):
+        device.submit(CIRCUIT, THETA)
+    assert make_device(pennylane("default.mixed", wires=2)).capabilities.noisy
+    assert not device.capabilities.noisy
+
+
+def test_what_a_pennylane_device_raises_is_a_device_error(monkeypatch):
+    given = pennylane("default.qubit", wires=3)
+
+    def broken(self, *arguments, **options):
+        raise OSError("the fridge is warm")
+
+    monkeypatch.setattr(type(given), "execute", broken)
+    with pytest.raises(DeviceError, match="the fridge is warm"):
+        make_device(given).submit(CIRCUIT, THETA)
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"), [(3, TypeError), (None, TypeError), (dict, TypeError), ("aers", DeviceError)]
+)
+def test_the_error_lists_every_form(device, kind):
+    with pytest.raises(kind) as caught:
+        make_device(device)
+    for form in FORMS:
+        assert form in str(caught.value)
