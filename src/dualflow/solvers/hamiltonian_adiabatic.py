@@ -57,7 +57,7 @@ class HamiltonianAdiabatic(BoxZoom):
     """
 
     trotter_steps: int = option(30, COUNT)
-    total_time: float = option(20.0, POSITIVE)
+    total_time: float = option(6.0, POSITIVE)
     sampler: str = option("circuit", OneOf(words=("circuit", "annealing")))
     reads: int = option(100, COUNT)
 
