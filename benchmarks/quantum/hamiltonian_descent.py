@@ -9,7 +9,8 @@ circles, iris, wine, breast cancer; n = 8 as one block of 8 qubits, n = 16 as on
 
 Shown beside: `field` (signs of the fields), `random` (bits), the null device, 10 000 shots, and `mean field`, the same
 reading by a classical fixed point xᵢ = −hᵢ'/√(hᵢ'² + Γ²), h' = h + Jx, in the field Γ that gives the diagonal exactly:
-where it needs no more circuits, entanglement adds nothing. ``--quick`` is one seed of n = 8 and C = 10; ``--seeds`` and ``--wide-seeds`` are those of n = 8 and 16.
+where it needs no more circuits, entanglement adds nothing. ``--quick`` is one
+seed of n = 8 and C = 10; ``--seeds`` and ``--wide-seeds`` are those of n = 8 and 16.
 """
 
 import argparse
