@@ -38,7 +38,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     block: int = option(8, Number(at_least=2, whole=True, note="(one variable alone cannot keep an equality)"))
     levels: int = option(4, COUNT)
     shrink: float = option(0.5, Number(above=0, below=1))
-    trotter_steps: int = option(50, COUNT)
+    trotter_steps: int = option(70, COUNT)
     total_time: float = option(13.0, POSITIVE)
     max_blocks: int | None = option(None, Number(at_least=1, whole=True, none=True))
     line_search: bool = option(False, Flag())

@@ -50,7 +50,7 @@ class QHDCircuit(SplitStepCircuit):
         A divisor of ``n_qubits``.
     """
 
-    trotter_steps: int = option(50, COUNT)
+    trotter_steps: int = option(70, COUNT)
     total_time: float = option(13.0, POSITIVE)
     bits: int = option(1, COUNT)  # type: ignore[misc]
     family: ClassVar[str] = "qhd"
