@@ -1,4 +1,6 @@
-"""hamiltonian-descent and hamiltonian-adiabatic: what they must reach, the null device, shots, costs, blocks."""
+"""hamiltonian-descent and hamiltonian-adiabatic: what they must reach, beside corners, fields, random bits, nothing."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,16 +17,10 @@ from dualflow import (
     solve,
 )
 from dualflow.quantum.circuits.encoding import bit_table
+from dualflow.quantum.devices.controls import NullDevice
 from dualflow.quantum.engines import box_zoom
-from dualflow.quantum.engines.blocks import (
-    Block,
-    block_of,
-    choose_block,
-    first_widths,
-    move_towards,
-    pattern_move,
-)
-from dualflow.quantum.engines.box_zoom import lagrangian, zoom
+from dualflow.quantum.engines.blocks import Block, block_of, choose_block, move_towards, pattern_move
+from dualflow.quantum.engines.box_zoom import FIELD, STEEPEST, box_angles, follow, open_box
 from dualflow.registry import make_solver
 
 SOLVERS = ("hamiltonian-descent", "hamiltonian-adiabatic")
@@ -40,41 +36,100 @@ def problem(data, n, bias=True, C=1.0):
     return problems.svc(Gram(X, kernel="rbf", gamma="scale"), 2.0 * (t > 0) - 1, C, fit_intercept=bias)
 
 
-def gap(problem, solver, **options):
-    return solve(problem, solver, **options).raw_certificate.relative_gap
+def excess(problem, solver, circuits=12, **options):
+    """Of f over its optimum after each circuit, shape (circuits + 1,)."""
+    best = solve(problem, "cvxopt", tol=1e-9).certificate.objective
+    path = solve(problem, solver, tol=1e-14, max_steps=circuits, trajectory=True, **options).trajectory
+    return (np.array([problem.objective(alpha) for alpha in path.alpha]) - best) / abs(best)
+
+
+def circuits_to(excess, wanted):
+    return int(np.argmax(excess <= wanted)) if (excess <= wanted).any() else 10**6
+
+
+class Instead(NullDevice):
+    """Reads what a function says of fields and couplings, never a circuit."""
+
+    name = "instead"
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+
+    def _ideal(self, circuit, values):
+        return np.array([self.read(bit_table(circuit.n_qubits), row) for row in values])
+
+
+def one_outcome(index, q):
+    return np.eye(2**q)[index]
+
+
+def corner(bits, theta):
+    """The corner of least energy, by enumeration."""
+    q, z = bits.shape[1], 1.0 - 2.0 * bits
+    first, second = np.triu_indices(q, 1)
+    return one_outcome((z @ theta[:q] + (z[:, first] * z[:, second]) @ theta[q:]).argmin(), q)
+
+
+def along_fields(bits, theta):
+    q = bits.shape[1]
+    return one_outcome(int(((theta[:q] > 0) * 2 ** np.arange(q)).sum()), q)
+
+
+def random_corner(seed):
+    rng = np.random.default_rng(seed)
+    return lambda bits, theta: one_outcome(rng.integers(len(bits)), bits.shape[1])
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
-@pytest.mark.parametrize("data", ["moons", "digits"])
-@pytest.mark.parametrize(
-    ("solver", "n", "bound"),
-    [("hamiltonian-descent", 8, 1e-4), ("hamiltonian-descent", 16, 1e-3), ("hamiltonian-adiabatic", 16, 5e-3)],
-)
-def test_small_problems_and_the_null_device(solver, n, bound, data, bias):
-    p = problem(data, n, bias)
-    assert gap(p, solver, tol=bound) <= bound
-    assert gap(p, solver, device="null", max_blocks=20) >= 10 * bound
-    assert gap(p, solver, device="null", shots=10_000) >= 10 * bound
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_packet_s_mean_is_the_answer_in_a_third_of_the_corner_s_circuits(solver, bias):
+    """Raw, no classical helper: excess 1e-3 at n = 8, beside devices that stand in the circuit's place."""
+    p = problem("digits", 8, bias, C=10.0)
+    right = circuits_to(excess(p, solver), 1e-3)
+    assert right <= 5
+    others = {"corner": corner, "field": along_fields, "random": random_corner(0)}
+    needed = {name: circuits_to(excess(p, solver, 40, device=Instead(read)), 1e-3) for name, read in others.items()}
+    assert min(needed.values()) >= 3 * right, needed
+    assert needed["corner"] < 40  # the same loop serves it
+    assert excess(p, solver, 12, device="null").min() > 0.1
 
 
-@pytest.mark.parametrize("data", ["moons", "digits"])
-@pytest.mark.parametrize(("bias", "bound"), [(True, 1e-3), (False, 1e-2)], ids=["equality", "box"])
-def test_blocks(data, bias, bound):
-    p = problem(data, 64, bias)
-    assert gap(p, "hamiltonian-descent", tol=bound) <= bound
-    assert gap(p, "hamiltonian-descent", device="null", shots=10_000) >= 10 * bound
+@pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_shots_go_the_same_way(solver, bias):
+    p = problem("digits", 8, bias, C=10.0)
+    assert circuits_to(excess(p, solver, shots=10_000), 1e-2) <= 6
+
+
+def test_sixteen_qubits():
+    p = problem("digits", 16, C=10.0)
+    assert circuits_to(excess(p, "hamiltonian-adiabatic", 5, block=16), 1e-2) <= 5
+
+
+@pytest.mark.parametrize("helpers", [{}, {"line_search": True, "pattern_moves": True}], ids=["raw", "helpers"])
+@pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
+def test_blocks(bias, helpers):
+    p = problem("digits", 32, bias)
+    assert excess(p, "hamiltonian-descent", 60, **helpers).min() <= 2e-2
+    assert excess(p, "hamiltonian-descent", 60, device="null", **helpers).min() >= 0.2
+
+
+def test_line_searches_never_let_f_rise():
+    p = problem("moons", 24)
+    assert (np.diff(excess(p, "hamiltonian-descent", 24, line_search=True, shots=50)) <= 1e-12).all()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_aer_goes_the_way_of_the_emulator(solver):
-    p = problem("moons", 4)
+    p = problem("digits", 4, C=10.0)
     runs = [
-        solve(p, solver, device=device, max_blocks=1, tol=1e-12, trotter_steps=10) for device in ("aer", "emulator")
+        solve(p, solver, device=device, max_blocks=1, tol=1e-14, trotter_steps=10) for device in ("aer", "emulator")
     ]
     np.testing.assert_allclose(runs[0].raw_alpha, runs[1].raw_alpha, atol=1e-8)
     cost = runs[0].cost
-    # 8 levels a block; 6 pairs in 11 layers.
-    assert (cost.circuits, cost.qubits, cost.two_qubit_gates, cost.shots) == (8, 4, 66, 0)
+    # 4 circuits a block; 6 pairs in 11 layers.
+    assert (cost.circuits, cost.qubits, cost.two_qubit_gates, cost.shots) == (4, 4, 66, 0)
     assert cost.depth > 20
     assert cost.success_probability is None  # nothing is post-selected
     assert 0 < cost.device_time_s < cost.wall_time_s
@@ -85,39 +140,50 @@ def test_aer_goes_the_way_of_the_emulator(solver):
 def test_shots_are_counted_and_budgeted(solver):
     p = problem("moons", 8)
     solution = solve(p, solver, shots=1000, max_blocks=3, tol=1e-12)
-    assert (solution.cost.circuits, solution.cost.shots) == (24, 24_000)
+    assert (solution.cost.circuits, solution.cost.shots) == (12, 12_000)
     assert solution.raw_status is Status.FINISHED
     other = solve(p, solver, shots=1000, max_blocks=3, tol=1e-12, random_state=1)
     assert not np.array_equal(solution.raw_alpha, other.raw_alpha)
-    assert solve(p, solver, shots=1000, shot_budget=17_000, tol=1e-12).cost.shots == 16_000
+    assert solve(p, solver, shots=1000, shot_budget=7_900, tol=1e-12).cost.shots == 7000
 
 
-@pytest.mark.parametrize("budget", [22_400, 36_800, 44_000, 72_800])
-def test_a_budget_holds_the_calibration_of_every_size_of_block(budget):
+@pytest.mark.parametrize("budget", [20_300, 21_000, 44_000])
+def test_a_budget_holds_the_calibration(budget):
     options = {"device": "classical-sampler", "shots": 300, "mitigation": "confusion", "block": 5}
     run = {"tol": 1e-9, "random_state": 1}
     spent = solve(problem("digits", 32), "hamiltonian-descent", shot_budget=budget, **options, **run).cost.shots
-    assert 22_400 <= spent <= budget
-    with pytest.raises(ProblemError, match="levels=8"):
-        HamiltonianDescent(shot_budget=22_399, **options)
+    assert budget - 300 < spent <= budget
+    with pytest.raises(ProblemError, match="does not hold"):
+        HamiltonianDescent(shot_budget=20_299, **options)
 
 
-def test_whole_problem_in_two_qubits_a_variable():
+def test_two_qubits_a_variable():
     p = problem("moons", 4, bias=False)
-    solution = solve(p, "hamiltonian-descent", bits=2, block=4, trotter_steps=100, tol=1e-3)
-    assert solution.raw_certificate.relative_gap <= 1e-3
-    assert solution.cost.qubits == 8
+    assert circuits_to(excess(p, "hamiltonian-descent", bits=2, block=4, trotter_steps=100), 1e-3) <= 8
+    assert solve(p, "hamiltonian-descent", bits=2, block=4, max_blocks=1).cost.qubits == 8
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_point_stays_feasible_and_f_never_rises(bias):
+def test_the_point_stays_feasible(bias):
     p = problem("digits", 24, bias)
-    solution = solve(p, "hamiltonian-descent", shots=100, max_blocks=12, tol=1e-12, trajectory=True)
-    path = solution.trajectory
+    path = solve(p, "hamiltonian-descent", shots=100, max_blocks=12, tol=1e-12, trajectory=True).trajectory
     assert max(p.infeasibility(alpha) for alpha in path.alpha) < 1e-12
-    f = np.array([p.objective(alpha) for alpha in path.alpha])
-    assert (np.diff(f) <= 1e-12).all()
-    assert f[-1] < 0.5 * f[1]
+
+
+def test_a_run_that_moves_nothing_rests():
+    p = problem("moons", 8)
+    solution = solve(p, "hamiltonian-descent", device="null", tol=1e-12)
+    assert solution.raw_status is Status.DROWNED
+    assert solution.cost.circuits == 4 * (2 + 4)
+    np.testing.assert_array_equal(solution.raw_alpha, 0.0)
+
+
+def test_a_run_resumes_in_the_middle_of_a_block(tmp_path):
+    p, options = problem("digits", 24), {"tol": 1e-12, "shots": 500}
+    whole = solve(p, "hamiltonian-adiabatic", max_steps=11, **options)
+    solve(p, "hamiltonian-adiabatic", max_steps=6, checkpoint=tmp_path / "run.npz", **options)
+    rest = solve(p, "hamiltonian-adiabatic", max_steps=11, checkpoint=tmp_path / "run.npz", **options)
+    np.testing.assert_array_equal(rest.raw_alpha, whole.raw_alpha)
 
 
 # --- the classical half ------------------------------------------------------------------------
@@ -144,16 +210,69 @@ def test_block_has_the_slopes_and_curvature_of_f():
     assert block.d == pytest.approx(p.e[index] @ alpha[index])
 
 
-def test_lagrangian_is_what_it_says():
+@pytest.mark.parametrize("bits", [1, 2])
+def test_angles_are_the_lagrangian_on_the_box_in_units_of_the_field(bits):
     e = np.array([1.0, 1, -1, 1])
     block = a_block(e)
-    A, g = lagrangian(block, 0.7, 2.0)
-    values = []
-    for x in np.random.default_rng(2).uniform(0, 1, (5, 4)):
-        r = e @ x - block.d
-        direct = 0.5 * x @ block.Q @ x + block.g @ x + 0.7 * r + r**2
-        values.append(0.5 * x @ A @ x + g @ x - direct)
-    np.testing.assert_allclose(values, values[0], atol=1e-12)
+    block = replace(block, g=0.1 * block.g - block.Q @ block.start - 0.7 * e)  # slopes that are not cut
+    box = replace(open_box(block, 0.7), reach=0.3, held=np.array([1.0, 0.5, 1.0, 1.0]))
+    qubo, theta = box_angles(block, box, 0.7, bits)
+    half = 0.3 / np.sqrt(np.diag(block.Q)) * box.held
+    corners = qubo.decode(bit_table(4 * bits))
+    np.testing.assert_allclose(corners.max(axis=0) - corners.min(axis=0), 2 * half, atol=1e-14)
+    np.testing.assert_allclose(corners.mean(axis=0), block.start, atol=1e-14)
+    z = 1 - 2 * bit_table(4 * bits)
+    first, second = np.triu_indices(4 * bits, 1)
+    energy = (z @ theta[: 4 * bits] + (z[:, first] * z[:, second]) @ theta[4 * bits :]) * FIELD * 0.3**2
+    direct = [0.5 * x @ block.Q @ x + block.g @ x + 0.7 * (e @ x - block.d) for x in corners]
+    np.testing.assert_allclose(energy - energy[0], np.array(direct) - direct[0], atol=1e-12)
+
+
+def test_steep_fields_are_cut():
+    block = a_block()
+    theta = box_angles(block, replace(open_box(block, 0.0), reach=1e-6), 0.0)[1]
+    np.testing.assert_allclose(abs(theta[:4]), STEEPEST)
+
+
+def test_in_the_matching_field_a_free_spin_answers_as_its_parabola():
+    """The first sentence of all this, by diagonalisation: ⟨x⟩ of −ΓX + hZ against −g/Q."""
+    Q, g, r = 2.0, 1e-3, 0.1
+    H = np.array([[0, -1], [-1, 0]]) * Q * r**2 + np.diag([-g * r, g * r])
+    psi = np.linalg.eigh(H)[1][:, 0]
+    assert r * float(psi**2 @ [-1, 1]) == pytest.approx(-g / Q, rel=1e-3)
+
+
+def test_the_circuit_s_mean_is_that_of_the_ground_state():
+    """The prepared state against exact diagonalisation of −ΣX + V by dense matrices."""
+    p = problem("digits", 6, bias=False, C=10.0)
+    block = block_of(p, np.zeros(6), np.arange(6), p.gradient(np.zeros(6)))
+    theta = box_angles(block, open_box(block, 0.0), 0.0)[1]
+    z = 1.0 - 2.0 * bit_table(6)
+    first, second = np.triu_indices(6, 1)
+    H = np.diag(z @ theta[:6] + (z[:, first] * z[:, second]) @ theta[6:])
+    for k in range(6):
+        H[np.arange(64), np.arange(64) ^ (1 << k)] -= 1.0
+    ground = np.linalg.eigh(H)[1][:, 0] ** 2
+    for solver, within in ((HamiltonianAdiabatic(), 0.05), (HamiltonianDescent(), 0.1)):
+        outcome = solver.circuit_of(6).distribution(theta)
+        assert abs((outcome - ground) @ z).max() <= within
+        assert abs(ground @ z).max() > 0.3
+
+
+@pytest.mark.parametrize("solver", [HamiltonianAdiabatic(), HamiltonianDescent()], ids=lambda solver: solver.name)
+def test_the_default_steps_resolve_the_hamiltonian(solver):
+    """Total variation of the outcomes to 6400 steps at most 0.05, on the angles that a run asks for."""
+    p, seen = problem("digits", 8, C=10.0), []
+
+    def spy(bits, theta):
+        seen.append(theta)
+        return solver.circuit_of(8).distribution(theta)
+
+    solve(p, replace(solver, device=Instead(spy)), max_steps=6, tol=1e-14)
+    fine = replace(solver.circuit_of(8), trotter_steps=6400)
+    for theta in seen[::5]:
+        off = 0.5 * abs(solver.circuit_of(8).distribution(theta) - fine.distribution(theta)).sum()
+        assert off <= 0.05
 
 
 def test_line_search_is_exact_and_feasible():
@@ -195,63 +314,28 @@ def test_pattern_move_is_the_lowest_feasible_point_of_its_ray(bias):
     np.testing.assert_array_equal(pattern_move(p, alpha, alpha), alpha)
 
 
-def test_zoom_with_a_perfect_reader_finds_the_minimum():
-    """The corner of lowest energy in the circuit's place: the classical half alone, against a direct solution."""
-    Q, inside = np.diag([1.0, 2.0, 3.0, 4.0]), np.array([0.31, 0.52, 0.13, 0.77])
-    block = Block(np.arange(4), Q, -Q @ inside, np.ones(4), None, 0.0, np.full(4, 0.5))
+def test_boxes_follow_the_mean():
+    block = replace(a_block(), start=np.full(4, 0.5))
+    unit = 1 / np.sqrt(np.diag(block.Q))
+    box = replace(open_box(block, 0.0), reach=0.1, last=np.full(4, 0.1))
 
-    def corner(qubo):
-        return bit_table(4)[qubo.energies().argmin()]
+    def reach(way):
+        return follow(block, box, block.start + 0.1 * unit * way, way, 0.5).reach
 
-    found = zoom(block, np.ones(4), 0.0, 40, 0.7, 1, corner)
-    np.testing.assert_allclose(found, inside, atol=1e-5)
-
-
-def test_zoom_meets_the_equality_by_the_multiplier():
-    """From a wrong multiplier too, and at the minimum of f among the points that meet it, by a direct solution."""
-    Q, g, e = np.diag([1.0, 2.0, 3.0, 4.0]), -np.array([0.9, 1.0, 0.6, 2.0]), np.array([1.0, 1.0, -1.0, -1.0])
-    block = Block(np.arange(4), Q, g, np.ones(4), e, 0.2, np.array([0.6, 0.5, 0.4, 0.5]))
-    best = np.linalg.solve(np.block([[Q, e[:, None]], [e[None], 0.0]]), np.append(-g, 0.2))[:4]
-    assert ((best > 0) & (best < 1)).all()
-    assert abs(float(e @ (-g / np.diag(Q)) - 0.2)) > 0.1  # without the equality another point is the lowest
-
-    def corner(qubo):
-        return bit_table(4)[qubo.energies().argmin()]
-
-    for multiplier in (0.0, 0.3):
-        found = zoom(block, np.full(4, 0.5), multiplier, 200, 0.95, 1, corner)
-        np.testing.assert_allclose(found, best, atol=1e-2)
-        assert float(e @ found) == pytest.approx(0.2, abs=1e-3)
+    assert reach(np.full(4, 0.9)) == pytest.approx(0.15)  # on at the edge: wider
+    assert reach(np.full(4, -0.9)) == pytest.approx(0.05)  # back at the edge: ``shrink``
+    assert reach(np.full(4, 0.2)) == pytest.approx(0.04)  # inside: two steps
+    assert reach(np.full(4, 0.01)) == pytest.approx(0.03)  # but not at once
+    assert 0 < follow(block, replace(box, reach=1e-12), block.start, np.zeros(4), 0.5).reach < 1e-8
 
 
-def test_uniform_outcomes_move_nothing_and_boxes_shrink_around_where_they_are():
-    seen, block = [], a_block()
-
-    def centre(qubo):
-        seen.append((qubo.base, qubo.base + qubo.scale.sum(axis=1)))
-        return np.full(4, 0.5)
-
-    found = zoom(block, np.array([1.0, 0.6, 0.2, 0.0]), 0.0, 5, 0.5, 1, centre)
-    np.testing.assert_allclose(found, block.start, atol=1e-15)
-    lower, upper = np.array(seen).transpose(1, 0, 2)
-    np.testing.assert_allclose(0.5 * (lower + upper), np.tile(block.start, (5, 1)), atol=1e-15)
-    np.testing.assert_allclose((upper - lower)[1:], 0.5 * (upper - lower)[:-1], atol=1e-15)
-
-
-def test_means_are_clipped_to_the_bounds():
-    def outwards(qubo):
-        return np.array([1.0, 1.0, 0.0, 1.0])
-
-    found = zoom(a_block(), np.full(4, 2.0), 0.0, 3, 0.5, 1, outwards)
-    np.testing.assert_array_equal(found, [1.0, 1.0, 0.0, 1.0])
-
-
-def test_widths_of_what_presses_against_a_bound():
-    block = a_block()
-    lengths = np.array([0.1, 0.02, 0.0, 0.0])
-    weak, firm = np.full(4, 1e-6), np.array([1e-6, 1e-6, 1e3, 1e3])
-    np.testing.assert_allclose(first_widths(block, lengths, weak, 2.0), [0.2, 0.04, 0.04, 0.04])
-    np.testing.assert_allclose(first_widths(block, lengths, firm, 2.0), [0.2, 0.04, 0.0, 0.0])
+def test_what_is_pressed_against_its_bound_is_held():
+    block = a_block()  # the last variable is at its upper bound, the third at 0
+    box = open_box(block, 0.0)
+    pressed = follow(block, box, block.start, np.array([0.1, -0.1, -0.1, 0.1]), 0.5)
+    np.testing.assert_allclose(pressed.held, [1, 1, 0.3, 0.3])
+    again = follow(block, pressed, block.start, np.array([0.1, -0.1, 0.1, 0.1]), 0.5)
+    np.testing.assert_allclose(again.held, [1, 1, 0.6, 0.1])
 
 
 def test_a_block_can_always_keep_the_equality_and_move():
@@ -283,7 +367,9 @@ def test_a_block_can_always_keep_the_equality_and_move():
         (HamiltonianDescent, {"total_time": "5"}),
         (HamiltonianDescent, {"total_time": True}),
         (HamiltonianAdiabatic, {"total_time": None}),
-        (HamiltonianDescent, {"shots": 1000, "shot_budget": 7999}),
+        (HamiltonianDescent, {"shots": 1000, "shot_budget": 999}),
+        (HamiltonianDescent, {"line_search": 1}),
+        (HamiltonianAdiabatic, {"pattern_moves": None}),
         (HamiltonianAdiabatic, {"sampler": "dwave"}),
         (HamiltonianAdiabatic, {"reads": 0}),
         (HamiltonianAdiabatic, {"sampler": "annealing", "shots": 10}),

@@ -229,7 +229,7 @@ def test_hours_are_said_before_and_the_cheaper_ansatz_is_offered_with_its_figure
 
 
 def test_other_solvers_are_offered_only_where_they_solve_the_problem():
-    said = estimate(problem("box", 24), "hamiltonian-descent", Silent(), shots=10_000)
+    said = estimate(problem("box", 96), "hamiltonian-descent", Silent(), shots=10_000)
     assert said.cheaper.solver == "variational-lotka-volterra"
     lchs = estimate(problem("simplex"), "hamiltonian-lchs", Silent(), shots=10_000)
     assert lchs.cheaper is None or lchs.cheaper.qpu_seconds <= 0.5 * lchs.qpu_seconds

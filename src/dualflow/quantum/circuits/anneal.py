@@ -1,4 +1,4 @@
-"""A Trotterised quantum anneal: a transverse field is turned down while the problem is turned up."""
+"""A Trotterised quantum anneal that stops inside: the problem is turned up, the transverse field stays."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["AnnealCircuit"]
 
 @dataclass(frozen=True)
 class AnnealCircuit(SplitStepCircuit):
-    """H(t) = −(1 − t/T) Σ Xₖ + (t/T) V from the ground state of −Σ Xₖ (Farhi et al., quant-ph/0001106), Strang steps.
+    """H(t) = −Σ Xₖ + (t/T) V from the ground state of −Σ Xₖ to that of V in the field, by Strang steps.
 
-    V = Σ hₖ Zₖ + Σ Jₖₗ ZₖZₗ, θ = (h, J). The field is RX, V is RZ and RZZ.
+    An anneal (Farhi et al., quant-ph/0001106) that does not turn the field off. V = Σ hₖ Zₖ + Σ Jₖₗ ZₖZₗ,
+    θ = (h, J) in units of the field. The field is RX, V is RZ and RZZ.
 
     Parameters
     ----------
@@ -29,8 +30,8 @@ class AnnealCircuit(SplitStepCircuit):
         T.
     """
 
-    trotter_steps: int = option(60, COUNT)
-    total_time: float = option(40.0, POSITIVE)
+    trotter_steps: int = option(30, COUNT)
+    total_time: float = option(6.0, POSITIVE)
     family: ClassVar[str] = "anneal"
 
     @property
@@ -42,7 +43,7 @@ class AnnealCircuit(SplitStepCircuit):
         return (cls(1, 2, 2.0), cls(2, 3, 2.0), cls(3, 2, 2.0), cls(8, 4, 2.0))
 
     def rates(self, t: NDArray) -> tuple[NDArray, NDArray]:
-        return 1.0 - t / self.total_time, t / self.total_time
+        return np.ones_like(t), t / self.total_time
 
     def energies(self) -> NDArray:
         # −X is 2|−⟩⟨−| but for a constant.

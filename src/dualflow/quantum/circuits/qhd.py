@@ -1,16 +1,18 @@
-"""Quantum Hamiltonian descent: a wave packet on a grid whose mass grows while it rolls down the objective."""
+"""Quantum Hamiltonian descent: a wave packet on a grid whose mass grows while it rolls down, stopped in time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from ...core.options import option
 from ...exceptions import ProblemError
-from .base import COUNT
+from .base import COUNT, POSITIVE
 from .split_step import SplitStepCircuit
 
 if TYPE_CHECKING:
@@ -18,13 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["QHDCircuit"]
 
-#: The schedule is 2/(START + t³) on the kinetic term: finite at t = 0.
-START = 1e-3
+#: Of the time at which it stops, the descent begins at this share. Before, V has less than an eighth of the weight that
+#: it has in the end, beside the kinetic term, of which |+…+⟩ is the ground state.
+BEGIN = 0.7
 
 
 @dataclass(frozen=True)
 class QHDCircuit(SplitStepCircuit):
-    """H(t) = 2/(10⁻³ + t³)·(−Δ/2) + 2t³·V by Strang steps (Leng, Hickman, Li, Wu, arXiv:2303.01471, eq. 1).
+    """H = 2/t³·(−Δ/2) + 2t³·f by Strang steps (Leng, Hickman, Li, Wu, arXiv:2303.01471, eq. 1), from 0.7 t* to t*.
+
+    At t* the kinetic term still has a weight: the packet has a width, and its mean is what is read. Time is counted by
+    the kinetic term's own clock, dτ = 2/t³ dt in units that make its share of a variable's stiffness at t* one; there
+    H = K + (1 + 1.04 (1 − τ/T))⁻³ V, K constant, and steps of equal length resolve both. V is f in the same units. For
+    one qubit a variable K is −ΣX, and t*² = 1.04 π²/T.
 
     ``bits`` qubits a variable: a grid of 2^bits points on the unit interval, periodic. Its Fourier modes k = 2πj,
     −2^(bits−1) ≤ j < 2^(bits−1), have the energy k²/2: the inverse QFT, a quadratic in the bits (RZ and RZZ), and the
@@ -37,10 +45,13 @@ class QHDCircuit(SplitStepCircuit):
         bits × variables; variable i on qubits i·bits … (i+1)·bits − 1, its lowest bit first.
     trotter_steps : int ≥ 1
     total_time : float > 0
+        T, of τ.
     bits : int ≥ 1
         A divisor of ``n_qubits``.
     """
 
+    trotter_steps: int = option(70, COUNT)
+    total_time: float = option(13.0, POSITIVE)
     bits: int = option(1, COUNT)  # type: ignore[misc]
     family: ClassVar[str] = "qhd"
 
@@ -58,11 +69,11 @@ class QHDCircuit(SplitStepCircuit):
         return (cls(1, 2), cls(2, 3), cls(3, 2), cls(4, 3, bits=2), cls(6, 1, bits=3), cls(8, 4))
 
     def rates(self, t: NDArray) -> tuple[NDArray, NDArray]:
-        return 2.0 / (START + t**3), 2.0 * t**3
+        # τ of dτ ∝ t⁻³ dt is linear in t⁻², and the weights' ratio is t⁶.
+        return np.ones_like(t), (1.0 + (BEGIN**-2 - 1.0) * (1.0 - t / self.total_time)) ** -3
 
     def energies(self) -> NDArray:
-        # fftfreq orders the modes 0, 1, …, −1 as the Fourier index counts them.
-        return 2.0 * np.pi**2 * np.fft.fftfreq(2**self.bits, 2.0**-self.bits) ** 2
+        return _plane_waves(self.bits) / _stiffness(self.bits)
 
     @property
     def _kinetic_cx(self) -> int:
@@ -83,9 +94,35 @@ class QHDCircuit(SplitStepCircuit):
         c[-1] *= -1.0
         terms = [("Z", [i], -(np.pi**2) * c[i] * c.sum()) for i in range(self.bits)]
         terms += [("ZZ", [i, j], np.pi**2 * c[i] * c[j]) for i in range(self.bits) for j in range(i + 1, self.bits)]
-        energy = SparsePauliOp.from_sparse_list(terms, self.bits)
+        energy = SparsePauliOp.from_sparse_list(terms, self.bits) / _stiffness(self.bits)
         circuit, register = QuantumCircuit(self.bits), range(self.bits)
         circuit.append(QFTGate(self.bits).inverse(), register)
         circuit.append(PauliEvolutionGate(energy, time=time, synthesis=LieTrotter()), register)
         circuit.append(QFTGate(self.bits), register)
         return transpile(circuit, basis_gates=["h", "rz", "rzz", "cx"], optimization_level=0)
+
+
+def _plane_waves(bits: int) -> NDArray:
+    """k²/2 of the modes of 2^bits points on the unit interval."""
+    # fftfreq orders the modes 0, 1, …, −1 as the Fourier index counts them.
+    return 2.0 * np.pi**2 * np.fft.fftfreq(2**bits, 2.0**-bits) ** 2
+
+
+@lru_cache
+def _stiffness(bits: int) -> float:
+    """What −Δ/2 is divided by for one variable to answer a force as ½x² says, x from −1 to 1 on the grid.
+
+    The ground state's ⟨x⟩ under −Δ/2/c + ½x² + hx is −h to first order at this c. One qubit knows nothing of ½x², and
+    c = π²: −Δ/2 is then −X.
+    """
+    size = 2**bits
+    x = np.linspace(-1.0, 1.0, size)
+    waves = np.exp(2j * np.pi / size * np.outer(np.arange(size), np.arange(size))) / np.sqrt(size)
+    kinetic = ((waves * _plane_waves(bits)) @ waves.conj().T).real
+
+    def excess(logarithm: float) -> float:
+        energies, states = np.linalg.eigh(kinetic / np.exp(logarithm) + np.diag(0.5 * x**2))
+        force = states[:, 1:].T @ (x * states[:, 0])
+        return float(2.0 * np.sum(force**2 / (energies[1:] - energies[0])) - 1.0)
+
+    return float(np.exp(brentq(excess, 0.0, 12.0, xtol=1e-13)))

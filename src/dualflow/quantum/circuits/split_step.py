@@ -26,10 +26,11 @@ GROUP, MOST_PHASES = 4, 2**22
 class SplitStepCircuit(ParametricCircuit):
     """H(t) = a(t)·K + v(t)·V from |+…+⟩ by Strang's splitting, steps of equal length with a, v at their midpoints.
 
-    θ = (h, J): V = Σₖ hₖ Zₖ + Σ_{k<l} Jₖₗ ZₖZₗ (`Qubo.ising`); P = q(q+1)/2. Each step is e^{−iτvV/2} e^{−iτaK}
-    e^{−iτvV/2}, neighbouring halves of V taken together. V is diagonal: RZ and RZZ by multiples of θ, all commuting.
-    K acts on each variable's register alone, and within it exactly: the only error is that of the splitting,
-    O(τ³) a step and O(τ²) in all. The schedule is fixed, so that one transpiled circuit serves every problem of a size.
+    θ = (h, J), fields first: V = Σₖ hₖ Zₖ + Σ_{k<l} Jₖₗ ZₖZₗ (`Qubo.ising`); P = q(q+1)/2. Each step is e^{−iτvV/2}
+    e^{−iτaK} e^{−iτvV/2}, neighbouring halves of V taken together. V is diagonal: RZ and RZZ by multiples of θ, all
+    commuting. K acts on each variable's register alone, and within it exactly: the only error is that of the
+    splitting, O(τ³) a step and O(τ²) in all. The schedule is fixed, so that one transpiled circuit serves every
+    problem of a size.
 
     Subclasses give `rates` and `energies`.
 

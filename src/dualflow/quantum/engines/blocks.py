@@ -1,4 +1,4 @@
-"""A few variables of a problem at a time: which of them, in how wide a box, and how far towards where it points.
+"""A few variables of a problem at a time: which of them; and, where a run asks for it, exact lengths of its moves.
 
 All of it is classical.
 """
@@ -13,12 +13,8 @@ from numpy.typing import NDArray
 from ...core.problem import DualProblem
 from ...core.projection import project_onto
 
-__all__ = ["Block", "block_of", "choose_block", "first_widths", "move_towards", "newton_lengths", "pattern_move"]
+__all__ = ["Block", "block_of", "choose_block", "move_towards", "newton_lengths", "pattern_move"]
 
-#: Least width of a block's first box, as a share of its widest.
-LEAST_SHARE = 0.2
-#: A slope presses firmly if all others of the block together could take less than so many times it away.
-FIRM = 0.3
 #: Rays are followed so far at most: one made of rounding alone keeps no equality, and must not be stretched.
 LONGEST_RAY = 2.0
 #: A pattern move shorter than this share of α is rounding.
@@ -77,18 +73,6 @@ def choose_block(
             others = order[raises[order]][: size // 2]
             chosen = np.concatenate([others, chosen[: size - len(others)]])
     return np.sort(chosen)
-
-
-def first_widths(block: Block, lengths: NDArray, slopes: NDArray, reach: float) -> NDArray:
-    """Widths of a block's first box, shape (m,), for Newton lengths and slopes of shape (m,).
-
-    ``reach`` Newton lengths of each variable, and no less than a fifth of the widest where the others could turn its
-    slope: what presses firmly against its bound would else fill the spread of f, and hide all other differences.
-    """
-    widths = reach * np.maximum(lengths, LEAST_SHARE * lengths.max(initial=0.0))
-    firm = np.abs(slopes) > FIRM * (np.abs(block.Q) @ widths)
-    # Twice the bound reaches it from anywhere in one box.
-    return np.minimum(2.0 * block.upper, np.where(firm, reach * lengths, widths))
 
 
 def move_towards(block: Block, target: NDArray) -> tuple[NDArray, float]:

@@ -1,41 +1,64 @@
-"""Boxes that shrink around what circuits see of f in them, a block of variables a step: both box solvers."""
+"""Boxes that follow where a wave packet's mean goes, a circuit a step: both box solvers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.certificate import Certifier
+from ...core.projection import project_onto
 from ...core.seeds import generator, generator_state
 from ..circuits.encoding import bit_table
 from ..circuits.split_step import SplitStepCircuit
 from ..runs.laboratory import Account, Ledger, QuantumContext
-from .blocks import Block, block_of, choose_block, first_widths, move_towards, newton_lengths, pattern_move
+from .blocks import Block, block_of, choose_block, move_towards, newton_lengths, pattern_move
 from .qubo import Qubo, box_qubo, sample_annealing
 
-__all__ = ["BoxZoomContext", "BoxZoomState", "drowned", "lagrangian", "start", "step", "zoom"]
+__all__ = [
+    "FIELD",
+    "Box",
+    "BoxZoomContext",
+    "BoxZoomState",
+    "box_angles",
+    "drowned",
+    "follow",
+    "open_box",
+    "start",
+    "step",
+]
 
-#: Newton lengths that a block's first box is wide, at most and at least: halved after a block that disappoints,
-#: doubled after one that does not.
-LARGEST_REACH, LEAST_REACH = 8.0, 0.25
-#: A block disappoints if f falls by less than this share of what its best variable alone promised.
-DISAPPOINTING = 0.3
+#: The field that stands for the diagonal of Q, as a share of it. One, were the spins free; coupled ones are stiffer
+#: than their linear response, and 0.6 to 0.8 do equally well.
+FIELD = 0.7
+#: Newton lengths that half a box is wide: the mean then stays where the packet answers in proportion.
+REACH = 2.0
+#: A mean nearer to the middle than this share of the half width narrows the box; no more than this at a time.
+NEAR, NARROWEST = 0.7, 0.3
+#: What a box grows by whose mean is at its edge, and goes on in the direction of the last.
+GROWTH = 1.5
+#: Share of the half width that a variable keeps when a circuit presses it against its bound, and the least.
+PRESSED, MOST_PRESSED = 0.3, 0.1
+#: Largest slope of an angle, in units of the field. Two thirds of it already fill a spin's side of the box.
+STEEPEST = 4.0
+#: Least half width, as a share of the feasible box's: rounding.
+LEAST = 1e-9
+#: A circuit that moves α by less than this share of the feasible box has moved nothing.
+STILL = 1e-10
+#: The multiplier takes so many times the violation that one circuit has measured, in units of the mean curvature.
+ASCENT = 2.0
 #: Blocks from one pattern move to the next.
 PATTERN = 3
 
 
 @dataclass(frozen=True)
 class BoxZoomContext(QuantumContext):
-    """What a run works with: the circuit of a whole block, a certifier for the multiplier, and options.
+    """What a run works with: the circuit of a whole block, and options.
 
     Where ``reads`` is a number, so many samples of a simulated annealing stand in for the circuit in every box.
     """
 
-    certifier: Certifier
     circuit: SplitStepCircuit
     block: int
     levels: int
@@ -43,24 +66,45 @@ class BoxZoomContext(QuantumContext):
     bits: int
     shots: int | None
     reads: int | None
+    line_search: bool
+    pattern_moves: bool
 
-    def circuit_of(self, qubits: int) -> SplitStepCircuit:
-        """Of a block of so many qubits."""
-        return replace(self.circuit, n_qubits=qubits)
+
+@dataclass(frozen=True)
+class Box:
+    """Where the next circuit looks.
+
+    Attributes
+    ----------
+    index : array of int, shape (m,)
+    reach : float
+        Half the box's width in units of 1/√Qᵢᵢ.
+    held : array of shape (m,)
+        Shares of it that variables keep which are pressed against a bound.
+    last : array of shape (m,)
+        The last circuit's step in the same units.
+    """
+
+    index: NDArray
+    reach: float
+    held: NDArray
+    last: NDArray
 
 
 @dataclass(frozen=True)
 class BoxZoomState:
-    """The point that blocks move, and what the next one needs to know.
+    """The point that the last wave packet's mean is, and what the next circuit needs to know.
 
     Attributes
     ----------
     alpha, base : array of shape (n,)
         A feasible point, and where the last pattern move ended.
-    reach : float
-        Newton lengths that the next block's first box is wide.
-    disappointments, blocks : int
-        Blocks in a row that took little off f, and blocks moved so far.
+    index, held, last, reach
+        `Box`, as arrays and a number.
+    multiplier : float
+        −ν, ν as in ρ = Qα − p − νe.
+    level, blocks, still : int
+        Circuits of this block so far, blocks done, and circuits in a row that moved nothing.
     theta, measured : arrays of shape (P,) and (2^q,)
         Angles and outcome of the last circuit; empty before the first.
     rng : dict
@@ -69,22 +113,34 @@ class BoxZoomState:
 
     alpha: NDArray
     base: NDArray
+    index: NDArray
+    held: NDArray
+    last: NDArray
+    reach: float
+    multiplier: float
     theta: NDArray
     measured: NDArray
     rng: dict[str, Any]
     account: Account
-    reach: float = LARGEST_REACH
-    disappointments: int = 0
+    level: int = 0
     blocks: int = 0
+    still: int = 0
 
 
 def start(context: BoxZoomContext, rng: np.random.Generator, warm: NDArray | None) -> BoxZoomState:
     """The feasible point nearest to 0, or to a warm one; no circuit."""
     problem, nothing = context.workspace, np.empty(0)
     alpha = problem.project(np.zeros(problem.n) if warm is None else np.clip(warm, 0.0, problem.effective_upper))
+    # The multiplier of least squares: all slopes together as small as it can make them.
+    multiplier = 0.0 if problem.e is None else -float(problem.e @ problem.gradient(alpha)) / problem.n
     return BoxZoomState(
         alpha=alpha,
         base=alpha,
+        index=np.empty(0, dtype=np.intp),
+        held=nothing,
+        last=nothing,
+        reach=0.0,
+        multiplier=multiplier,
         theta=nothing,
         measured=nothing,
         rng=generator_state(rng.spawn(1)[0]),
@@ -93,38 +149,47 @@ def start(context: BoxZoomContext, rng: np.random.Generator, warm: NDArray | Non
 
 
 def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
-    """One more block."""
+    """One more circuit: its mean, made feasible, is α."""
     problem, rng = context.workspace, generator(state.rng)
     gradient = problem.gradient(state.alpha)
-    nu = 0.0 if problem.e is None else context.certifier.certify(state.alpha).multiplier or 0.0
-    slope = gradient if problem.e is None else gradient - nu * problem.e
-    lengths = newton_lengths(problem, state.alpha, slope)
-    score = lengths * np.abs(slope)
-    # After a disappointment, every other block is of another size and half of it drawn: what stalls one does not
-    # stall all.
-    mixed = bool(state.disappointments % 2)
-    size = int(rng.integers(2, context.block + 1)) if mixed else context.block
-    chosen = choose_block(problem, state.alpha, score, size, rng if mixed else None)
-    block = block_of(problem, state.alpha, chosen, gradient)
+    slope = gradient if problem.e is None else gradient + state.multiplier * problem.e
+    # A block that is the whole problem keeps its box; another begins with a box of its own.
+    if state.level == 0 and (state.blocks == 0 or len(state.index) < problem.n):
+        lengths = newton_lengths(problem, state.alpha, slope)
+        drawn = rng if state.blocks % 2 else None
+        index = choose_block(problem, state.alpha, lengths * np.abs(slope), context.block, drawn)
+        block = block_of(problem, state.alpha, index, gradient)
+        box = open_box(block, state.multiplier)
+    else:
+        block = block_of(problem, state.alpha, state.index, gradient)
+        box = Box(state.index, state.reach, state.held, state.last)
     reader = _Reader(context, state, rng)
-    widths = first_widths(block, lengths[block.index], slope[block.index], state.reach)
-    target = zoom(block, widths, -nu, context.levels, context.shrink, context.bits, reader.means)
-    moved, fall = move_towards(block, target)
-    alpha, base = state.alpha.copy(), state.base
-    alpha[block.index] = moved
-    if (state.blocks + 1) % PATTERN == 0:
+    target, violation = reader.mean(block, box, state.multiplier)
+    if context.line_search:
+        target = move_towards(block, target)[0]
+    alpha = state.alpha.copy()
+    alpha[block.index] = target
+    box = follow(block, box, target, reader.way, context.shrink)
+    level, base = state.level + 1, state.base
+    ended = level == context.levels
+    if ended and context.pattern_moves and (state.blocks + 1) % PATTERN == 0:
         alpha = base = pattern_move(problem, base, alpha)
-    disappointing = fall <= DISAPPOINTING * 0.5 * float(score[block.index].max())
+    moved = float(np.abs(alpha - state.alpha).max())
     return BoxZoomState(
         alpha=alpha,
         base=base,
-        reach=max(LEAST_REACH, 0.5 * state.reach) if disappointing else min(LARGEST_REACH, 2.0 * state.reach),
-        disappointments=state.disappointments + 1 if disappointing else 0,
-        blocks=state.blocks + 1,
+        index=box.index,
+        held=box.held,
+        last=box.last,
+        reach=box.reach,
+        multiplier=state.multiplier + ASCENT * float(np.diag(block.Q).mean()) / len(block.index) * violation,
         theta=reader.theta,
         measured=reader.measured,
         rng=generator_state(rng),
         account=reader.ledger.account,
+        level=0 if ended else level,
+        blocks=state.blocks + ended,
+        still=state.still + 1 if moved <= STILL * float(np.max(problem.effective_upper)) else 0,
     )
 
 
@@ -132,74 +197,104 @@ def drowned(context: BoxZoomContext, state: BoxZoomState) -> bool:
     """Whether noise has made the last circuit's outcomes as good as uniform."""
     if not state.measured.size:
         return False
-    circuit = context.circuit_of((len(state.measured) - 1).bit_length())
-    return context.lab.drowned(state.account, circuit, state.theta, state.measured, context.shots)
+    return context.lab.drowned(state.account, context.circuit, state.theta, state.measured, context.shots)
 
 
-class _Reader:
-    """Reads the boxes of one block."""
-
-    def __init__(self, context: BoxZoomContext, state: BoxZoomState, rng: np.random.Generator) -> None:
-        self.context, self.rng = context, rng
-        self.theta, self.measured = state.theta, state.measured
-        self.ledger = Ledger(context.lab, state.account)
-
-    def means(self, qubo: Qubo) -> NDArray:
-        """Means of the bits, shape (q,)."""
-        context = self.context
-        if context.reads is not None:
-            return sample_annealing(qubo, context.reads, int(self.rng.integers(2**31)))
-        # Only differences of f matter, in units of their own spread: Ising terms are orthonormal on the grid.
-        theta = qubo.ising()
-        spread = float(np.linalg.norm(theta))
-        self.theta = theta / spread if spread > 0 else theta
-        circuit = context.circuit_of(qubo.n_bits)
-        self.measured = self.ledger.measure(circuit, self.theta, context.shots)
-        return self.measured @ bit_table(qubo.n_bits)
+def open_box(block: Block, multiplier: float) -> Box:
+    """A block's first box: `REACH` times the longest Newton step of one variable alone."""
+    newton, widest = np.abs(_slope(block, multiplier) * _unit(block)), _widest(block)
+    reach = max(min(REACH * float(newton.max()), widest), LEAST * widest)
+    return Box(block.index, reach, np.ones(len(newton)), np.zeros(len(newton)))
 
 
-def lagrangian(block: Block, multiplier: float, penalty: float) -> tuple[NDArray, NDArray]:
-    """A and g of f + multiplier (eᵀx − d) + ½ penalty (eᵀx − d)² = ½ xᵀAx + gᵀx + const."""
-    if block.e is None:
-        return block.Q, block.g
-    shifted = block.g + (multiplier - penalty * block.d) * block.e
-    return block.Q + penalty * np.outer(block.e, block.e), shifted
+def follow(block: Block, box: Box, point: NDArray, way: NDArray, shrink: float) -> Box:
+    """The next box: as wide as `REACH` steps where the mean was well inside; wider or narrower where it was not.
 
-
-def zoom(
-    block: Block,
-    widths: NDArray,
-    multiplier: float,
-    levels: int,
-    shrink: float,
-    bits: int,
-    measure: Callable[[Qubo], NDArray],
-) -> NDArray:
-    """The means of the last of ``levels`` boxes, shape (m,); inside the bounds, the equality met nearly.
-
-    Each box has the mean measured in the one before it, clipped to the bounds, as its centre, and is ``shrink`` times
-    as wide. It may reach over the bounds: pushed inside, its middle would point away from them, and uniform outcomes
-    would go downhill by what the widths know. As it is, a device that says nothing moves nothing. After each the
-    multiplier takes the violation of the mean: the augmented Lagrangian of Hestenes and Powell.
+    At the edge the box grows by `GROWTH` if the step goes on in the direction of the last, and becomes ``shrink``
+    times as wide if it turns back: so corners, which are always at the edge, find their way too. A variable that the
+    packet presses against its bound keeps a share of its width. Its stiffness grows by the square of that, for the
+    field is one for all: the others then see it where it is, at its bound.
 
     Parameters
     ----------
-    block : Block
-    widths : array of shape (m,)
-        Of the first box.
-    multiplier : float
-        −ν to begin with, ν as in ρ = Qα − p − νe.
-    measure : callable
-        Means of the bits, shape (q,), for a QUBO.
+    block, box
+        The circuit's.
+    point : array of shape (m,)
+        The mean, made feasible.
+    way : array of shape (m,)
+        From the middle of the box to the mean, before that.
     """
-    centre = block.start
-    penalty = float(np.diag(block.Q).mean())
-    for _ in range(levels):
-        lower = centre - 0.5 * widths
-        A, g = lagrangian(block, multiplier, penalty)
-        qubo = box_qubo(A, g, lower, lower + widths, bits)
-        centre = np.clip(qubo.decode(measure(qubo)), 0.0, block.upper)
-        if block.e is not None:
-            multiplier += penalty * float(block.e @ centre - block.d)
-        widths = shrink * widths
-    return centre
+    unit, widest = _unit(block), _widest(block)
+    taken = (point - block.start) / unit
+    longest = float(np.abs(taken).max())
+    if longest >= NEAR * box.reach:
+        reach = box.reach * (shrink if taken @ box.last < 0 else GROWTH)
+    else:
+        reach = max(min(box.reach, REACH * longest), NARROWEST * box.reach)
+    pressed = ((point <= 0.0) & (way < 0)) | ((point >= block.upper) & (way > 0))
+    held = np.where(pressed, np.maximum(PRESSED * box.held, MOST_PRESSED), np.minimum(2.0 * box.held, 1.0))
+    return Box(box.index, min(max(reach, LEAST * widest), widest), held, taken)
+
+
+def box_angles(block: Block, box: Box, multiplier: float, bits: int = 1) -> tuple[Qubo, NDArray]:
+    """f on the box around where the block stands, and the circuit's angles: its Ising terms in units of the field.
+
+    With x = c + r z', z' = −z from −1 to 1, f is const + h·z + ½ zᵀJz + ½ Σ Qᵢᵢ rᵢ² zᵢ². On the corners z² = 1, and
+    the last sum is lost. A spin in a transverse field Γ has the stiffness Γ (−√(1 − z²) Γ = const + ½ Γ z² + …), so
+    that a field Γ = Qᵢᵢ rᵢ² gives it back. It is one number for all, since the widths are reach/√Qᵢᵢ.
+    """
+    half = _half(block, box)
+    lower = block.start - half
+    qubo = box_qubo(block.Q, _slope(block, multiplier) - block.Q @ block.start, lower, lower + 2.0 * half, bits)
+    # The widest of all: a narrower one is stiffer than its curvature, and moves less.
+    field = FIELD * float(np.max((half / (box.held * _unit(block))) ** 2))
+    theta = qubo.ising() / field
+    return qubo, np.concatenate([np.clip(theta[: qubo.n_bits], -STEEPEST, STEEPEST), theta[qubo.n_bits :]])
+
+
+def _unit(block: Block) -> NDArray:
+    """1/√Qᵢᵢ; a variable without curvature of its own counts as one of the largest."""
+    curvature = np.diag(block.Q)
+    largest = float(curvature.max(initial=0.0))
+    return 1.0 / np.sqrt(np.where(curvature > LEAST * largest, curvature, largest if largest > 0 else 1.0))
+
+
+def _widest(block: Block) -> float:
+    return float(np.max(block.upper / _unit(block)))
+
+
+def _half(block: Block, box: Box) -> NDArray:
+    """Half widths: no wider than the feasible box."""
+    return np.maximum(np.minimum(box.reach * _unit(block), block.upper), np.finfo(float).tiny) * box.held
+
+
+def _slope(block: Block, multiplier: float) -> NDArray:
+    slope = block.Q @ block.start + block.g
+    return slope if block.e is None else slope + multiplier * block.e
+
+
+class _Reader:
+    """Reads a box."""
+
+    def __init__(self, context: BoxZoomContext, state: BoxZoomState, rng: np.random.Generator) -> None:
+        self.context, self.rng = context, rng
+        self.theta, self.measured, self.way = state.theta, state.measured, np.empty(0)
+        self.ledger = Ledger(context.lab, state.account)
+
+    def mean(self, block: Block, box: Box, multiplier: float) -> tuple[NDArray, float]:
+        """The packet's mean position made feasible, shape (m,), and how far it was from the equality before."""
+        context = self.context
+        qubo, theta = box_angles(block, box, multiplier, context.bits)
+        if context.reads is not None:
+            bits = sample_annealing(qubo, context.reads, int(self.rng.integers(2**31)))
+        else:
+            self.theta = theta
+            circuit = replace(context.circuit, n_qubits=qubo.n_bits)
+            self.measured = self.ledger.measure(circuit, theta, context.shots)
+            bits = self.measured @ bit_table(qubo.n_bits)
+        mean = qubo.decode(bits)
+        self.way = mean - block.start
+        point = np.clip(mean, 0.0, block.upper)
+        if block.e is None:
+            return point, 0.0
+        return project_onto(mean, np.zeros(len(mean)), block.upper, block.e, block.d), float(block.e @ point - block.d)
