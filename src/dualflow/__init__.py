@@ -52,11 +52,12 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
+    from .quantum.kernels.alignment import kernel_alignment
     from .quantum.kernels.concentration import Concentration, concentration
     from .quantum.kernels.fidelity import FidelityKernel, quantum_kernel
     from .quantum.kernels.projected import ProjectedKernel
     from .quantum.kernels.reuploading import Reuploading
-    from .quantum.kernels.training import KernelTraining, kernel_alignment, train_kernel
+    from .quantum.kernels.training import KernelTraining, train_kernel
     from .quantum.runs.final_circuit import final_circuit
     from .selection import SVCSearchCV, SVRSearchCV
     from .solvers.quantum import QuantumSolver
@@ -154,11 +155,12 @@ _ROOMS = {
     ),
     "core.arena": ("release_memory",),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
+    "quantum.kernels.alignment": ("kernel_alignment",),
     "quantum.kernels.concentration": ("Concentration", "concentration"),
     "quantum.kernels.fidelity": ("FidelityKernel", "quantum_kernel"),
     "quantum.kernels.projected": ("ProjectedKernel",),
     "quantum.kernels.reuploading": ("Reuploading",),
-    "quantum.kernels.training": ("KernelTraining", "kernel_alignment", "train_kernel"),
+    "quantum.kernels.training": ("KernelTraining", "train_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
     "selection": ("SVCSearchCV", "SVRSearchCV"),
     "solvers.quantum": ("QuantumSolver",),

@@ -98,7 +98,10 @@ def makes_circuits(given: Callable[..., Any]) -> bool:
 def _vector(weights: Any, start: NDArray) -> NDArray:
     if weights is None:
         return start
-    array = np.array(weights, dtype=float) if not isinstance(weights, Mapping) else np.empty(())
+    try:
+        array = np.array(weights, dtype=float)
+    except (TypeError, ValueError):  # a dict, words
+        array = np.empty(())
     if array.shape != start.shape or not np.isfinite(array).all():
         raise ProblemError(f"weights of this map are {len(start)} finite numbers, found {weights!r:.80}")
     return array
