@@ -82,6 +82,14 @@ def test_a_sampled_kernel_that_has_concentrated_warns_once_and_an_exact_one_does
         FidelityKernel("zz", device="null", shots=200)(NARROW, NARROW)  # noise alone
 
 
+@pytest.mark.parametrize("make", [FidelityKernel, ProjectedKernel])
+def test_one_shot_is_not_taken_for_no_noise(make):
+    with pytest.warns(ConcentrationWarning):
+        seen = concentration(make("zz", shots=1), WIDE)
+    assert seen.concentrated
+    assert seen.shot_variance > 0
+
+
 def test_a_fit_says_it_too():
     y = np.arange(30) % 2
     with pytest.warns() as caught:

@@ -172,7 +172,9 @@ class FidelityKernel(QuantumKernel):
 
     def _entry_noise(self, rows: NDArray, columns: NDArray, K: NDArray, shots: int) -> NDArray:
         # Binomial; of measured shares k, k(1 − k) is too small by the factor 1 − 1/shots in the mean.
-        own = 1.0 if self.shots is None or self.shots == 1 else 1.0 - 1.0 / self.shots
+        if self.shots == 1:  # one shot says nothing of its own noise: that of the mean is a bound
+            return np.full(K.shape, K.mean() * (1.0 - K.mean()) / shots)
+        own = 1.0 if self.shots is None else 1.0 - 1.0 / self.shots
         variance: NDArray = np.clip(K * (1.0 - K), 0.0, None) / (own * shots)
         return variance
 

@@ -142,8 +142,9 @@ class ProjectedKernel(QuantumKernel):
     def _entry_noise(self, rows: NDArray, columns: NDArray, K: NDArray, shots: int) -> NDArray:
         # D = ½ Σ d² of components d with variance v: its variance is Σ (d² v + v²/2), and dk = −γ k dD.
         R, S = self._vectors(rows), self._vectors(columns)
-        own = 1.0 if self.shots is None or self.shots == 1 else 1.0 - 1.0 / self.shots
-        v = np.clip(2.0 - R**2 - S**2, 0.0, None) / (own * shots)
+        own = 1.0 if self.shots is None else 1.0 - 1.0 / self.shots
+        # One shot says nothing of its own noise: a bound.
+        v = np.full(R.shape, 2.0 / shots) if own == 0 else np.clip(2.0 - R**2 - S**2, 0.0, None) / (own * shots)
         squares = (R - S) ** 2
         if self.shots is not None:  # what was measured has its own noise in the square
             squares = np.clip(squares - v * shots / self.shots, 0.0, None)
