@@ -21,7 +21,15 @@ from .core.psd import Repair, repair
 from .core.reading import Reading
 from .core.solution import Cost, Solution, Status, Trajectory
 from .core.workspace import Workspace
-from .exceptions import DeviceError, DualflowError, FitError, ProblemError, SolverMismatch, SolverUnavailable
+from .exceptions import (
+    ConcentrationWarning,
+    DeviceError,
+    DualflowError,
+    FitError,
+    ProblemError,
+    SolverMismatch,
+    SolverUnavailable,
+)
 from .registry import SolverInfo, list_solvers
 from .solvers import CATALOGUE, Solver
 
@@ -44,7 +52,12 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
+    from .quantum.kernels.alignment import kernel_alignment
+    from .quantum.kernels.concentration import Concentration, concentration
     from .quantum.kernels.fidelity import FidelityKernel, quantum_kernel
+    from .quantum.kernels.projected import ProjectedKernel
+    from .quantum.kernels.reuploading import Reuploading
+    from .quantum.kernels.training import KernelTraining, train_kernel
     from .quantum.runs.final_circuit import final_circuit
     from .selection import SVCSearchCV, SVRSearchCV
     from .solvers.quantum import QuantumSolver
@@ -59,6 +72,8 @@ __all__ = [
     "Certificate",
     "Checkpoint",
     "Comparison",
+    "Concentration",
+    "ConcentrationWarning",
     "Cost",
     "Device",
     "DeviceError",
@@ -76,16 +91,19 @@ __all__ = [
     "IncrementalSVC",
     "IncrementalSVDD",
     "IncrementalSVR",
+    "KernelTraining",
     "Kind",
     "Noise",
     "ParetoFront",
     "ParetoPoint",
     "ProblemError",
     "Progress",
+    "ProjectedKernel",
     "QuantumSolver",
     "Reading",
     "Repair",
     "ResourceTable",
+    "Reuploading",
     "SVCSearchCV",
     "SVRSearchCV",
     "Solution",
@@ -99,9 +117,11 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "concentration",
     "estimate",
     "final_circuit",
     "generalization_report",
+    "kernel_alignment",
     "list_devices",
     "list_solvers",
     "load",
@@ -112,6 +132,7 @@ __all__ = [
     "repair",
     "resources",
     "solve",
+    "train_kernel",
 ]
 
 #: Where names are that are loaded on first use, because they (or what they need) take time to import.
@@ -134,7 +155,12 @@ _ROOMS = {
     ),
     "core.arena": ("release_memory",),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
+    "quantum.kernels.alignment": ("kernel_alignment",),
+    "quantum.kernels.concentration": ("Concentration", "concentration"),
     "quantum.kernels.fidelity": ("FidelityKernel", "quantum_kernel"),
+    "quantum.kernels.projected": ("ProjectedKernel",),
+    "quantum.kernels.reuploading": ("Reuploading",),
+    "quantum.kernels.training": ("KernelTraining", "train_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
     "selection": ("SVCSearchCV", "SVRSearchCV"),
     "solvers.quantum": ("QuantumSolver",),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "ConcentrationWarning",
     "DeviceError",
     "DualflowError",
     "FitError",
@@ -55,6 +56,10 @@ class DeviceError(DualflowError, RuntimeError):
     def __init__(self, message: str = "", *, transient: bool = False, sent: bool | None = False) -> None:
         super().__init__(message)
         self.transient, self.sent = transient, sent
+
+
+class ConcentrationWarning(UserWarning):
+    """A measured kernel's entries differ by less than their shots' noise: what is fitted to it is fitted to noise."""
 
 
 def near_miss(word: object, known: Iterable[str]) -> str:

@@ -16,7 +16,20 @@ from .base import ParametricCircuit
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["ROTATIONS", "SELF_INVERSE", "FidelityCircuit", "Step", "angle_steps", "evolve", "zz_steps"]
+__all__ = [
+    "ROTATIONS",
+    "SELF_INVERSE",
+    "FidelityCircuit",
+    "Step",
+    "angle_steps",
+    "apply_gate",
+    "check_steps",
+    "count_angles",
+    "evolve",
+    "half_angles",
+    "halves",
+    "zz_steps",
+]
 
 #: A gate by Qiskit's name, its qubits, and its angle: None (no angle), a float, or the int index of a parameter.
 Step = tuple[str, tuple[int, ...], "int | float | None"]
@@ -48,16 +61,7 @@ class FidelityCircuit(ParametricCircuit):
     def __post_init__(self) -> None:
         super().__post_init__()
         # From a file they are lists, and lists have no hash.
-        steps = tuple((gate, tuple(qubits), angle) for gate, qubits, angle in self.steps)
-        object.__setattr__(self, "steps", steps)
-        for gate, qubits, angle in steps:
-            known = gate in SELF_INVERSE if angle is None else gate in ROTATIONS
-            if not known or len(set(qubits)) != (2 if gate in ("cx", "cz") else 1):
-                raise ProblemError(f"steps: {(gate, qubits, angle)!r} is none of {', '.join(ROTATIONS + SELF_INVERSE)}")
-            if not all(0 <= qubit < self.n_qubits for qubit in qubits):
-                raise ProblemError(f"steps: {(gate, qubits, angle)!r} acts outside of {self.n_qubits} qubits")
-        if not self.n_angles:
-            raise ProblemError("steps hold no parameter: a feature map must depend on the features")
+        object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
 
     def __repr__(self) -> str:
         return f"FidelityCircuit({self.name!r})"
@@ -69,7 +73,7 @@ class FidelityCircuit(ParametricCircuit):
     @property
     def n_angles(self) -> int:
         """Parameters of U: half of P."""
-        return max((angle + 1 for _, _, angle in self.steps if isinstance(angle, int)), default=0)
+        return count_angles(self.steps)
 
     @property
     def n_parameters(self) -> int:
@@ -105,6 +109,25 @@ class FidelityCircuit(ParametricCircuit):
         return (states.real**2 + states.imag**2).reshape(*theta.shape[:-1], -1)
 
 
+def check_steps(steps: Sequence[Step], n_qubits: int) -> tuple[Step, ...]:
+    """The steps as tuples, or `ProblemError` if one is no gate known here, or none has a parameter."""
+    steps = tuple((gate, tuple(qubits), angle) for gate, qubits, angle in steps)
+    for gate, qubits, angle in steps:
+        known = gate in SELF_INVERSE if angle is None else gate in ROTATIONS
+        if not known or len(set(qubits)) != (2 if gate in ("cx", "cz") else 1):
+            raise ProblemError(f"steps: {(gate, qubits, angle)!r} is none of {', '.join(ROTATIONS + SELF_INVERSE)}")
+        if not all(0 <= qubit < n_qubits for qubit in qubits):
+            raise ProblemError(f"steps: {(gate, qubits, angle)!r} acts outside of {n_qubits} qubits")
+    if not count_angles(steps):
+        raise ProblemError("steps hold no parameter: a feature map must depend on the features")
+    return steps
+
+
+def count_angles(steps: Sequence[Step]) -> int:
+    """Parameters of the steps: the largest index of an angle, and 1."""
+    return max((angle + 1 for _, _, angle in steps if isinstance(angle, int)), default=0)
+
+
 def evolve(n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArray | None = None) -> NDArray:
     """States after the steps, one for each row of angles, computed together.
 
@@ -127,33 +150,41 @@ def evolve(n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArra
     else:
         psi[:] = states.T
     for gate, qubits, angle in steps:
-        first, second = _halves(psi, qubits[0])
-        if gate in ("cx", "cz"):
-            # Qubit 0 of two being 1; then what the gate does to the other one there.
-            one = _halves(psi, *qubits)
-            if gate == "cz":
-                one[1][...] *= -1.0
-            else:
-                one[0][...], one[1][...] = one[1].copy(), one[0].copy()
-        elif gate == "x":
-            first[...], second[...] = second.copy(), first.copy()
-        elif gate == "h":
-            first[...], second[...] = (first + second) * np.sqrt(0.5), (first - second) * np.sqrt(0.5)
-        else:
-            half = 0.5 * (angles[:, angle] if isinstance(angle, int) else np.full(len(angles), angle))
-            if gate == "rz":
-                phase = np.exp(1j * half)
-                first *= phase.conj()
-                second *= phase
-            else:
-                cos, sin = np.cos(half), np.sin(half) * (1.0 if gate == "ry" else 1j)
-                # RY has −sin above the diagonal and sin below, RX −i sin in both places.
-                below = sin if gate == "ry" else -sin
-                first[...], second[...] = cos * first - sin * second, below * first + cos * second
+        apply_gate(psi, gate, qubits, half_angles(angle, angles))
     return psi.T
 
 
-def _halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
+def half_angles(angle: int | float | None, angles: NDArray) -> NDArray:
+    """Half of what a step turns by, for each row of angles; 0 where it has no angle."""
+    return 0.5 * (angles[:, angle] if isinstance(angle, int) else np.full(len(angles), angle or 0.0))
+
+
+def apply_gate(psi: NDArray, gate: str, qubits: tuple[int, ...], half: NDArray) -> None:
+    """Apply one gate to the columns of ``psi``, shape (2^q, k), in place; ``half`` the angle of each, by 2."""
+    first, second = halves(psi, qubits[0])
+    if gate in ("cx", "cz"):
+        # Qubit 0 of two being 1; then what the gate does to the other one there.
+        one = halves(psi, *qubits)
+        if gate == "cz":
+            one[1][...] *= -1.0
+        else:
+            one[0][...], one[1][...] = one[1].copy(), one[0].copy()
+    elif gate == "x":
+        first[...], second[...] = second.copy(), first.copy()
+    elif gate == "h":
+        first[...], second[...] = (first + second) * np.sqrt(0.5), (first - second) * np.sqrt(0.5)
+    elif gate == "rz":
+        phase = np.exp(1j * half)
+        first *= phase.conj()
+        second *= phase
+    else:
+        cos, sin = np.cos(half), np.sin(half) * (1.0 if gate == "ry" else 1j)
+        # RY has −sin above the diagonal and sin below, RX −i sin in both places.
+        below = sin if gate == "ry" else -sin
+        first[...], second[...] = cos * first - sin * second, below * first + cos * second
+
+
+def halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
     """Views of the amplitudes with the last of one or two qubits in 0 and in 1; of two, the first one is in 1."""
     if len(qubits) == 1:
         view = psi.reshape(-1, 2, 2 ** qubits[0], psi.shape[-1])

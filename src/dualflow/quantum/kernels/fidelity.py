@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.kernel_checks import as_matrix
-from ...core.seeds import generator_of
-from ...exceptions import DeviceError, ProblemError
-from ..devices import Device, check_shots, make_device
-from ..devices.emulator import EmulatorDevice
-from ..runs.laboratory import Account, Laboratory
-from ..runs.mitigation import check_method
-from .feature_maps import FeatureMap, make_feature_map
+from ...exceptions import ProblemError
+from ..devices import Device
+from .base import QuantumKernel
 
 if TYPE_CHECKING:
-    from qiskit import QuantumCircuit
-
-    Map: TypeAlias = str | QuantumCircuit | Callable[..., Any]
+    from .feature_maps import Map
 
 __all__ = ["DIAGONALS", "FidelityKernel", "quantum_kernel"]
 
 DIAGONALS = ("one", "measured")
 #: Numbers of a batch's read-out, outcomes or shots: more pairs than fit are several submissions.
 BATCH_NUMBERS = 2**24
-#: Amplitudes of known points that are kept (256 MB), and that are multiplied at a time.
-KEPT_AMPLITUDES, AMPLITUDES_AT_ONCE = 2**24, 2**20
+#: Amplitudes that are multiplied at a time.
+AMPLITUDES_AT_ONCE = 2**20
 #: Points are numbered, and a pair is one integer: the lower number times this, plus the higher one.
 PAIR = 2**31
 
 
-class FidelityKernel:
+class FidelityKernel(QuantumKernel):
     """The fidelity kernel of a feature map, as a callable ``kernel(X, Z)`` that `Gram` and the estimators take.
 
     Exact on the emulator: one state a point (`FeatureMap.states`) and one matrix product of all states. With shots,
@@ -46,16 +36,20 @@ class FidelityKernel:
     whatever part of it is asked for, and blocks of one matrix agree. On the emulator with shots, counts are binomial
     draws at the exact fidelity, the law of a noiseless device.
 
-    A sampled kernel matrix is symmetric and in general indefinite: fitted as it is, an estimator says so and withholds
-    its certificate; `dualflow.repair` mends it. No advantage over classical kernels is claimed; up to the emulator's
-    24 qubits every kernel here is computed classically.
+    Where the entries of a sampled kernel differ by less than their shots' noise, a `ConcentrationWarning` says so, once
+    45 pairs are known (`concentration`). A sampled kernel matrix is symmetric and in general indefinite: fitted as it
+    is, an estimator says so and withholds its certificate; `dualflow.repair` mends it. No advantage over classical
+    kernels is claimed; up to the emulator's 24 qubits every kernel here is computed classically.
 
     Parameters
     ----------
-    feature_map : {"angle", "zz"}, qiskit.QuantumCircuit, or callable
+    feature_map : {"angle", "zz", "reuploading"}, qiskit.QuantumCircuit, Reuploading, or callable
         "angle" turns qubit k by RY(x_k): k(x, z) = Π cos²((x_k − z_k)/2). "zz" is Qiskit's ``zz_feature_map`` with
-        two repetitions and all pairs entangled. In a circuit, parameter k (in the order of ``circuit.parameters``)
-        takes feature k. A callable is ``f(x, wires)``, applies PennyLane operations, and is called once a point.
+        two repetitions and all pairs entangled; "reuploading" is ``Reuploading()``. Any circuit of Qiskit's library
+        or your own: parameter k (in the order of ``circuit.parameters``, those of ``weights`` left out) takes feature
+        k. A callable of one argument without a default, such as Qiskit's ``pauli_feature_map``, is given the number of
+        features and returns that circuit; one of ``f(x, wires)`` applies PennyLane operations, and is called once a
+        point.
     device : str or Device, default="emulator"
         Of `dualflow.list_devices`, or an instance, for example with noise. Others than the emulator run a circuit
         for every pair even where they give exact distributions.
@@ -64,7 +58,10 @@ class FidelityKernel:
     diagonal : {"one", "measured"}, default="one"
         k(x, x) = 1 by definition, and nothing is run; or measured as any pair: on a noisy device, below 1.
     n_qubits : int, optional
-        Of a callable feature map; as many as features by default.
+        Of a PennyLane function, and of re-uploading; as many as features by default.
+    weights : dict or array of shape (W,), optional
+        Free parameters of the map, which `train_kernel` trains. Of a circuit a dict says which they are:
+        {parameter, its name, or a ParameterVector: value}. Of `Reuploading` they are an array.
     mitigation, journal
         As of the solvers that run circuits (`solvers.VariationalFlow`).
     random_state : int, numpy.random.Generator or None, default=0
@@ -87,6 +84,8 @@ class FidelityKernel:
     array(['a'], dtype='<U1')
     """
 
+    kind = "fidelity"
+
     def __init__(
         self,
         feature_map: Map = "zz",
@@ -95,65 +94,22 @@ class FidelityKernel:
         shots: int | None = None,
         diagonal: str = "one",
         n_qubits: int | None = None,
+        weights: Any = None,
         mitigation: str | None = None,
         journal: str | Path | None = None,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
         if not isinstance(diagonal, str) or diagonal not in DIAGONALS:
             raise ProblemError(f"diagonal={diagonal!r} is not one of {', '.join(map(repr, DIAGONALS))}")
-        if n_qubits is not None and (isinstance(n_qubits, bool) or not isinstance(n_qubits, Integral) or n_qubits < 1):
-            raise ProblemError(f"n_qubits={n_qubits!r} must be an integer ≥ 1, or None for one a feature")
-        self.feature_map, self.diagonal = feature_map, diagonal
-        self.n_qubits = None if n_qubits is None else int(n_qubits)
-        self.shots = check_shots(shots)
-        check_method(mitigation, exact=self.shots is None)
-        self.device = make_device(device)
-        self._map: FeatureMap | None = None
-        self._rng = generator_of(random_state)
-        # The emulator as a device would compute 2^q outcomes a pair; the fidelity itself is one product of states.
-        self._by_states = type(self.device) is EmulatorDevice and mitigation is None and journal is None
-        self._lab = Laboratory(self.device, "fidelity-kernel", mitigation, journal, data="fidelity kernel")
-        self._account = Account.opened(self._rng)
-        self._number: dict[bytes, int] = {}
-        self._points: list[NDArray] = []
-        self._states: dict[int, NDArray] = {}
+        super().__init__(feature_map, device, shots, n_qubits, weights, mitigation, journal, random_state)
+        self.diagonal = diagonal
         self._codes = np.empty(0, dtype=np.int64)
         self._values = np.empty(0)
 
-    @property
-    def __name__(self) -> str:
-        given = self.feature_map
-        name = given if isinstance(given, str) else getattr(given, "name", getattr(given, "__name__", "callable"))
-        return f"fidelity({name})"
+    def _like(self, weights: Any) -> Self:
+        return type(self)(self.feature_map, diagonal=self.diagonal, weights=weights, **self._run_options())
 
-    def __repr__(self) -> str:
-        return f"FidelityKernel({self.__name__}, device={self.device.name!r}, shots={self.shots})"
-
-    @property
-    def circuits(self) -> int:
-        """States or pairs computed or measured so far."""
-        return self._account.circuits
-
-    @property
-    def shots_spent(self) -> int:
-        """Shots so far, calibrations included."""
-        return int(self._account.shots)
-
-    def __call__(self, X: ArrayLike, Z: ArrayLike) -> NDArray:
-        """Kernel values, shape (n, k), between points X of shape (n, m) and Z of shape (k, m).
-
-        Raises
-        ------
-        ProblemError
-            X or Z is no finite matrix, or their widths are not those of the feature map.
-        DeviceError
-            A job was refused or failed, or the map needs more qubits than the device has.
-        """
-        X, Z = as_matrix(X, "X"), as_matrix(Z, "Z")
-        if X.shape[1] != Z.shape[1]:
-            raise ProblemError(f"X has {X.shape[1]} features and Z has {Z.shape[1]}")
-        self._settle(X.shape[1])
-        rows, columns = self._numbers(X), self._numbers(Z)
+    def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
         if self._by_states and self.shots is None:
             K = self._fidelities(rows, columns)
         else:
@@ -166,43 +122,6 @@ class FidelityKernel:
         if self.diagonal == "one":
             K[rows[:, None] == columns] = 1.0
         return K
-
-    def _settle(self, n_features: int) -> None:
-        """Make the feature map for points of this width, once."""
-        if self._map is None:
-            made = make_feature_map(self.feature_map, n_features, self.n_qubits)
-            widest = self.device.capabilities.qubits
-            if widest is not None and made.n_qubits > widest:
-                raise DeviceError(
-                    f"device {self.device.name!r} has {widest} qubits, the feature map needs {made.n_qubits}; choose "
-                    "fewer features, for example by PCA"
-                )
-            self._map = made
-        elif self._map.n_features != n_features:
-            raise ProblemError(
-                f"the points have {n_features} features, this kernel's first ones {self._map.n_features}"
-            )
-
-    def _numbers(self, X: NDArray) -> NDArray:
-        """The numbers of points; equal points have one, and new ones the next."""
-        numbers = np.empty(len(X), dtype=np.int64)
-        for i, x in enumerate(X + 0.0):  # −0 is 0
-            number = self._number.setdefault(x.tobytes(), len(self._points))
-            if number == len(self._points):
-                self._points.append(x)
-            numbers[i] = number
-        return numbers
-
-    def _states_of(self, numbers: NDArray) -> NDArray:
-        """States of distinct points, shape (k, 2^q); kept."""
-        assert self._map is not None
-        new = [int(k) for k in numbers if int(k) not in self._states]
-        if new:
-            if (len(self._states) + len(new)) * 2**self._map.n_qubits > KEPT_AMPLITUDES:
-                self._states, new = {}, [int(k) for k in numbers]
-            self._states.update(zip(new, self._map.states(np.array([self._points[k] for k in new])), strict=True))
-            self._book(len(new), 0)
-        return np.array([self._states[int(k)] for k in numbers])
 
     def _fidelities(self, rows: NDArray, columns: NDArray) -> NDArray:
         """|⟨φ(x)|φ(z)⟩|² by one product of the states of all points."""
@@ -251,9 +170,27 @@ class FidelityKernel:
             found.append(distributions[:, 0])
         return np.concatenate(found)
 
-    def _book(self, circuits: int, shots: int) -> None:
-        account = self._account
-        self._account = replace(account, circuits=account.circuits + circuits, shots=account.shots + shots)
+    def _entry_noise(self, rows: NDArray, columns: NDArray, K: NDArray, shots: int) -> NDArray:
+        # Binomial; of measured shares k, k(1 − k) is too small by the factor 1 − 1/shots in the mean.
+        if self.shots == 1:  # one shot says nothing of its own noise: that of the mean is a bound
+            return np.full(K.shape, K.mean() * (1.0 - K.mean()) / shots)
+        own = 1.0 if self.shots is None else 1.0 - 1.0 / self.shots
+        variance: NDArray = np.clip(K * (1.0 - K), 0.0, None) / (own * shots)
+        return variance
+
+    def _matrix_of(self, states: NDArray) -> NDArray:
+        """The exact matrix of points that are given by their states."""
+        overlap = states.conj() @ states.T
+        K: NDArray = overlap.real**2 + overlap.imag**2
+        np.fill_diagonal(K, 1.0)
+        return K
+
+    def _cotangents(self, states: NDArray, K: NDArray, slopes: NDArray) -> NDArray:
+        """λ with dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩, for slopes ∂L/∂K, symmetric; the diagonal is 1 and moves nothing."""
+        overlap = states.conj() @ states.T
+        weighted = slopes * overlap.conj()
+        np.fill_diagonal(weighted, 0.0)
+        return 4.0 * weighted @ states
 
 
 def quantum_kernel(
@@ -265,6 +202,7 @@ def quantum_kernel(
     shots: int | None = None,
     diagonal: str = "one",
     n_qubits: int | None = None,
+    weights: Any = None,
     mitigation: str | None = None,
     journal: str | Path | None = None,
     random_state: int | np.random.Generator | None = 0,
@@ -275,7 +213,7 @@ def quantum_kernel(
 
     Parameters
     ----------
-    feature_map, device, shots, diagonal, n_qubits, mitigation, journal, random_state
+    feature_map, device, shots, diagonal, n_qubits, weights, mitigation, journal, random_state
         As of `FidelityKernel`.
     X : array of shape (n, m)
     Z : array of shape (k, m), optional
@@ -292,5 +230,5 @@ def quantum_kernel(
         As of `FidelityKernel`.
     """
     run = {"device": device, "shots": shots, "mitigation": mitigation, "journal": journal, "random_state": random_state}
-    kernel = FidelityKernel(feature_map, diagonal=diagonal, n_qubits=n_qubits, **run)  # type: ignore[arg-type]
+    kernel = FidelityKernel(feature_map, diagonal=diagonal, n_qubits=n_qubits, weights=weights, **run)  # type: ignore[arg-type]
     return kernel(X, X if Z is None else Z)

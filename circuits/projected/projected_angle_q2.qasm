@@ -1,0 +1,13 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] theta_0;
+input float[64] theta_1;
+input float[64] theta_2;
+input float[64] theta_3;
+qubit[2] q;
+ry(theta_0) q[0];
+ry(theta_1) q[1];
+ry(theta_2) q[0];
+rx(theta_3) q[0];
+ry(theta_2) q[1];
+rx(theta_3) q[1];

@@ -1,0 +1,82 @@
+"""U(x), then every qubit is turned so that Z shows X, Y or Z: what one-qubit reduced states are read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .base import ParametricCircuit
+from .fidelity import Step, angle_steps, check_steps, count_angles, evolve, zz_steps
+
+if TYPE_CHECKING:
+    from qiskit import QuantumCircuit
+
+__all__ = ["SETTINGS", "ProjectedCircuit"]
+
+#: Last angles (of RY, of RX) of all qubits, so that a measurement of Z is one of X, of Y, of Z.
+SETTINGS = np.array([[-0.5 * np.pi, 0.0], [0.0, 0.5 * np.pi], [0.0, 0.0]])
+
+
+@dataclass(frozen=True, repr=False)
+class ProjectedCircuit(ParametricCircuit):
+    """U(x) of a feature map, then RY and RX of two angles that all qubits share.
+
+    With the angles of `SETTINGS` a measurement of all qubits is one of all their X, Y or Z: three circuits a point
+    give all one-qubit reduced density matrices (Huang et al., Nat. Commun. 12, 2631 (2021)).
+
+    Parameters
+    ----------
+    n_qubits : int ≥ 1
+    steps : sequence of (gate, qubits, angle)
+        U in the gates h, x, cx, cz, rx, ry, rz. An angle is None, a float, or the int index of a parameter.
+    label : str
+        Names the feature map; two maps of one label and width must not differ.
+    """
+
+    steps: tuple[Step, ...] = ()
+    label: str = ""
+    family: ClassVar[str] = "projected"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
+
+    def __repr__(self) -> str:
+        return f"ProjectedCircuit({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}_{self.label}_q{self.n_qubits}"
+
+    @property
+    def n_parameters(self) -> int:
+        return count_angles(self.steps) + 2
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return cls(2, angle_steps(2), "angle"), cls(3, zz_steps(3, 1), "zz_r1")
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """U, and the turns of the setting."""
+        last = self.n_parameters - 2
+        turns = [(gate, (k,), last + i) for k in range(self.n_qubits) for i, gate in enumerate(("ry", "rx"))]
+        return (*self.steps, *turns)
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        theta = self.parameters("theta")
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        for gate, qubits, angle in self.all_steps:
+            value = [] if angle is None else [theta[angle] if isinstance(angle, int) else angle]
+            getattr(circuit, gate)(*value, *qubits)
+        return circuit
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        states = evolve(self.n_qubits, self.all_steps, np.atleast_2d(theta))
+        return (states.real**2 + states.imag**2).reshape(*theta.shape[:-1], -1)

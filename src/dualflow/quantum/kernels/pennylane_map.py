@@ -1,0 +1,94 @@
+"""Feature maps from PennyLane functions: their states, and their gates where a device needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import ProblemError
+from ..circuits.fidelity import ROTATIONS, SELF_INVERSE, Step
+from .maps import FeatureMap, digest
+
+__all__ = ["PennyLaneMap"]
+
+
+class PennyLaneMap(FeatureMap):
+    """A function of (x, wires) that applies PennyLane's operations; wire k is qubit k.
+
+    States are `pennylane.state` of default.qubit, one tape a point. For devices every tape is taken apart into
+    rotations, H, X, CNOT and CZ; it must have the same gates for all points.
+    """
+
+    def __init__(self, function: Callable[..., Any], n_features: int, n_qubits: int) -> None:
+        self.function, self.n_features, self.n_qubits = function, n_features, n_qubits
+        self.name = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", "pennylane"))
+
+    def _tape(self, x: NDArray) -> Any:
+        import pennylane
+
+        with pennylane.queuing.AnnotatedQueue() as queue:
+            self.function(x, range(self.n_qubits))
+        tape = pennylane.tape.QuantumScript.from_queue(queue)
+        if not tape.operations:
+            raise ProblemError(
+                "feature_map: the function applies no operation of PennyLane's; of a QNode give the function it was "
+                "made of (its attribute func)"
+            )
+        for operation in tape.operations:
+            if operation.name == "MidMeasureMP":
+                raise ProblemError("feature_map: the function measures; a feature map prepares a state")
+            if unknown := [wire for wire in operation.wires if wire not in range(self.n_qubits)]:
+                raise ProblemError(
+                    f"feature_map: {operation.name} acts on wire {unknown[0]!r}, and the wires are 0 to "
+                    f"{self.n_qubits - 1}; set n_qubits to have more"
+                )
+        return tape
+
+    def states(self, X: NDArray) -> NDArray:
+        import pennylane
+
+        device = pennylane.device("default.qubit", wires=self.n_qubits)
+        tapes = [pennylane.tape.QuantumScript(self._tape(x).operations, [pennylane.state()]) for x in X]
+        found = pennylane.execute(tapes, device, diff_method=None)
+        states = np.array([np.asarray(state, dtype=complex).reshape(-1) for state in found])
+        # PennyLane's index takes its first wire for the most significant bit.
+        bits = states.reshape(len(X), *[2] * self.n_qubits)
+        return bits.transpose(0, *range(self.n_qubits, 0, -1)).reshape(len(X), -1)
+
+    def _steps(self, x: NDArray) -> tuple[tuple[Step, ...], list[float]]:
+        import pennylane
+
+        from ..circuits.gates import PENNYLANE
+
+        names = {theirs: ours for ours, theirs in PENNYLANE.items() if ours in ROTATIONS + SELF_INVERSE}
+        tape = pennylane.tape.QuantumScript(self._tape(x).operations, [])
+        (tape,), _ = pennylane.transforms.decompose(tape, gate_set={*names, "GlobalPhase"})
+        steps: list[Step] = []
+        angles: list[float] = []
+        for operation in tape.operations:
+            if operation.name in ("GlobalPhase", "Barrier"):
+                continue
+            if operation.name not in names:
+                raise ProblemError(
+                    f"feature_map: PennyLane's {operation.name} does not come apart into {', '.join(names)}; on "
+                    "device='emulator' any operation with a state goes"
+                )
+            angle = len(angles) if operation.parameters else None
+            angles += [float(value) for value in operation.parameters]
+            steps.append((names[operation.name], tuple(int(wire) for wire in operation.wires), angle))
+        return tuple(steps), angles
+
+    def gates(self, X: NDArray) -> tuple[str, tuple[Step, ...], NDArray]:
+        points, where = np.unique(X, axis=0, return_inverse=True)
+        taken = [self._steps(x) for x in points]
+        steps = taken[0][0]
+        if any(other != steps for other, _ in taken):
+            raise ProblemError(
+                "feature_map: the function applies other gates to other points; a device takes one circuit with all "
+                "bindings. Use device='emulator', or gates that depend on x by their angles only"
+            )
+        angles = np.array([values for _, values in taken])[where.reshape(-1)]
+        return f"{self.name}_{digest(steps)}", steps, angles
