@@ -84,6 +84,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxZoomContext:
         lab, circuit = super().open(problem, workspace).lab, self.circuit_of(min(problem.n, self.block))
+        lab.device.check(circuit, self._plan.first)  # no circuit is sent before the first step
         lab.preparation(circuit, self._plan.first)  # refuses a mitigation that is not for these circuits
         return BoxZoomContext(
             workspace,
