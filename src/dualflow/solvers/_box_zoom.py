@@ -48,8 +48,9 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
     own_controls: ClassVar[tuple[str, ...]] = ("control:corner", "control:field")
+    maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 128
-    reaches: ClassVar[str] = "excess 1e-3 at n = 8, 1e-2 at n = 16, in one block"
+    reaches: ClassVar[str] = "excess 1e-3 at n = 8, 1e-2 at n = 16; a classical mean field as well"
     default_max_steps: ClassVar[int] = 5000
     renamed: ClassVar[Mapping[str, str]] = {"steps": "trotter_steps"}
 

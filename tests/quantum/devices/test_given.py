@@ -149,3 +149,11 @@ def test_who_forgets_shots_is_told_before_anything_runs(device, solver):
         problem = dualflow.problems.least_squares(gram, y, C=1.0)
     with pytest.raises(DeviceError, match="counts only"):
         dualflow.solve(problem, solver, device=device if isinstance(device, str) else device())
+
+
+def test_too_few_qubits_are_told_before_anything_runs():
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    problem = dualflow.problems.svc(dualflow.Gram(X), [1, -1] * 4, C=1.0)
+    for solver in ("hamiltonian-descent", "hamiltonian-adiabatic"):
+        with pytest.raises(DeviceError, match="has 3 qubits"):
+            dualflow.solve(problem, solver, device=pennylane("default.qubit", wires=3))
