@@ -57,7 +57,7 @@ class Remote(EmulatorDevice):
     ``ran`` counts the circuits it really ran.
     """
 
-    name, remote = "remote", True
+    name, remote, emulated = "remote", True, False
 
     def __init__(self, trouble=None, on=3):
         super().__init__()
