@@ -48,8 +48,9 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
     own_controls: ClassVar[tuple[str, ...]] = ("control:corner", "control:field")
+    maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 128
-    reaches: ClassVar[str] = "excess 1e-3 at n = 8, 1e-2 at n = 16, in one block"
+    reaches: ClassVar[str] = "excess 1e-3 at n = 8, 1e-2 at n = 16; a classical mean field as well"
     default_max_steps: ClassVar[int] = 5000
     renamed: ClassVar[Mapping[str, str]] = {"steps": "trotter_steps"}
 
@@ -84,6 +85,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxZoomContext:
         lab, circuit = super().open(problem, workspace).lab, self.circuit_of(min(problem.n, self.block))
+        lab.device.check(circuit, self._plan.first)  # no circuit is sent before the first step
         lab.preparation(circuit, self._plan.first)  # refuses a mitigation that is not for these circuits
         return BoxZoomContext(
             workspace,
