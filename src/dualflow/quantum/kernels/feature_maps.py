@@ -52,7 +52,8 @@ def make_feature_map(given: Map, n_features: int, n_qubits: int | None, weights:
     if isinstance(given, str):
         if given not in BUILT_IN:
             known = ", ".join(map(repr, BUILT_IN))
-            raise ProblemError(f"feature_map={given!r} is not one of {known}{near_miss(given, BUILT_IN)}")
+            hint = near_miss(given, BUILT_IN) or "; give any other map itself, a circuit or a function, not its name"
+            raise ProblemError(f"feature_map={given!r} is not one of {known}{hint}")
         if given != "reuploading":
             _refuse_width(n_qubits, n_features, f"the map {given!r} has a qubit a feature")
             _refuse_weights(weights, f"the map {given!r}")
