@@ -109,8 +109,7 @@ def main() -> int:
             if not chosen(row, options.only):
                 continue
             if entrant is None or (package and importlib.util.find_spec(package) is None):
-                print(f"{row}: not run: {LINES[package]}")
-                table.lines.append({"case": row, "note": f"not run: {LINES[package]}"})
+                table.add(row, note=f"not run: {LINES[package]}")
                 continue
             columns = measured(entrant, problem, least, shots)
             found.setdefault((peer, mode), []).append((row, columns))
@@ -120,8 +119,10 @@ def main() -> int:
         what = f"{peer}, {mode}"
         values = [columns["excess"] for _, columns in cells]
         largest = {name: max(c[name] for _, c in cells) for name in ("circuits", "qubits", "two_qubit_gates", "shots")}
-        note = f"the worst {max(values):.2g}; {', '.join(f'{k} {v}' for k, v in largest.items())}".replace("_", "-")
-        verdicts.append(Verdict("shown", what, "excess, the median", float(np.median(values)), note=note))
+        case = f"the worst {max(values):.2g}; at most {', '.join(f'{v} {k}' for k, v in largest.items())}".replace(
+            "_", "-"
+        )
+        verdicts.append(Verdict("shown", what, "excess, the median", float(np.median(values)), case=case))
         seconds = float(np.median([columns["seconds"] for _, columns in cells]))
         verdicts.append(Verdict("shown", what, "seconds, the median", seconds, unit="s"))
     return conclude(TITLE, verdicts, options)

@@ -46,7 +46,6 @@ TITLE = "quantum/kernel_peers"
 TRAIN, TEST, C, SHOTS, STEPS, FEW_STEPS = 20, 30, 10.0, 1000, 1000, 100
 FACTOR = {"moons": 1 / 8, "iris": 1 / 16, "breast cancer": 1 / 16}
 LINES = {"qiskit_machine_learning": 'pip install "dualflow[bench]"', "squlearn": "pip install squlearn"}
-SHOWN = ("accuracy", "gap", "own_gap", "circuits", "shots", "seconds")
 
 
 @dataclass
@@ -142,10 +141,15 @@ def pegasos(case: Case) -> Fitted:
     n, steps = len(case.A), STEPS if case.shots is None else FEW_STEPS
     model = PegasosQSVC(quantum_kernel=their_kernel(case), C=n * C, num_steps=steps, seed=0)
     model.fit(case.A, case.a)
-    signed = np.zeros(n)
+    return Fitted(model.predict(case.B), pegasos_signed(model, case.a, steps), penalised=True)
+
+
+def pegasos_signed(model: Any, a: NDArray, steps: int) -> NDArray:
+    """yα of a PegasosQSVC, in units of a C that is 1/n of its own: what it counts, times its C by its steps."""
+    signed = np.zeros(len(a))
     for i, count in model._alphas.items():
-        signed[i] = case.a[i] * count * n * C / steps
-    return Fitted(model.predict(case.B), signed, penalised=True)
+        signed[i] = a[i] * count * model.C / steps
+    return signed
 
 
 def squlearn(kind: str, case: Case) -> Fitted:
@@ -218,7 +222,7 @@ def main() -> int:
     one_thread()
     print(f"{TITLE}: {machine(*QUANTUM)}, one thread")
     warnings.simplefilter("ignore")
-    table, found = Rows(f"{TITLE}_rows", options, SHOWN), {}
+    table, found = Rows(f"{TITLE}_rows", options), {}
     for name in list(FACTOR)[: 1 if options.quick else None]:
         A, B, a, b = data(name)
         circuit = zz_feature_map(A.shape[1], reps=2)
@@ -229,8 +233,7 @@ def main() -> int:
                 if not chosen(row, options.only):
                     continue
                 if package and importlib.util.find_spec(package) is None:
-                    print(f"{row}: not installed: {LINES[package]}")
-                    table.lines.append({"case": row, "note": f"not installed: {LINES[package]}"})
+                    table.add(row, note=f"not installed: {LINES[package]}")
                     continue
                 entrant(Case(A[:4], np.array([1, -1, 1, -1]), B[:1], circuit, shots))  # imports
                 columns = measured(entrant, kind, Case(A, a, B, circuit, shots), b)
