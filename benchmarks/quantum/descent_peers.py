@@ -1,7 +1,7 @@
 """Study: `hamiltonian-descent` and `-adiabatic` beside NWQLib's quantum Hamiltonian descent. No claim beyond its table.
 
 The dual of the hinge without bias, a convex QP in a box, of 4 points of moons, circles and iris (as in
-`hamiltonian_descent`), RBF with gamma="scale", C = 2 and 10; all circuits on Aer, exact and with 1000 shots each.
+`hamiltonian_descent`), RBF with gamma="scale", C = 2; all circuits on Aer, exact and with 1000 shots each.
 
 - ours: raw, 8 circuits and 20, one block of 4 variables, a qubit each;
 - NWQLib: ``refine_box``, at most 8 levels of a circuit each, 4 grid points a variable in one-hot, the box's ends among
@@ -38,7 +38,7 @@ from benchmarks.quantum.hamiltonian_descent import posed
 from dualflow import DualProblem, solve
 
 TITLE = "quantum/descent_peers"
-N, SETS, CS, SHOTS, LEVELS, MORE, SEED = 4, ("moons", "circles", "iris"), (2.0, 10.0), 1000, 8, 20, 0
+N, SETS, CS, SHOTS, LEVELS, MORE, SEED = 4, ("moons", "circles", "iris"), (2.0,), 1000, 8, 20, 0
 GRID, STEPS, TIME, MASS = 4, 20, 5.0, 0.8
 LINES = {
     "nwqlib": 'pip install "nwqlib[aer]", with Python 3.12',
