@@ -158,3 +158,28 @@ def test_the_way_out_of_measurements_is_one():
     X = RNG.uniform(-1, 1, (3, 2))
     circuit = measured().remove_final_measurements(inplace=False)
     np.testing.assert_allclose(quantum_kernel(circuit, X), quantum_kernel(angles(), X), atol=1e-12)
+
+
+@pytest.mark.parametrize("value", ["a", 1j, None, [1, 2], np.inf])
+def test_weights_are_real_numbers(value):
+    with pytest.raises(ProblemError, match=r"weights\['x\[1\]'\]"):
+        quantum_kernel(qiskit.z_feature_map(2), np.ones((2, 1)), weights={"x[1]": value})
+
+
+def test_a_function_that_needs_more_is_told_how_to_be_given():
+    with pytest.raises(
+        TypeError, match=r"feature_map: a function.* needs num_qubits, rotation_blocks, entanglement_blocks"
+    ):
+        quantum_kernel(qiskit.n_local, np.ones((2, 2)))
+    made = partial(qiskit.n_local, rotation_blocks="ry", entanglement_blocks="cz", reps=0)
+    assert quantum_kernel(made, np.ones((2, 2))).shape == (2, 2)
+
+
+def test_a_circuit_that_is_changed_later_changes_no_kernel():
+    circuit, X = angles(), RNG.uniform(-1, 1, (3, 2))
+    kernel, K = FidelityKernel(circuit), quantum_kernel(circuit, X)
+    before = circuit.copy()
+    circuit.rx(circuit.parameters[0], 1)
+    np.testing.assert_array_equal(kernel(X, X), K)
+    assert np.abs(quantum_kernel(circuit, X) - K).max() > 1e-3
+    assert before != circuit

@@ -155,7 +155,8 @@ def _miscounted(found: int, n_features: int, fixed: int) -> str:
     )
     if found > n_features:
         return f"{text}; of parameters that are no features give values, weights={{parameter: value}}"
-    return f"{text}; leave as many parameters unbound as there are features, or take fewer features, by PCA"
+    out = " and out of weights" if fixed else ""
+    return f"{text}; leave as many parameters unbound{out} as there are features, or take fewer features, by PCA"
 
 
 def _gates_of(circuit: QuantumCircuit) -> Iterator[tuple[Any, tuple[int, ...]]]:
@@ -198,7 +199,10 @@ def _weights_of(circuit: QuantumCircuit, weights: Mapping[Any, Any]) -> dict[Any
     found: dict[Any, float] = {}
     for key, value in weights.items():
         members = [getattr(p, "name", p) for p in (key if hasattr(key, "params") else [key])]
-        values = np.asarray(value, dtype=float).reshape(-1)
+        try:
+            values = np.asarray(value, dtype=float).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(f"weights[{key!r}]={value!r:.80} must be one real number or a vector of them") from error
         if len(values) != len(members):
             raise ProblemError(f"weights[{key!r}] has {len(values)} values for {len(members)} parameters")
         for name, number in zip(members, values, strict=True):
