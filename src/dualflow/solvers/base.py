@@ -190,13 +190,12 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
-#: Solvers on circuits, by kind; without, every kind has 'cvxopt', and all but the affine 'working-set'.
+#: Solvers on circuits, by kind; the affine kind is told 'cvxopt', all others 'working-set' where none is wanted.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
     Kind.BOX_EQUALITY: "variational-lotka-volterra",
     Kind.CAPPED_SIMPLEX: "variational-lotka-volterra",
     Kind.SIMPLEX: "variational-flow",
-    Kind.AFFINE: "hhl",
 }
 #: Parameters that make another kind of a model: by model, the kind and what to set.
 _OTHER_KINDS = {
