@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, make_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,96 +11,16 @@ from numpy.typing import NDArray
 
 from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind
-from ..core.seeds import generator
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..quantum.circuits import ParametricCircuit
-from ..quantum.engines.survivors import (
-    INVADERS,
-    block_problem,
-    first_block,
-    gap,
-    living,
-    next_block,
-    noise,
-    objective,
-    seeded,
-)
+from ..quantum.engines.ecology import EcologyContext, at_rest, first_problem, states_with
+from ..quantum.engines.survivors import living
 from ..quantum.engines.variational_flow import SimplexState
-from ..quantum.runs.laboratory import Account, QuantumContext
-from ..quantum.runs.tab import Tab
 from .base import BOUNDED
 from .quantum import CircuitSolver, QuantumSolver
 
 __all__ = ["QuantumInvasion"]
-
-#: A block is left, where distributions are exact, once its own gap is the first share of what it took off f, or the
-#: second of everybody's gap as it began.
-OF_FALL, OF_GAP = 0.3, 1e-3
-#: A smaller fall, relative to f, is rounding.
-ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class Ecology:
-    """Everybody's weights, and the block under way; a state adds ``inner``, the inner solver's state of that block.
-
-    Attributes
-    ----------
-    alpha, h : array of shape (n,)
-        α as it was measured, of the blocks before, and Qα − p.
-    visited : int array of shape (n,)
-        The block each was last in, counted from 1; 0 stands for never.
-    index : int array of shape (m,)
-        Who is in the block.
-    account : Account
-    begun : int
-        Circuits of the block's start.
-    enough : float
-        Gap of the block's own problem at which it is left, absolute.
-    under_way : bool
-        Whether the block is not finished.
-    blocks, still : int
-        Blocks finished, and how many of them in a row took nothing off f.
-    """
-
-    alpha: NDArray
-    h: NDArray
-    visited: NDArray
-    index: NDArray
-    account: Account
-    begun: int = 0
-    enough: float = 0.0
-    under_way: bool = False
-    blocks: int = 0
-    still: int = 0
-
-
-@cache
-def _with(inner: type) -> Any:
-    """The type of states with the inner solver's."""
-    more: list[Any] = [("inner", inner | None, None)]
-    return make_dataclass("EcologyState", more, bases=(Ecology,), frozen=True)
-
-
-@dataclass(frozen=True)
-class EcologyContext(QuantumContext):
-    """With the inner solver, and its context for a block of the largest size; the last block's is kept."""
-
-    solver: CircuitSolver[Any, Any]
-    largest: Any
-    kept: dict[bytes, Any] = field(default_factory=dict)
-
-    def block(self, state: Any) -> tuple[DualProblem, Any]:
-        """The problem of a state's block, and the inner solver's context for it, whose account goes on."""
-        key = b"".join(array.tobytes() for array in (state.index, state.alpha, state.h))
-        if key not in self.kept:
-            problem = block_problem(self.workspace, state.alpha, state.h, state.index)
-            opened = problem, self.solver.open(problem, Workspace(problem))
-            self.kept.clear()
-            self.kept[key] = opened
-        problem, context = self.kept[key]
-        return problem, replace(context, lab=Tab(self.lab, state.account))
 
 
 @dataclass(frozen=True)
@@ -160,7 +79,8 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     block: int = option(128, Number(at_least=2, whole=True))
     inner_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    state_type: ClassVar[type] = _with(SimplexState)
+    state_type: ClassVar[type] = states_with(SimplexState)
+    _solver: ClassVar[CircuitSolver[Any, Any]]  # an instance's own
 
     name: ClassVar[str] = "quantum-invasion"
     reaches: ClassVar[str] = "that of the inner solver, block after block"
@@ -172,20 +92,15 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self._plan.adaptive:
-            raise ProblemError(
-                "shots='adaptive' counts the shots of one run, and every block is a run; set a number of shots"
-            )
+            raise ProblemError("shots='adaptive' is for one run, and every block is one; set a number of shots")
         if not isinstance(self.inner_options, Mapping):
             raise ProblemError(f"inner_options={self.inner_options!r} must be a dict of options of {self.inner!r}")
         object.__setattr__(self, "inner_options", dict(self.inner_options))
         inner = self._inner()
         # By the inner solver: what this one takes, how α is read, and what a state is.
-        for name, value in (
-            ("_solver", inner),
-            ("kinds", inner.kinds & BOUNDED),
-            ("encoding", getattr(inner, "encoding", None)),
-            ("state_type", _with(inner.state_type)),
-        ):
+        encoding, states = getattr(inner, "encoding", None), states_with(inner.state_type)
+        own = {"_solver": inner, "kinds": inner.kinds & BOUNDED, "encoding": encoding, "state_type": states}
+        for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def _inner(self) -> CircuitSolver[Any, Any]:
@@ -202,91 +117,32 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         given = {name: value for name in shared if (value := getattr(self, name)) is not None}
         return found.from_options({"device": self.device} | given | dict(self.inner_options))
 
-    _solver: ClassVar[Any]  # an instance's own
-
     def open(self, problem: DualProblem, workspace: Workspace) -> EcologyContext:
-        nobody, some = np.zeros(problem.n), first_block(problem, self.block, np.random.default_rng(0))
-        block = block_problem(workspace, nobody, -workspace.p, some)
-        self._solver.check(block, workspace.psd)
+        inner, some = self._solver, first_problem(workspace, self.block)
+        inner.check(some, workspace.psd)
         return EcologyContext(
-            workspace, self.laboratory(problem), self._solver, self._solver.open(block, Workspace(block))
+            workspace,
+            self.laboratory(problem),
+            solver=inner,
+            states=self.state_type,
+            size=self.block,
+            plan=self._plan,
+            box=self.encoding == "box",
+            largest=inner.open(some, Workspace(some)),
         )
 
     def start(self, context: EcologyContext, rng: np.random.Generator, warm: NDArray | None = None) -> Any:
-        work, never = context.workspace, np.zeros(context.workspace.n, dtype=np.int64)
-        alpha = np.zeros(work.n) if warm is None else np.array(warm, dtype=float)
-        h = work.gradient(alpha)
-        if warm is None:
-            index = first_block(work, self.block, rng)
-        else:
-            index = next_block(work, alpha, h, never, self.block)
-        state = self.state_type(alpha, h, never, index, Account.opened(rng))
-        begun = self._begin(context, state, warm is not None)
-        # What was measured first is the first answer.
-        return self._settled(context, begun)
+        return context.start(rng, warm)
 
     def step(self, context: EcologyContext, state: Any) -> Any:
-        work = context.workspace
-        if not state.under_way:
-            index = next_block(work, state.alpha, state.h, state.visited, self.block)
-            enough = OF_GAP * gap(work, state.alpha, state.h)
-            return self._begin(context, replace(state, index=index, enough=enough), True)
-        problem, inner = context.block(state)
-        if not self._solver.finished(state.inner):
-            found = self._solver.step(inner, state.inner)
-            state = replace(state, inner=found, account=found.account)
-        if self._solver.finished(state.inner) or self._is_enough(problem, state):
-            return self._left(context, state)
-        return state
-
-    def _begin(self, context: EcologyContext, state: Any, from_alpha: bool) -> Any:
-        """The block's first inner state."""
-        problem, inner = context.block(state)
-        warm = seeded(problem, state.alpha[state.index]) if from_alpha else None
-        found = self._solver.start(inner, generator(state.account.rng), warm)
-        begun = found.account.circuits - state.account.circuits
-        return replace(state, inner=found, account=found.account, begun=begun, under_way=True)
-
-    def _is_enough(self, problem: DualProblem, state: Any) -> bool:
-        """From exact distributions: whether others promise more than the rest of this block."""
-        if self.shots is not None:
-            return False
-        x = self._solver.alpha(state.inner)
-        h = problem.gradient(x)
-        fall = problem.objective(state.alpha[state.index]) - objective(problem, x, h)
-        return gap(problem, x, h) <= max(state.enough, OF_FALL * fall)
-
-    def _settled(self, context: EcologyContext, state: Any) -> Any:
-        """The state with what was measured of its block in α."""
-        work, alpha = context.workspace, np.array(state.alpha)
-        alpha[state.index] = self._solver.alpha(state.inner)
-        change = alpha[state.index] - state.alpha[state.index]
-        return replace(state, alpha=alpha, h=state.h + work.block(np.arange(work.n), state.index) @ change)
-
-    def _left(self, context: EcologyContext, state: Any) -> Any:
-        """The state after its block."""
-        work, after = context.workspace, self._settled(context, state)
-        visited = np.array(state.visited)
-        visited[state.index] = state.blocks + 1
-        fall = objective(work, state.alpha, state.h) - (f := objective(work, after.alpha, after.h))
-        least = ROUNDING * abs(f)
-        if self._plan.first is not None:
-            box = len(state.index) if self.encoding == "box" else None
-            least = noise(work, after.alpha, after.h, self._plan.final or self._plan.first, box)
-        still = 0 if fall > least else state.still + 1
-        return replace(after, visited=visited, blocks=state.blocks + 1, still=still, under_way=False)
+        return context.step(state)
 
     def alpha(self, state: Any) -> NDArray:
         alpha: NDArray = state.alpha
         return alpha
 
     def finished(self, state: Any) -> bool:
-        if state.under_way:
-            return False
-        if self._plan.first is not None and self._plan.exhausted(self._plan.first, state.account, state.begun):
-            return True
-        turns = -(-int(living(state.alpha).sum()) // max(1, int((1 - INVADERS) * self.block)))
-        return bool(state.still > turns)
+        return at_rest(state, self.block, self._plan)
 
     def asks_for_certificate(self, state: Any) -> bool:
         return not state.under_way
