@@ -44,7 +44,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
     ansatz: Ansatz
 
     # A promise of which no quarter came was made of noise in the tangents.
-    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.9, part=4, promise=0.25)
+    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.6, part=4, promise=0.25)
 
     @property
     def circuit(self) -> ParametricCircuit:
@@ -53,6 +53,10 @@ class SimplexFlow(AngleFlow[SimplexState]):
     @cached_property
     def circuits_a_step(self) -> int:
         return self.ansatz.circuits_a_step(self.exact)
+
+    @property
+    def readouts_a_step(self) -> int:
+        return 1 + self.ansatz.repeats
 
     @property
     def at_rest_from_the_start(self) -> bool:
