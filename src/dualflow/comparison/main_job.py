@@ -133,6 +133,15 @@ def compare(
         Data or a parameter is unusable.
     SolverMismatch
         A name in ``solvers`` is not known.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from dualflow import compare
+    >>> X, y = make_moons(16, noise=0.1, random_state=0)
+    >>> found = compare(X, y, problems=["hinge"], solvers=["working-set", "smo"], C=10.0, random_state=0)
+    >>> [(row.solver, row.status) for section in found.sections for row in section.rows]
+    [('working-set', 'OPTIMAL'), ('smo', 'OPTIMAL')]
     """
     names = check_names(problems)
     check_limits(tol, None, time_limit)

@@ -59,6 +59,14 @@ class Solver(Listed, Generic[ContextT, StateT]):
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
     renamed : other names that an option may be looked for under, and its own
+
+    Examples
+    --------
+    >>> from dualflow import SMO, Solver
+    >>> isinstance(SMO(), Solver), SMO.name, SMO.accuracy
+    (True, 'smo', 'iterative')
+    >>> sorted(kind.value for kind in SMO.kinds)[:2]
+    ['box', 'box with equality']
     """
 
     state_type: ClassVar[type]

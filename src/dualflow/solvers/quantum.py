@@ -196,6 +196,13 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
         Undo read-out errors by a confusion matrix a qubit, which is measured on the device first: two circuits, at
         least 10 000 shots each, counted. "circuit" measures it by the circuit itself where it can prepare all 0 and
         all 1 (`quantum.runs.mitigation`), two or four circuits: gates' flips are in it, too. Needs shots.
+
+    Examples
+    --------
+    >>> from dualflow import QuantumSolver, VariationalFlow
+    >>> solver = VariationalFlow(device="emulator", shots=1000)
+    >>> isinstance(solver, QuantumSolver), solver.shots
+    (True, 1000)
     """
 
     shots: int | str | None = option(None, SHOTS)

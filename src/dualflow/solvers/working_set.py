@@ -45,6 +45,14 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
         the simplex, not more than 112 of them free) are brought to their end instead, violation 1e-13 in float64, and
         there is nothing to refine. By default if the driver asks for it (``refine="early"``) and neither tolerance is
         given.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "working-set")
+    >>> round(solution.certificate.objective, 6), round(solution.bias, 6)  # −½‖w‖² with w = 2, and b
+    (-2.0, -3.0)
     """
 
     gap_tol: float | None = option(None, Number(above=0, none=True, infinite=True))
