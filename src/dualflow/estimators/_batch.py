@@ -80,9 +80,16 @@ class BatchMachine(KernelMachine):
         """Coefficients as scikit-learn has them, CSR if X was sparse; read-only, for they are what was certified."""
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
+        self._freeze()
+
+    def _freeze(self) -> None:
         for name in _CERTIFIED:
             if name in self.__dict__:
                 frozen(self.__dict__[name])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._freeze()  # a pickle's arrays are anybody's to write to
 
     def _met(self, X: Any) -> Any:
         """X of a fit as it is to be checked: itself, or the kernel matrix of what only the kernel knows."""
@@ -133,12 +140,16 @@ class BatchMachine(KernelMachine):
     def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
         of = f" of {count} solves" if count > 1 else ""
         withheld = [s for s in solutions if s.certificate.gap is None]
+        early = [s for s in solutions if _reached(s, self.max_iter)]
         short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
-        if self.max_iter != -1 and any(_reached(s, self.max_iter) for s in solutions):
+        if early:
+            worst = max(early, key=_gap)
             _warn(
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
-                "StandardScaler or MinMaxScaler."
+                f"StandardScaler or MinMaxScaler. Certified relative gap{' after the refinement' * worst.refined} "
+                f"{_gap(worst):.3g}{f' (worst of {len(early)}{of})' if of else ''}."
             )
+            short = [s for s in short if not _reached(s, self.max_iter)]
         # Only of those that stopped there is the raw certificate made already.
         stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
         mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
@@ -214,6 +225,9 @@ def iterations_of(solution: Solution) -> int:
 
 
 def _reached(solution: Solution, max_iter: int) -> bool:
+    """Whether that limit ended the solver."""
+    if max_iter == -1:
+        return False
     return solution.raw_ended is Status.STEP_LIMIT or iterations_of(solution) >= max_iter
 
 
