@@ -33,7 +33,7 @@ def test_probability_leads_to_calibration():
     with pytest.warns(UserWarning, match="probability=True .*CalibratedClassifierCV"):
         model = SVC(probability=True).fit(X, Y)
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="SVC has no predict_proba: see .*CalibratedClassifierCV"):
+    with pytest.raises(AttributeError, match=r"SVC has no predict_proba: see .*CalibratedClassifierCV"):
         model.predict_proba(X)
     for said in ("deprecated", False):
         SVC(probability=said).fit(X, Y)
@@ -123,7 +123,7 @@ def test_every_pair_of_classes_has_the_limit():
 
 
 def test_a_search_fits_what_is_limited_one_by_one():
-    with pytest.warns(ConvergenceWarning, match="terminated early"):
+    with pytest.warns(ConvergenceWarning):
         search = SVCSearchCV(SVC(max_iter=2, refine=False), {"C": [1.0, 10.0]}, cv=3).fit(X, Y)
     assert search.best_estimator_.n_iter_.tolist() == [2]
 

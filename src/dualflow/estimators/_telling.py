@@ -85,10 +85,8 @@ class Teller:
             self.live.update(text)
 
     def _line(self, where: str, gap: float | None, survivors: int | None) -> str:
-        parts = [
-            f"{self.name}: {where}",
-            "no certified gap" if gap in (None, np.inf) else f"certified relative gap {gap:.1e}",
-        ]
+        known = "no certified gap" if gap is None or gap == np.inf else f"certified relative gap {gap:.1e}"
+        parts = [f"{self.name}: {where}", known]
         if survivors is not None:
             parts.append(f"{survivors} survivors")
         return ", ".join([*parts, f"{time.monotonic() - self.begun:.1f} s"])
