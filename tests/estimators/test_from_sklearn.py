@@ -212,6 +212,8 @@ def test_a_hard_tube_is_what_a_very_large_C_comes_to():
     with pytest.raises(FitError, match="wider tube"):
         SVR(C=np.inf, gamma=0.5).fit(twice, values)
     assert SVR(C=np.inf, gamma=0.5, epsilon=0.6).fit(twice, values).fit_status_ == 0
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        SVR(C=np.inf, kernel="linear", time_limit=1e-9).fit(X, y)
     assert SVR(C=np.inf).fit(X, np.ones(len(X))).predict(X[:1])[0] == pytest.approx(1.0)
 
 
@@ -266,6 +268,8 @@ def test_a_kernel_of_ones_own_on_what_is_no_number():
         np.testing.assert_allclose(getattr(model, method)(numbers), getattr(plain, method)(numbers), atol=1e-9)
     with pytest.raises(ProblemError, match="shape"):
         SVC(kernel=lambda A, B: np.ones((2, 2))).fit(words, y)
+    with pytest.raises(ProblemError, match="kernel: the callable returned NaN"):
+        SVC(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(words, y)
     with pytest.raises(ProblemError, match="X holds text"):
         SVDD(kernel=shared).fit(words)
     with pytest.raises(ProblemError, match="X holds text"):

@@ -101,11 +101,12 @@ class BatchMachine(KernelMachine):
 
     def _of_things(self, X: Any) -> NDArray:
         """The kernel's values between things and those of the fit."""
-        values, wanted = np.asarray(self.kernel(X, self._things)), (_num_samples(X), _num_samples(self._things))
+        values = np.asarray(self.kernel(X, self._things), dtype=float)
+        wanted = (_num_samples(X), _num_samples(self._things))
         if values.shape != wanted:
-            raise ProblemError(
-                f"kernel: the callable returned shape {values.shape} for {wanted[0]} × {wanted[1]} points"
-            )
+            raise ProblemError(f"kernel: the callable returned shape {values.shape}, not {wanted} as there are points")
+        if not np.isfinite(values).all():
+            raise ProblemError("kernel: the callable returned NaN or infinity")
         return values
 
     def _check_new_data(self, X: Any) -> Any:

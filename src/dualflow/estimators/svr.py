@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,6 +42,10 @@ _STORED = {
 
 #: How ill-conditioned a kernel is taken to be, one after another, until a hard tube is found.
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10)
+
+
+#: Endings after which no other C is tried.
+_CUT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.STOPPED)
 
 
 def _beyond(gram: Gram, values: NDArray) -> list[float]:
@@ -203,11 +208,13 @@ class SVR(RegressorMixin, BatchMachine):
 
     def _hard_tube(self, posed: Callable[[float], DualProblem], costs: list[float]) -> Solution:
         """The solution for the first C that no coefficient comes near."""
+        begun, limit = time.monotonic(), np.inf if self.time_limit is None else self.time_limit
         for C in costs:
             with warnings.catch_warnings():  # of those that are not the answer
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 solution = self._solve(posed(C))
-            if (solution.alpha < 0.5 * solution.problem.upper).all():
+            cut = solution.ended in _CUT or time.monotonic() - begun >= limit
+            if cut or (solution.alpha < 0.5 * solution.problem.upper).all():
                 self._warn_unless_optimal([solution], 1)
                 return solution
         raise FitError(
