@@ -42,6 +42,13 @@ def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
     assert (tmp_path / "run.npz").exists()
 
 
+def test_the_python_of_the_page_for_those_who_come_from_scikit_learn_runs_alone():
+    names = {}
+    run_blocks(README.parent / "docs" / "from-sklearn.md", names, 2)
+    assert names["model"].score(names["X"], names["y"]) > 0.9
+    assert names["model"][-1].certificate_.relative_gap <= 1e-6
+
+
 def test_the_readme_fits_two_screens():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 100
 

@@ -162,6 +162,11 @@ class Solver(Listed, Generic[ContextT, StateT]):
         where a refinement is the faster way on."""
         return self
 
+    def within(self, iterations: int) -> tuple[Self, int | None]:
+        """This solver held to so many of its iterations, and the driver's step limit for it: a step is one, unless a
+        solver counts finer than the driver does."""
+        return self, iterations
+
     def accuracy_class(self) -> str:
         """`accuracy` for these options (a quantum solver with shots is "sampled")."""
         return self.accuracy
