@@ -193,7 +193,7 @@ def test_exact_rows_run_on_the_solvers_own_device(register):
         assert (exact.role, exact.device, exact.options["device"]) == (role, own, own)
         assert [entry.role for entry in controls] == ["control"] * len(controls)
         assert [entry.device for entry in controls][:2] == ["null", "control:random"]
-    assert inspect.signature(compare).parameters["time_limit"].default == 5.0
+    assert inspect.signature(compare).parameters["time_limit"].default == 2.0
 
 
 def test_box_solvers_have_two_controls_of_their_own():
@@ -310,8 +310,10 @@ def test_raw_gaps_rank_whatever_the_refinement_finds(register):
         assert ranking[-1].solver == "garbage"
         assert ranking[-1].raw_gap > 1e-2
         assert ranking[-1].refined_gap <= 1e-10
-        gaps = [row.raw_gap for row in ranking]
+        gaps = [row.raw_gap for row in ranking if not row.met(part.tol)]
         assert gaps == sorted(gaps)
+        times = [row.wall_time_s for row in ranking if row.met(part.tol)]
+        assert times == sorted(times)
 
 
 @pytest.mark.parametrize("solver", ["variational-flow", "hamiltonian-dilation"])
@@ -447,7 +449,8 @@ def test_same_seed_same_numbers():
     other = compare(*blobs(), "hinge", ["smo"], max_n=16, random_state=1)
     key = lambda row: (row.problem, row.solver, row.device or "", row.shots_per_circuit or 0)  # noqa: E731
     for one, two in zip(sorted(first.rows, key=key), sorted(again.rows, key=key), strict=True):
-        assert (one.status, one.rank, one.steps, one.shots) == (two.status, two.rank, two.steps, two.shots)
+        assert (one.status, one.steps, one.shots) == (two.status, two.steps, two.shots)
+        assert one.met(1e-6) or one.rank == two.rank  # within the tolerance the clock ranks
         for name in FIGURES:
             a, b = getattr(one, name), getattr(two, name)
             # BLAS sums depend on memory alignment in their last bits: not bit for bit.
@@ -639,7 +642,7 @@ def test_the_chart_draws_finite_gaps_only_and_stays_inside(comparison):
         assert 0 < mark.x < WIDTH
         assert 0 < mark.y < HEIGHT
     by_gap = sorted(drawn.marks, key=lambda mark: -mark.y)
-    assert by_gap[0].label == part.ranking[0].solver
+    assert by_gap[0].title.split()[0] == min(part.ranking, key=lambda row: row.raw_gap).solver.rstrip(",")
     rows = tuple(replace(row, raw_gap=math.inf if row.rank == 1 else row.raw_gap) for row in part.rows)
     assert chart(replace(part, rows=rows), 1e-6).hidden == 1
     assert chart(replace(part, rows=rows[-1:] and ()), 1e-6) is None
