@@ -186,8 +186,15 @@ def test_exact_rows_run_on_the_solvers_own_device(register):
         name: ClassVar[str] = "homeless"
         quantum: ClassVar[bool] = True
 
+    @dataclass(frozen=True)
+    class AtHome(Homeless):
+        device: str = field(default="emulator", kw_only=True)
+        name: ClassVar[str] = "at-home"
+
     register(Homeless)
-    for solver, own in (("hamiltonian-descent", "emulator"), ("hamiltonian-dilation", "aer"), ("homeless", "aer")):
+    register(AtHome)
+    owns = {"hamiltonian-descent": "aer", "hamiltonian-dilation": "aer", "homeless": "aer", "at-home": "emulator"}
+    for solver, own in owns.items():
         exact, *controls = [entry for entry in plan([solver], 100, None, True, False) if entry.shots is None]
         role = "emulated" if own == "emulator" else "quantum"
         assert (exact.role, exact.device, exact.options["device"]) == (role, own, own)
@@ -263,6 +270,8 @@ def test_the_emulator_is_ranked_apart_and_its_costs_are_emulated():
         (Ending(1e-2, 10, False), Ending(1e-1, 10, False), 10.0),
         (Ending(1e-1, 10, False), Ending(1e-3, 10, True), 0.01),
         (Ending(0.0, 0, True), Ending(0.0, 0, True), 1.0),
+        (Ending(0.9, 10, False), Ending(4000.0, 10, False), 1 / 0.9),  # α = 0 is as near
+        (Ending(1e-2, 10, False), Ending(math.inf, None, False), 100.0),
     ],
 )
 def test_the_margin_of_a_run_over_its_control(own, control, expected):

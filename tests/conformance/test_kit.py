@@ -115,7 +115,8 @@ def test_good_solver_is_accepted_on_the_same_problems():
     assert set(report.problems) == FEW
     assert set(report.gaps) == FEW
     assert max(report.gaps.values()) <= 1e-4
-    assert list(report.skipped) == ["not separable"]
+    assert set(report.skipped) == {"evidence", "not separable"}
+    assert report.skipped["evidence"] == "'smo' runs no circuits"
 
 
 def test_sampled_gaps_are_judged_by_the_median_of_all_seeds_and_no_run_too_many(monkeypatch):
