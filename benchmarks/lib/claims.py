@@ -153,10 +153,10 @@ class Rows:
         return row
 
     def resume(self) -> None:
-        """Take up the rows of an earlier run; their values are text."""
+        """Take up the rows of an earlier run, but for one that was cut short; their values are text."""
         if self.path and self.path.exists():
-            with self.path.open(newline="", encoding="utf-8") as file:
-                self.lines = list(csv.DictReader(file))
+            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            self.lines = list(csv.DictReader(line for line in lines if line.endswith("\n")))
 
 
 def conclude(title: str, verdicts: Sequence[Verdict], options: argparse.Namespace | None = None) -> int:

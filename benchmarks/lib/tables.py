@@ -3,8 +3,8 @@
     python -m benchmarks.lib.tables
 
 rewrites what stands in README.md between ``<!-- table NAME -->`` and ``<!-- end -->``. NAME is "files", for the list of
-benchmarks, or "room/file" of a CSV. A CSV of verdicts (`claims.Verdict.flat`) becomes a line a verdict; the others have
-a layout here.
+benchmarks, or "room/file" of a CSV. A CSV of verdicts (`claims.Verdict.flat`) becomes a line a verdict; two others have
+a layout here, and the rest is shown as it is.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def table(name: str, results: Path) -> str:
         return markdown(list(SAMPLED), rows)
     if name == "quantum/variational_exact_angles":
         return angles(lines)
+    if lines and "sense" not in lines[0]:
+        return markdown(list(lines[0]), [list(line.values()) for line in lines])
     return markdown(["claim", "figure", "asked", "holds", "worst in"], [verdict(line) for line in lines])
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import html.parser
 import inspect
 import math
+import sqlite3
 import sys
 import time
 import types
@@ -243,6 +245,28 @@ def test_a_solver_that_asks_its_circuits_nothing_is_no_evidence(register):
     assert found.table().count("evidence") == 3  # each below its "no"
     evidence = next(column for column in QUANTUM if column.header == "evidence")
     assert [evidence.cell(row) for row in quantum] == ["no evidence"] * 3
+
+
+def test_two_of_one_class_have_controls_of_their_own():
+    tree = dualflow.VariationalFlow(device="emulator", shots=500, steps=2)
+    layers = replace(tree, ansatz="hardware-efficient", layers=1, steps=5)
+    own = [compare(*blobs(), "squared_hinge", [solver], max_n=10).rows for solver in (tree, layers)]
+    both = compare(*blobs(), "squared_hinge", [tree, layers], max_n=10).rows
+    alone = [row.margin for rows in own for row in rows if row.role == "emulated"]
+    assert len(set(alone)) == 2
+    assert sorted(row.margin for row in both if row.role == "emulated") == sorted(alone)
+
+
+def test_a_journal_is_the_run_s_own_and_no_control_s(tmp_path):
+    """Neither what warms a library up nor the controls are written into it; controls run without mitigation."""
+    own = dualflow.VariationalFlow(device="emulator", shots=200, steps=2, mitigation="confusion")
+    own = replace(own, journal=tmp_path / "jobs.db", max_shots=10**6)
+    first, again = (compare(*blobs(), "squared_hinge", [own], max_n=10).rows for _ in range(2))
+    assert {row.status for row in (*first, *again)} <= {"FINISHED", "DROWNED", "DEVICE_FAILED"}
+    (found,), (other,) = ([row for row in rows if row.role == "emulated"] for rows in (first, again))
+    assert found.margin == other.margin is not None
+    with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as journal:
+        assert journal.execute("SELECT DISTINCT device FROM jobs").fetchall() == [("emulator",)]
 
 
 def test_the_emulator_is_ranked_apart_and_its_costs_are_emulated():

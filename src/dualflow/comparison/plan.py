@@ -13,6 +13,7 @@ from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..quantum.devices import DEVICES, Device
 from ..registry import list_solvers, solver_class, solver_names
 from ..solvers import Solver
+from ..solvers.quantum import CircuitSolver
 
 __all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
 
@@ -110,6 +111,8 @@ def role_of(device: Any) -> str:
 
 
 def _on(solver: Solver, device: Any) -> Solver:
+    if isinstance(solver, CircuitSolver) and role_of(device) == "control":
+        return solver.controlled(device)
     return dataclasses.replace(solver, device=device)  # type: ignore[call-arg]
 
 

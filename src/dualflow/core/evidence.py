@@ -38,7 +38,7 @@ def margin(own: Ending, control: Ending, level: float) -> float:
     """How many times fewer circuits a run needed than its control, or how many times nearer it ended: the larger.
 
     Circuits count where the run reached its tolerance; a control that did not would have needed more than it took. A
-    control that ends beyond an excess of 1, where α = 0 is, counts as there: who is not within 0.2 is not 5 times nearer.
+    control that ends beyond an excess of 1, where α = 0 is, counts as there: 5 times nearer begins at 0.2.
 
     Parameters
     ----------
