@@ -247,6 +247,19 @@ def test_a_solver_that_asks_its_circuits_nothing_is_no_evidence(register):
     assert [evidence.cell(row) for row in quantum] == ["no evidence"] * 3
 
 
+def test_a_noise_model_among_the_devices_has_its_name_and_its_controls():
+    aer = pytest.importorskip("qiskit_aer.noise")
+    noise = aer.NoiseModel()
+    noise.add_all_qubit_quantum_error(aer.depolarizing_error(0.01, 2), ["cx"])
+    entries = plan(["variational-flow"], 400, [noise], True, False)
+    assert entries[0].device.startswith("aer:noise-")
+    rows = compare(*blobs(), "squared_hinge", ["variational-flow"], devices=[noise], shots=400, max_n=10).rows
+    (own,) = [row for row in rows if row.role == "quantum"]
+    assert own.device == entries[0].device
+    assert own.margin is not None
+    assert {row.device for row in rows if row.role == "control"} == set(CONTROLS)
+
+
 def test_two_of_one_class_have_controls_of_their_own():
     tree = dualflow.VariationalFlow(device="emulator", shots=500, steps=2)
     layers = replace(tree, ansatz="hardware-efficient", layers=1, steps=5)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import evidence
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
-from ..quantum.devices import DEVICES, Device
+from ..quantum.devices import DEVICES, Device, make_device
 from ..registry import list_solvers, solver_class, solver_names
 from ..solvers import Solver
 from ..solvers.quantum import CircuitSolver
@@ -117,4 +117,7 @@ def _on(solver: Solver, device: Any) -> Solver:
 
 
 def _device_name(device: Any) -> str:
-    return device if isinstance(device, str) else str(getattr(device, "name", device))
+    if not isinstance(device, str):
+        with contextlib.suppress(DualflowError):  # its row will say so
+            return make_device(device).name
+    return str(device)
