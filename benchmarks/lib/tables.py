@@ -4,7 +4,7 @@
 
 rewrites what stands in README.md between ``<!-- table NAME -->`` and ``<!-- end -->``. NAME is "files", for the list of
 benchmarks, or "room/file" of a CSV. A CSV of verdicts (`claims.Verdict.flat`) becomes a line a verdict; the others have
-a layout here, made from the rows where it needs them.
+a layout here, made from the rows where it needs them, and the rest is shown as it is.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ def table(name: str, results: Path) -> str:
         measured = map(numbers, read(results / f"{name}_rows.csv"))
         rows = [[line["case"], *(line[key] for key in PEERS.values())] for line in measured]
         return markdown(["case", *PEERS], rows)
+    if lines and "sense" not in lines[0]:
+        return markdown(list(lines[0]), [list(line.values()) for line in lines])
     return markdown(["claim", "figure", "asked", "holds", "worst in"], [verdict(line) for line in lines])
 
 

@@ -38,7 +38,17 @@ SOLVERS = (
     "hamiltonian-lchs",
 )  # fmt: skip
 SHOTS, SEEDS, DRAWS, FACTOR, ASKED = 10_000, 5, 101, 3.0, 0.9
-SHOWN = ("circuits", "shots", "excess", "excess_floor", "excess_floors", "gap", "gap_floor", "gap_floors", "null_floors")
+SHOWN = (
+    "circuits",
+    "shots",
+    "excess",
+    "excess_floor",
+    "excess_floors",
+    "gap",
+    "gap_floor",
+    "gap_floors",
+    "null_floors",
+)
 
 
 def medians(z: ZooProblem, answers: list[NDArray]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from ..exceptions import SolverUnavailable
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from ..solvers import Solver
+from ..solvers.quantum import CircuitSolver
 from .evidence import judged
 from .floor import floors_of
 from .plan import REFERENCE, Entry
@@ -60,6 +61,7 @@ class Rows:
         reference, note = self.reference(problem)
         floors: Floors = {}
         rows: list[Row] = []
+        groups: list[int] = []
         barred: set[int] = set()  # solvers that do not apply: one row, not one a device
         for entry in entries:
             self.tell(task, entry.name, entry.device)
@@ -81,12 +83,13 @@ class Rows:
                 if row.status == "NOT RUN":
                     row = replace(row, reason=_CUT_SHORT)
             rows.append(row)
+            groups.append(entry.group)
         if certifier.psd.kind == "indefinite":
             rows += [self.mended(task, method) for method in self.repairs]
         if not certifier.psd.is_psd:
             rows, said = with_best_objective(rows)
             note = "; ".join(filter(None, (note, said)))
-        rows = judged(rows, self.tol)
+        rows = judged(rows, groups, self.tol)
         self.tell(task, "done", rows=0)
         return Section(
             task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, _ranked(rows, self.tol)
@@ -159,10 +162,13 @@ class Rows:
             return
         self.warm.add(key)
         gram = Gram(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.1]]))
+        solver = entry.solver
+        if isinstance(solver, CircuitSolver):  # its journal and its budgets are for the run that counts
+            solver = solver.rehearsed(solver.device)
         for loss in ("squared_hinge", "hinge"):
             try:
                 problem = models.svc(gram, [1, 1, -1, -1], loss=loss)
-                if solve(problem, entry.solver, max_steps=1, **entry.options).ended is Status.INTERRUPTED:
+                if solve(problem, solver, max_steps=1, **entry.options).ended is Status.INTERRUPTED:
                     raise KeyboardInterrupt
             except Exception:  # not the run that counts: whatever is wrong will show there
                 continue

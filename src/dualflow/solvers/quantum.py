@@ -152,10 +152,15 @@ class CircuitSolver(Solver[ContextT, StateT]):
         """A solver and options that solve the same problem with fewer circuits; None where none is known."""
         return None
 
-    def rehearsed(self, device: Device) -> Self:
+    def rehearsed(self, device: str | Device) -> Self:
         """This solver on another device, with all left out that concerns the sending: journal and budgets."""
         own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING}
         return replace(self, **own | {"device": device})
+
+    def controlled(self, control: str | Device) -> Self:
+        """This solver on a control in its device's place: without journal and budgets, and with no mitigation, which
+        would find nothing to undo and end the run."""
+        return self.rehearsed(control)
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
         """The largest circuit of a run."""
@@ -242,6 +247,9 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     @property
     def _mitigation(self) -> str | None:
         return self.mitigation
+
+    def controlled(self, control: str | Device) -> Self:
+        return replace(super().controlled(control), mitigation=None)
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}

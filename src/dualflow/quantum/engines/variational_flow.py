@@ -131,7 +131,9 @@ def semi_implicit_step(
     """
     E = _centred(problem, ansatz, distributions)
     mu, dP = ansatz.tangents(distributions, shots)
-    weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
+    with np.errstate(over="ignore"):  # a device may give an outcome exactly 0, whose tangents are 0 too
+        weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
+    weights = np.minimum(weights, np.finfo(float).max)
     b = -(dP.T @ E)
     ridge = RIDGE_SAMPLED * np.sqrt(1000.0 / shots) if shots else RIDGE_EXACT
     # With as many angles as variables or more the tangents depend on one another; fewer are independent, in general.
