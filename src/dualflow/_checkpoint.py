@@ -49,6 +49,20 @@ class Checkpoint:
     interval_s : float ≥ 0
         Least seconds between two saves; 0 saves after every step. The state at the end, at a limit and at
         Ctrl-C is always saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualflow import Checkpoint, Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saving = Checkpoint(Path(folder) / "run.npz", interval_s=0.0)
+    ...     begun = solve(problem, "gradient-flow", checkpoint=saving, max_steps=2)
+    ...     ended = solve(problem, "gradient-flow", checkpoint=saving)  # goes on from there
+    ...
+    >>> begun.status.name, ended.status.name, ended.cost.steps > 2
+    ('STEP_LIMIT', 'OPTIMAL', True)
     """
 
     path: str | Path

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ._record import number
 from ._run import Run
-from .core.certificate import Certificate, Certifier, inseparability_witness
+from .core.bounds import inseparability_witness
+from .core.certificate import Certificate, Certifier
 from .core.problem import DualProblem
 from .core.solution import SHARP, Cost, Solution, Status
 from .core.support import support_set

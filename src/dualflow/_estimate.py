@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from ._solve import check_limits, solve
+from ._text import span
 from .core.problem import DualProblem
 from .core.workspace import Workspace, twin
 from .exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch
@@ -54,6 +55,13 @@ class Estimate:
         Another way to solve the same problem, for at most half.
     options : dict
         Of the solver: those given, and others that are not the defaults.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, estimate, problems
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> estimate(problem, "variational-flow", "emulator", shots=1000).money
+    'nothing'
     """
 
     solver: str
@@ -100,13 +108,11 @@ class Estimate:
         return self.solver + (f" ({given})" if given else "")
 
     def __str__(self) -> str:
+        size = f"{self.qubits} qubits, depth {self.depth:,}, {self.two_qubit_gates:,} two-qubit gates"
         rows = [
             ("circuits", f"{self.circuits:,} in {self.jobs:,} job{'s' * (self.jobs != 1)}"),
             ("shots", f"{self.shots:,}" if self.shots else "none: exact distributions"),
-            (
-                "largest circuit",
-                f"{self.qubits} qubits, depth {self.depth:,}, {self.two_qubit_gates:,} two-qubit gates",
-            ),
+            ("largest circuit", size),
             ("QPU time", self.time),
             ("cost", self.money),
             ("these numbers", self.basis),
@@ -167,6 +173,14 @@ def estimate(
         As from `solve`.
     DeviceError
         The device cannot run the circuits: too many qubits, or no exact distributions.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, estimate, problems
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> found = estimate(problem, "variational-flow", "emulator", shots=1000)
+    >>> found.circuits, found.shots, found.fixed
+    (41, 41000, True)
     """
     check_limits(tol, None, time_limit)
     engine = make_solver(solver, options)
@@ -215,7 +229,7 @@ def _figures(
         for piece in batch.split(device.limits):
             jobs += times
             if piece.shots is not None:  # exact distributions come from computers, and have no price
-                price = price + _times(device.price(piece.circuit, piece.circuits, piece.shots), times)
+                price = price + device.price(piece.circuit, piece.circuits, piece.shots).times(times)
     sizes = [device.resources(circuit) for circuit in {batch.circuit: None for batch in batches}]
     return Estimate(
         solver=engine.name,
@@ -244,13 +258,6 @@ def _said(engine: Solver[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
         for name, (value, default) in values.items()
         if value != default or (name in given and value is not None)
     }
-
-
-def _times(price: Price, times: int) -> Price:
-    from .quantum.devices import Price
-
-    seconds, cost = (None if x is None else x * times for x in (price.qpu_seconds, price.cost))
-    return Price(seconds, cost, price.currency, price.formula)
 
 
 def what_is_sent(
@@ -290,10 +297,3 @@ def what_is_sent(
     if found.status.name == "TIME_LIMIT":
         return batches, False, CUT_SHORT
     return batches, fixed, SCHEDULED if fixed else FORECAST
-
-
-def span(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
-    if seconds < 90:
-        return f"{seconds:.3g} seconds"
-    return f"{seconds / 60:.3g} minutes" if seconds < 5400 else f"{seconds / 3600:,.1f} hours"

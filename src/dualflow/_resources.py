@@ -11,6 +11,7 @@ import numpy as np
 
 from ._estimate import span, what_is_sent
 from .core.options import Number
+from .core.power import Growth
 from .core.problem import DualProblem, Kind
 from .core.workspace import Workspace, twin
 from .exceptions import ProblemError
@@ -70,35 +71,6 @@ class ResourceRow:
 
 
 @dataclass(frozen=True)
-class Growth:
-    """constant + factor·n^power."""
-
-    constant: float
-    factor: float
-    power: float
-
-    @classmethod
-    def through(cls, rows: Sequence[ResourceRow], name: str) -> Growth:
-        """Through the last three rows, where n grows by one factor; else a power alone, through two."""
-        n, f = [row.n for row in rows], [getattr(row, name) or 0.0 for row in rows]
-        if f[-1] == f[-2]:
-            return cls(f[-1], 0.0, 0.0)
-        if len(rows) > 2 and n[-1] * n[-3] == n[-2] ** 2 and 0 < f[-2] - f[-3] < f[-1] - f[-2]:
-            power = math.log((f[-1] - f[-2]) / (f[-2] - f[-3])) / math.log(n[-1] / n[-2])
-            factor = (f[-1] - f[-2]) / (n[-1] ** power - n[-2] ** power)
-            return cls(f[-1] - factor * n[-1] ** power, factor, power)
-        power = math.log(f[-1] / f[-2]) / math.log(n[-1] / n[-2]) if f[-2] > 0 else 1.0
-        return cls(0.0, f[-1] / n[-1] ** power, power)
-
-    def at(self, n: int) -> float:
-        return self.constant + self.factor * float(n) ** self.power
-
-    def __str__(self) -> str:
-        power = f"{self.power:.2g}"
-        return ("growing as n" + f"^{power}" * (power != "1")) if self.factor else "the same at every n"
-
-
-@dataclass(frozen=True)
 class ResourceTable:
     """Rows over n, and the solver they are of.
 
@@ -108,6 +80,13 @@ class ResourceTable:
     rows : tuple of ResourceRow
     growth : dict of Growth
         Of the figures, where at least two sizes were counted.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, resources
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> resources(problem, "variational-flow", sizes=[4, 8], large=[]).growth["cx"].at(8)
+    6.0
     """
 
     solver: str
@@ -194,6 +173,14 @@ def resources(
         The solver runs no circuits, or takes none of the sizes.
     SolverMismatch, SolverUnavailable, TypeError
         As from `solve`.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, resources
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> table = resources(problem, "variational-flow", sizes=[4, 8], large=[])
+    >>> [(row.n, row.qubits, row.cx) for row in table.rows]
+    [(4, 2, 2), (8, 3, 6)]
     """
     if isinstance(solver, str) and "shots" not in options and "shots" in {f.name for f in fields(solver_class(solver))}:
         options = options | {"shots": SHOTS}

@@ -16,36 +16,23 @@ from ._fingerprint import fingerprint, seed_of, start_of
 from ._keeping import Keeping
 from ._record import Record
 from .core import clock
-from .core.certificate import Certificate, Certifier, inseparability_witness
+from .core.bounds import inseparability_witness
+from .core.certificate import Certificate, Certifier
 from .core.problem import DualProblem
 from .core.seeds import generator_of
-from .core.solution import Status
+from .core.solution import Progress, Status
 from .core.support import Refinement
 from .core.support import refine as refine_support
 from .core.workspace import Workspace
 from .exceptions import DeviceError
 from .solvers import Solver
 
-__all__ = ["Progress", "Run"]
+__all__ = ["Run"]
 
 #: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
 _CHECK_SEPARABILITY_AT = 20
 #: What solvers get that draw no random numbers.
 _NOT_DRAWN_FROM = np.random.default_rng(0)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told after each step.
-
-    ``certificate`` is the latest one (solvers with cheap steps are not certified after every one).
-    """
-
-    step: int
-    time: float
-    alpha: NDArray
-    certificate: Certificate
-    wall_time_s: float
 
 
 @dataclass

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from ._checkpoint import Checkpoint
 from ._conclusion import conclude
 from ._keeping import Keeping
-from ._run import Progress, Run
+from ._run import Run
 from .core.certificate import Certifier
 from .core.options import Number
 from .core.problem import DualProblem
-from .core.solution import Solution
+from .core.solution import Progress, Solution
 from .core.threads import blas_for
 from .core.workspace import twin
 from .exceptions import ProblemError
@@ -90,6 +90,14 @@ def solve(
     Exception
         Whatever a kernel, a callback or a device of one's own raises, apart from `DeviceError`, which is a status. The
         checkpoint then holds the state before it.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "smo", tol=1e-8)
+    >>> solution.status.name, round(solution.certificate.objective, 6), round(solution.bias, 6)
+    ('OPTIMAL', -2.0, -3.0)
     """
     engine = make_solver(solver, options)
     check_limits(tol, max_steps, time_limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cell", "visible"]
+__all__ = ["cell", "span", "visible"]
 
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -33,3 +33,10 @@ def _unseen(character: str) -> bool:
 
 def _shown(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def span(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
+    if seconds < 90:
+        return f"{seconds:.3g} seconds"
+    return f"{seconds / 60:.3g} minutes" if seconds < 5400 else f"{seconds / 3600:,.1f} hours"

@@ -19,15 +19,49 @@ __all__ = [
 
 
 class DualflowError(Exception):
-    """Base class of every error raised on purpose."""
+    """Base class of every error raised on purpose.
+
+    Examples
+    --------
+    >>> from dualflow import SVC, DualflowError
+    >>> try:
+    ...     SVC(C=-1.0).fit([[0.0], [1.0]], [0, 1])
+    ... except DualflowError as error:
+    ...     print(error)
+    ...
+    C=-1.0 must be a number > 0
+    """
 
 
 class ProblemError(DualflowError, ValueError):
-    """The data or parameters do not make a well-posed dual problem."""
+    """The data or parameters do not make a well-posed dual problem.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, ProblemError, problems
+    >>> try:
+    ...     problems.svc(Gram([[0.0], [1.0]]), [0, 1])
+    ... except ProblemError as error:
+    ...     print(error)
+    ...
+    y must hold −1 and +1 only; estimators encode other labels themselves
+    """
 
 
 class FitError(ProblemError):
-    """A solve ended without a usable model; ``solution`` is what it left, with its status and any witness, or None."""
+    """A solve ended without a usable model; ``solution`` is what it left, with its status and any witness, or None.
+
+    Examples
+    --------
+    >>> from dualflow import SVC, FitError
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> try:
+    ...     SVC(kernel="linear", C=float("inf")).fit(X, y)  # a hard margin where there is none
+    ... except FitError as error:
+    ...     print(error.solution.status.name, error.solution.witness is not None)
+    ...
+    NOT_SEPARABLE True
+    """
 
     def __init__(self, message: str, solution: Any = None) -> None:
         super().__init__(message)
@@ -35,11 +69,31 @@ class FitError(ProblemError):
 
 
 class SolverMismatch(DualflowError, ValueError):  # noqa: N818 - a public name fixed by the design
-    """The solver exists but cannot solve this problem; the message says what it lacks."""
+    """The solver exists but cannot solve this problem; the message says what it lacks.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, SolverMismatch, problems, solve
+    >>> try:
+    ...     solve(problems.svc(Gram([[0.0], [1.0]]), [-1, 1]), "variational-flow")
+    ... except SolverMismatch as error:
+    ...     print(str(error).partition(" (")[0])
+    ...
+    'variational-flow' does not solve problems of kind 'box with equality'
+    """
 
 
 class SolverUnavailable(DualflowError, ImportError):  # noqa: N818 - a public name fixed by the design
-    """A package the solver or device needs is not installed; the message gives the pip line."""
+    """A package the solver or device needs is not installed; the message gives the pip line.
+
+    Examples
+    --------
+    >>> from dualflow import DualflowError, SolverUnavailable, list_solvers
+    >>> issubclass(SolverUnavailable, DualflowError)
+    True
+    >>> [info.install for info in list_solvers() if info.name == "smo"]  # None: nothing is missing
+    [None]
+    """
 
 
 class DeviceError(DualflowError, RuntimeError):
@@ -51,6 +105,17 @@ class DeviceError(DualflowError, RuntimeError):
         The same may work a little later: it is worth another try.
     sent : bool or None
         Whether the job has reached the machine; None if nobody knows, so that sending it again may pay for it twice.
+
+    Examples
+    --------
+    >>> from dualflow import DeviceError
+    >>> from dualflow.quantum.devices import make_device
+    >>> try:
+    ...     make_device("emulatr")
+    ... except DeviceError as error:
+    ...     print(error.transient, error.sent)
+    ...
+    False False
     """
 
     def __init__(self, message: str = "", *, transient: bool = False, sent: bool | None = False) -> None:
@@ -59,7 +124,18 @@ class DeviceError(DualflowError, RuntimeError):
 
 
 class ConcentrationWarning(UserWarning):
-    """A measured kernel's entries differ by less than their shots' noise: what is fitted to it is fitted to noise."""
+    """A measured kernel's entries differ by less than their shots' noise: what is fitted to it is fitted to noise.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from dualflow import ConcentrationWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", ConcentrationWarning)  # rather stop than fit noise: now it is an exception
+    ...
+    >>> issubclass(ConcentrationWarning, UserWarning)
+    True
+    """
 
 
 def near_miss(word: object, known: Iterable[str]) -> str:

@@ -15,6 +15,12 @@ class SolverInfo:
     """One row of `list_solvers`.
 
     ``install`` is None when the solver can run, else what to do about it.
+
+    Examples
+    --------
+    >>> from dualflow import list_solvers
+    >>> next(info for info in list_solvers() if info.name == "smo").accuracy
+    'iterative'
     """
 
     name: str
@@ -60,7 +66,14 @@ def make_solver(solver: str | Solver[Any, Any], options: dict[str, Any] | None =
 
 
 def list_solvers() -> list[SolverInfo]:
-    """All solvers: what each can solve, and whether it is installed."""
+    """All solvers: what each can solve, and whether it is installed.
+
+    Examples
+    --------
+    >>> from dualflow import list_solvers
+    >>> [info.name for info in list_solvers() if info.quantum][:2]
+    ['hamiltonian-dilation', 'hamiltonian-schrodingerisation']
+    """
     return [
         SolverInfo(name, install=install)
         if cls is None

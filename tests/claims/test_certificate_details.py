@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualflow import DualProblem, Gram, certify, problems
-from dualflow.core.certificate import inseparability_witness
+from dualflow.core.bounds import inseparability_witness
 from dualflow.testing.reference import rbf_kernel
 
 LINE = Gram(np.array([[-1.0], [2.0]]), kernel="linear")

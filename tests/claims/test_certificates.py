@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, make_classification, make_moons
 from sklearn.svm import SVC, OneClassSVM
 
 from dualflow import Gram, Kind, Status, certify, problems, solve
-from dualflow.core.certificate import inseparability_witness
+from dualflow.core.bounds import inseparability_witness
 from dualflow.core.support import refine
 from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum, rbf_kernel
 

@@ -12,7 +12,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from .certificate import Certifier, inseparability_witness
+from .bounds import inseparability_witness
+from .certificate import Certifier
 from .conjugate_system import ConjugateSystem, suits
 from .free_system import FreeSystem
 from .newton import advance, newton_step

@@ -58,7 +58,13 @@ def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
 
 
 def release_memory() -> None:
-    """Give back the memory that the process keeps for the next fit (256 MB at most), as far as none is using it."""
+    """Give back the memory that the process keeps for the next fit (256 MB at most), as far as none is using it.
+
+    Examples
+    --------
+    >>> from dualflow import release_memory
+    >>> release_memory()
+    """
     with _lock:
         _kept[:] = [_kept[k] for k in range(len(_kept)) if not _is_free(k)]
 

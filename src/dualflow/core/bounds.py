@@ -15,7 +15,7 @@ from .problem import DualProblem
 from .reading import Interval
 from .workspace import Workspace
 
-__all__ = ["affine_bound", "dual_bound", "gaps", "hard_margin_bound", "kkt_violation"]
+__all__ = ["affine_bound", "dual_bound", "gaps", "hard_margin_bound", "inseparability_witness", "kkt_violation"]
 
 
 def gaps(objective: float, lower_bound: float) -> tuple[float, float]:
@@ -99,3 +99,21 @@ def hard_margin_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tupl
     if margin <= 0:
         return None
     return t, -0.5 * (quadratic / margin) / margin, interval
+
+
+def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | None:
+    """v = α/1ᵀα if it proves that the hard margin does not exist, else None.
+
+    Not separable ⇔ some v ≥ 0 with yᵀv = 0, 1ᵀv = 1 has vᵀQv = 0: the convex hulls of the classes meet in
+    feature space (Howell eq. 6). Zero means ≤ 1e-12 of the largest Qᵢᵢ: a distance of 1e-6 between the hulls,
+    in units of the data's, is the least that float64 kernels resolve.
+    """
+    if not problem.is_hard_margin:
+        return None
+    v = problem.project(np.maximum(alpha, 0.0))
+    total = float(v.sum())
+    if not (np.isfinite(total) and total > 0):
+        return None
+    v = v / total
+    size = float(problem.diag()[problem.upper > 0].max(initial=0.0))
+    return v if float(v @ problem.product(v)) <= 1e-12 * size else None

@@ -25,7 +25,7 @@ from .reading import Interval
 from .values import immutable
 from .workspace import Workspace
 
-__all__ = ["Certificate", "Certifier", "certify", "inseparability_witness"]
+__all__ = ["Certificate", "Certifier", "certify"]
 
 #: Variables up to which Q is formed (8 MB) where certificates are made at every step.
 WHOLE_UP_TO = 1024
@@ -72,6 +72,16 @@ class Certificate:
     stationarity : float or None
         Where no gap is given: the largest violation of a KKT condition, in units of ∇f, with the multiplier that makes
         it least. 0 says that no small move lowers f to first order; another stationary point may be far better.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> certificate = solve(problem).certificate
+    >>> certificate.within(1e-6), round(certificate.objective, 6), round(certificate.bias, 6)
+    (True, -2.0, -3.0)
+    >>> certificate.lower_bound <= certificate.objective
+    True
     """
 
     alpha: NDArray
@@ -130,6 +140,17 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     ------
     ProblemError
         α has the wrong shape, or NaN or infinite entries.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, certify, problems
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> certify(problem, [0.0, 2.0, 2.0, 0.0]).relative_gap  # the optimum, by hand
+    0.0
+    >>> certify(problem, [1.0, 1.0, 1.0, 1.0]).relative_gap > 0.1  # feasible, and no more than that
+    True
+    >>> certify(problem, [0.0, 3.0, 0.0, 0.0]).infeasibility  # Σyα = −3
+    3.0
     """
     return Certifier(problem).certify(alpha)
 
@@ -273,21 +294,3 @@ def _terms(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
     if problem.p.any() or problem.ridge.any():
         return 0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha))
     return 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2
-
-
-def inseparability_witness(problem: DualProblem, alpha: NDArray) -> NDArray | None:
-    """v = α/1ᵀα if it proves that the hard margin does not exist, else None.
-
-    Not separable ⇔ some v ≥ 0 with yᵀv = 0, 1ᵀv = 1 has vᵀQv = 0: the convex hulls of the classes meet in
-    feature space (Howell eq. 6). Zero means ≤ 1e-12 of the largest Qᵢᵢ: a distance of 1e-6 between the hulls,
-    in units of the data's, is the least that float64 kernels resolve.
-    """
-    if not problem.is_hard_margin:
-        return None
-    v = problem.project(np.maximum(alpha, 0.0))
-    total = float(v.sum())
-    if not (np.isfinite(total) and total > 0):
-        return None
-    v = v / total
-    size = float(problem.diag()[problem.upper > 0].max(initial=0.0))
-    return v if float(v @ problem.product(v)) <= 1e-12 * size else None

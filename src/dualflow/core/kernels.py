@@ -52,6 +52,16 @@ class Gram(KernelMatrix, Value):
     ----------
     n : int
         Number of points.
+
+    Examples
+    --------
+    >>> from dualflow import Gram
+    >>> gram = Gram([[0.0], [1.0], [3.0]], "linear")
+    >>> gram.n, gram.block([0, 1], [1, 2])
+    (3, array([[0., 0.],
+           [1., 3.]]))
+    >>> Gram([[0.0], [1.0]], "rbf", gamma=1.0).columns([0]).ravel().round(4)  # 1 and e⁻¹
+    array([1.    , 0.3679])
     """
 
     ready: RadialPoints | None

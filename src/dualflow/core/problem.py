@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from . import psd
 from .kernels import Gram
-from .kinds import Kind
+from .kinds import Kind, kind_of
 from .projection import project_onto
 from .reading import Reading
 from .values import immutable
@@ -54,6 +54,17 @@ class DualProblem:
     ------
     ProblemError
         Shapes disagree, numbers are not finite, or no point is feasible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import DualProblem, Gram, solve
+    >>> gram = Gram([[0.0], [2.0], [4.0]], "linear")
+    >>> nearest = DualProblem(gram, p=np.zeros(3), lower=0.0, upper=np.inf, e=np.ones(3), d=1.0)
+    >>> nearest.kind.value, nearest.objective(np.array([0.0, 1.0, 0.0]))  # ½·2²
+    ('simplex', 2.0)
+    >>> solve(nearest).alpha.round(6)  # of the points' mixtures the one next to 0
+    array([1., 0., 0.])
     """
 
     gram: Gram
@@ -103,7 +114,7 @@ class DualProblem:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check()
-        object.__setattr__(self, "kind", self._kind())
+        object.__setattr__(self, "kind", kind_of(self.lower, self.upper, self.e, self.d))
 
     def _check(self) -> None:
         n, points = self.n, self.gram.n
@@ -175,17 +186,6 @@ class DualProblem:
 
     def __repr__(self) -> str:
         return f"DualProblem(model={self.model!r}, n={self.n}, kind={self.kind.value!r}, {self.gram!r})"
-
-    def _kind(self) -> Kind:
-        if np.isneginf(self.lower[0]):
-            return Kind.AFFINE
-        # A bound of 0 (a point of weight 0) caps nothing: it only takes its variable out.
-        capped = bool(np.isfinite(self.upper[self.upper > 0]).any())
-        if self.e is None:
-            return Kind.BOX if capped else Kind.ORTHANT
-        if (self.e == 1).all() and self.d > 0:
-            return Kind.CAPPED_SIMPLEX if capped or (self.upper == 0).any() else Kind.SIMPLEX
-        return Kind.BOX_EQUALITY if capped else Kind.ORTHANT_EQUALITY
 
     @property
     def is_hard_margin(self) -> bool:

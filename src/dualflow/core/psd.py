@@ -111,6 +111,17 @@ class Repair:
         How many of K's are below −n·ε·‖K‖, and so no round-off.
     map : array of shape (n, n), or None
         V f(Λ) Λ⁻¹ Vᵀ, symmetric; None for "shift", which leaves the kernel values of new points alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import repair
+    >>> mended = repair(np.array([[1.0, 2.0], [2.0, 1.0]]), "clip")  # eigenvalues 3 and −1
+    >>> mended.negative_eigenvalues, round(mended.smallest_eigenvalue, 6)
+    (1, -1.0)
+    >>> mended.matrix.round(6)
+    array([[1.5, 1.5],
+           [1.5, 1.5]])
     """
 
     method: str

@@ -50,6 +50,14 @@ class Reading:
         The model's name ("hinge", "svdd", …).
     signed : bool
         Whether σ are labels, so that a point's margin is σᵢ times its decision value.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, Reading, problems
+    >>> problems.svc(Gram([[0.0], [1.0]]), [-1, 1]).reading.model
+    'hinge'
+    >>> Reading("mine", signed=True)
+    Reading(model='mine', signed=True)
     """
 
     model: str = "custom"

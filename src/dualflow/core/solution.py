@@ -13,14 +13,24 @@ from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .problem import DualProblem
 
-__all__ = ["SHARP", "Cost", "Solution", "Status", "Trajectory"]
+__all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]
 
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
 
 
 class Status(Enum):
-    """How a solve ended; the value is the sentence a user reads."""
+    """How a solve ended; the value is the sentence a user reads.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solve(problem).status.name
+    'OPTIMAL'
+    >>> solve(problem, "gradient-flow", max_steps=1).status.name
+    'STEP_LIMIT'
+    """
 
     OPTIMAL = "The certified relative gap is within the tolerance."
     STATIONARY = "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
@@ -66,6 +76,14 @@ class Cost:
         Seconds spent in the classical refinement, if it was asked for.
     certify_time_s : float
         Seconds spent on certificates along the way.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> cost = solve(problem, "smo").cost
+    >>> cost.steps > 0, cost.circuits, cost.shots
+    (True, 0, 0)
     """
 
     wall_time_s: float = 0.0
@@ -110,6 +128,16 @@ class Trajectory:
         f of the state's projection, absolute.
     gap : array of shape (k,)
         Certified relative gap; NaN where none exists.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> path = solve(problem, "lotka-volterra", trajectory=True).trajectory
+    >>> path.alpha.shape == (len(path.t), 4), int(path.survivors[-1])
+    (True, 2)
+    >>> bool(path.gap[-1] <= 1e-6)
+    True
     """
 
     t: NDArray
@@ -118,6 +146,29 @@ class Trajectory:
     survivors: NDArray
     objective: NDArray
     gap: NDArray
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after each step.
+
+    ``certificate`` is the latest one (solvers with cheap steps are not certified after every one).
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> steps = []
+    >>> solution = solve(problem, "gradient-flow", callback=lambda progress: steps.append(progress.step))
+    >>> steps[:3], len(steps) == solution.cost.steps
+    ([1, 2, 3], True)
+    """
+
+    step: int
+    time: float
+    alpha: NDArray
+    certificate: Certificate
+    wall_time_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +210,16 @@ class Solution:
         Versions, solver, options, seed, device, job ids.
     extras : dict of arrays
         Labelled classical by-products, such as ``parameter_alpha``; shown, never ranked.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem)
+    >>> solution.status.name, solution.support, round(solution.bias, 6)
+    ('OPTIMAL', array([1, 2]), -3.0)
+    >>> print(solution.status.value)
+    The certified relative gap is within the tolerance.
     """
 
     problem: DualProblem

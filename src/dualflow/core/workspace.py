@@ -45,6 +45,14 @@ class Workspace(DualProblem):
         Of the problem's points, with what is known of them.
     evidence : SpectrumEvidence, optional
         The problem's, where it has been looked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import Gram, Workspace, problems
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> Workspace(problem).gradient(np.zeros(4))  # Qα − p at 0
+    array([-1., -1., -1., -1.])
     """
 
     if TYPE_CHECKING:

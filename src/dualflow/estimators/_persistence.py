@@ -28,6 +28,7 @@ FORMAT = 2
 CLASSES = {
     "SVC": "dualflow.estimators.svc:SVC",
     "SVDD": "dualflow.estimators.svdd:SVDD",
+    "OneClassSVM": "dualflow.estimators.one_class:OneClassSVM",
     "SVR": "dualflow.estimators.svr:SVR",
     "EcoSVC": "dualflow.estimators.eco_svc:EcoSVC",
     "EcoSVDD": "dualflow.estimators.eco_svdd:EcoSVDD",
@@ -151,6 +152,19 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: boo
         this version reads, or contradicts itself; the message says what was found, and which version to install.
     OSError
         It cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualflow import SVC, load
+    >>> model = SVC(kernel="linear", C=10).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "model.dualflow")
+    ...     again = load(Path(folder) / "model.dualflow")
+    ...
+    >>> again.predict([[1.4], [1.6]])
+    array([0, 1])
     """
     path = Path(path)
     header, arrays = _container.read(path, max_bytes)

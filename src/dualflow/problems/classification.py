@@ -92,6 +92,16 @@ def svc(
     ------
     ProblemError
         y is not ±1, a class is missing, or C or a weight is out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> problem.n, problem.kind.value
+    (4, 'box with equality')
+    >>> solution = solve(problem)
+    >>> round(solution.bias, 6), round(solution.certificate.objective, 6)  # w = 2, b = −3
+    (-3.0, -2.0)
     """
     y = check_signs(y, gram.n)
     C = COST.check("C", C)
@@ -140,7 +150,14 @@ def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str
 
 @dataclass(frozen=True)
 class GrowingHinge(Growing):
-    """`hinge` with one C for points that come and go; targets are ±1."""
+    """`hinge` with one C for points that come and go; targets are ±1.
+
+    Examples
+    --------
+    >>> from dualflow.problems import GrowingHinge
+    >>> GrowingHinge(C=10.0)
+    GrowingHinge(C=10.0)
+    """
 
     C: float = option(1.0, FINITE_COST)
 

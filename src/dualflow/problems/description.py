@@ -78,6 +78,14 @@ def svdd(
         What ν is a fraction of, if the points of the Gram are not all there were.
     ridge : float or array of shape (n,)
         Squared length of each point in a dimension of its own, in which no other point has any.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))  # the ball around a line of points
+    >>> solution = solve(problem)
+    >>> round(solution.certificate.radius, 6), solution.support
+    (1.5, array([0, 3]))
     """
     r = np.asarray(ridge, dtype=float)
     return DualProblem(
@@ -97,6 +105,14 @@ def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = 
     """One-class ν-SVM: separate the data from the origin; decision Σαᵢk(x,xᵢ) − ρ with ρ = the multiplier ν.
 
     α is scikit-learn's OneClassSVM's divided by νn, and so are ρ and the decision values.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.one_class(Gram([[1.0], [2.0], [3.0], [4.0]], "linear"), nu=0.5)
+    >>> solution = solve(problem)
+    >>> float(problem.upper[0]), solution.support  # 1/(νn), and half the points at it
+    (0.5, array([0, 1]))
     """
     if nu is None:
         raise ProblemError("nu must be a number in (0, 1]; the hard one-class problem is svdd(gram, nu=None)")
@@ -121,7 +137,14 @@ def _bounds(n: int, nu: float | None, weight: ArrayLike | None, points: int | No
 
 @dataclass(frozen=True)
 class GrowingBall(Growing):
-    """`svdd` of points that come and go, in α' = νnα: bounds stay at 1, and their sum grows. Targets are all 1."""
+    """`svdd` of points that come and go, in α' = νnα: bounds stay at 1, and their sum grows. Targets are all 1.
+
+    Examples
+    --------
+    >>> from dualflow.problems import GrowingBall
+    >>> GrowingBall(nu=0.1).counted, GrowingBall().counted
+    (True, True)
+    """
 
     nu: float | None = option(None, SHARE_OR_NONE)
 

@@ -32,6 +32,12 @@ class Growing:
         s of Q.
     counted : bool
         Whether the equality's d counts the points; α and p are then in units of 1/d, so that bounds stay as they are.
+
+    Examples
+    --------
+    >>> from dualflow.problems import Growing, GrowingHinge, GrowingTube
+    >>> isinstance(GrowingHinge(), Growing), GrowingHinge.per, GrowingTube.per
+    (True, 1, 2)
     """
 
     per: ClassVar[int] = 1

@@ -26,7 +26,16 @@ LEAST_SQUARES, REGRESSION = Reading("least_squares", signed=True), Reading("svr"
 
 
 def least_squares(gram: Gram, y: ArrayLike, C: float = 1.0, *, fit_intercept: bool = True) -> DualProblem:
-    """Least-squares SVM: α free, r = 1/C, yᵀα = 0."""
+    """Least-squares SVM: α free, r = 1/C, yᵀα = 0.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.least_squares(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=1.0)
+    >>> solution = solve(problem, "cvxopt")
+    >>> round(solution.bias, 6)  # ridge regression of ±1: 0.6667·(x − 1.5)
+    -1.0
+    """
     y = check_signs(y, gram.n)
     C = FINITE_COST.check("C", C)
     return DualProblem(
@@ -49,7 +58,18 @@ def svr(
     epsilon: float = 0.1,
     sample_weight: ArrayLike | None = None,
 ) -> DualProblem:
-    """ε-insensitive regression: every point twice, σ = (1, −1), p = (z − ε, −z − ε)."""
+    """ε-insensitive regression: every point twice, σ = (1, −1), p = (z − ε, −z − ε).
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svr(Gram([[0.0], [1.0], [2.0]], "linear"), [0.0, 2.0, 4.0], C=10.0, epsilon=0.5)
+    >>> problem.n  # two variables a point
+    6
+    >>> solution = solve(problem)
+    >>> round(solution.bias, 6)  # the flattest line within 0.5 of all: 0.5 + 1.5x
+    0.5
+    """
     z = np.asarray(z, dtype=float)
     if z.shape != (gram.n,) or not np.isfinite(z).all():
         raise ProblemError(f"z must be {gram.n} finite numbers, found shape {z.shape}")
@@ -73,7 +93,14 @@ def svr(
 
 @dataclass(frozen=True)
 class GrowingTube(Growing):
-    """`svr` of points that come and go; targets are the numbers to be regressed on."""
+    """`svr` of points that come and go; targets are the numbers to be regressed on.
+
+    Examples
+    --------
+    >>> from dualflow.problems import GrowingTube
+    >>> GrowingTube(C=10.0, epsilon=0.5)
+    GrowingTube(C=10.0, epsilon=0.5)
+    """
 
     C: float = option(1.0, FINITE_COST)
     epsilon: float = option(0.1, TUBE)

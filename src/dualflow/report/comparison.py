@@ -35,6 +35,15 @@ class Comparison(Results):
         Package name to version.
     interrupted : bool
         Ctrl-C ended it early; rows that were not reached say so.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from dualflow import Comparison, compare
+    >>> X, y = make_moons(16, noise=0.1, random_state=0)
+    >>> found = compare(X, y, problems=["hinge"], solvers=["working-set", "smo"], C=10.0, random_state=0)
+    >>> isinstance(found, Comparison), found.interrupted, len(found.sections)
+    (True, False, 1)
     """
 
     def to_csv(self, path: str | Path) -> None:

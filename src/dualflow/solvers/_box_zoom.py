@@ -15,7 +15,6 @@ from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..quantum.circuits.base import COUNT, POSITIVE
 from ..quantum.circuits.split_step import SplitStepCircuit
-from ..quantum.devices import Device
 from ..quantum.devices.bit_order import SHOTS as ORDER_SHOTS
 from ..quantum.engines import box_zoom as engine
 from ..quantum.engines.box_zoom import BoxZoomContext, BoxZoomState
@@ -34,7 +33,6 @@ SAMPLED_SWEEPS, SAMPLED_BLOCKS = 4, 2
 class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     """Base of the solvers that take the mean of a wave packet in a box for the next point; a step is one circuit."""
 
-    device: str | Device = "emulator"
     block: int = option(8, Number(at_least=2, whole=True, note="(one variable alone cannot keep an equality)"))
     levels: int = option(4, COUNT)
     shrink: float = option(0.5, Number(above=0, below=1))

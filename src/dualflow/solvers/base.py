@@ -59,6 +59,14 @@ class Solver(Listed, Generic[ContextT, StateT]):
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
     renamed : other names that an option may be looked for under, and its own
+
+    Examples
+    --------
+    >>> from dualflow import SMO, Solver
+    >>> isinstance(SMO(), Solver), SMO.name, SMO.accuracy
+    (True, 'smo', 'iterative')
+    >>> sorted(kind.value for kind in SMO.kinds)[:2]
+    ['box', 'box with equality']
     """
 
     state_type: ClassVar[type]
@@ -154,6 +162,11 @@ class Solver(Listed, Generic[ContextT, StateT]):
         where a refinement is the faster way on."""
         return self
 
+    def within(self, iterations: int) -> tuple[Self, int | None]:
+        """This solver held to so many of its iterations, and the driver's step limit for it: a step is one, unless a
+        solver counts finer than the driver does."""
+        return self, iterations
+
     def accuracy_class(self) -> str:
         """`accuracy` for these options (a quantum solver with shots is "sampled")."""
         return self.accuracy
@@ -190,13 +203,12 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
-#: Solvers on circuits, by kind; without, every kind has 'cvxopt', and all but the affine 'working-set'.
+#: Solvers on circuits, by kind; the affine kind is told 'cvxopt', all others 'working-set' where none is wanted.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
     Kind.BOX_EQUALITY: "variational-lotka-volterra",
     Kind.CAPPED_SIMPLEX: "variational-lotka-volterra",
     Kind.SIMPLEX: "variational-flow",
-    Kind.AFFINE: "hhl",
 }
 #: Parameters that make another kind of a model: by model, the kind and what to set.
 _OTHER_KINDS = {

@@ -38,6 +38,14 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
     abstol, reltol, feastol : float > 0
         CVXOPT's tolerances; tight, because this is what others are measured against.
     max_iterations : int > 0
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "cvxopt")
+    >>> round(solution.certificate.objective, 6), round(solution.bias, 6)
+    (-2.0, -3.0)
     """
 
     abstol: float = option(1e-12, Number(above=0))

@@ -69,6 +69,15 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
     ------
     ProblemError
         An option is out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> gram = Gram([[-2.0], [-1.0], [1.0], [2.0]], "linear")
+    >>> problem = problems.svc(gram, [-1, -1, 1, 1], C=10.0, fit_intercept=False)
+    >>> solution = solve(problem, "evolution-strategy", random_state=0)
+    >>> round(solution.certificate.objective, 3)  # −½‖w‖² with w = 1
+    -0.5
     """
 
     mutation: str = option("hybrid", OneOf(words=MUTATIONS))

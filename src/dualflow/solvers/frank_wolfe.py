@@ -40,6 +40,14 @@ class FrankWolfe(Solver[Workspace, FrankWolfeState]):
     variant : {"away", "pairwise", "classic"}
         "classic" is Bauckhage's, with step 2/(k + 2) from the centre: 1e-2 to 1 after thousands of steps. The
         other two search the line exactly and converge linearly.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "frank-wolfe", variant="pairwise")
+    >>> round(solution.certificate.objective, 4)  # −½‖w‖² with w = 2
+    -2.0
     """
 
     variant: str = option("away", OneOf(words=("away", "pairwise", "classic")))

@@ -36,6 +36,16 @@ class GradientFlow(FlowSolver):
         Flow time at which to stop.
     mutation : float ≥ 0, default=0
         ε of the replicator-mutator flow for SciPy's methods; implicit steps anneal theirs.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "gradient-flow", trajectory=True)
+    >>> solution.trajectory.survivors[[0, -1]]  # of four in the beginning, who is left at the end
+    array([4, 2])
+    >>> round(solution.certificate.objective, 4), round(solution.bias, 4)
+    (-2.0, -3.0)
     """
 
     mutation: float = option(0.0, Number(at_least=0))

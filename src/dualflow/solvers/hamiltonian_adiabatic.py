@@ -55,6 +55,14 @@ class HamiltonianAdiabatic(BoxZoom):
         An option is out of range.
     DeviceError, SolverUnavailable
         The device is not known, cannot do what is asked, or is not installed; or dwave-samplers is not.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "hamiltonian-adiabatic", device="emulator", tol=1e-3)
+    >>> round(solution.bias, 1), bool(solution.cost.circuits > 0)
+    (-3.0, True)
     """
 
     trotter_steps: int = option(30, COUNT)

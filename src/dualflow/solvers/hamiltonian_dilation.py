@@ -74,6 +74,14 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     DeviceError, SolverUnavailable
         The device is not known, cannot do what is asked, or is not installed; or its first circuit measured nothing
         that could be kept.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))  # the ball around a line of points
+    >>> solution = solve(problem, "hamiltonian-dilation", device="emulator", tol=1e-4)
+    >>> round(solution.certificate.radius, 2), bool(solution.cost.circuits > 0)
+    (1.5, True)
     """
 
     method: str | None = None
@@ -135,7 +143,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         return engine.step(context, state)
 
     def alpha(self, state: DilationState) -> NDArray:
-        return state.x
+        return state.alpha
 
     def finished(self, state: DilationState) -> bool:
         return state.resting

@@ -75,6 +75,14 @@ class HamiltonianLCHS(LinearisedSolver):
     DeviceError, SolverUnavailable
         The device is not known, cannot do what is asked, or is not installed; or none of the outcomes that are kept
         was measured.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))  # the ball around a line of points
+    >>> solution = solve(problem, "hamiltonian-lchs", device="emulator", tol=1e-4)
+    >>> round(solution.certificate.radius, 2), bool(solution.cost.circuits > 0)
+    (1.5, True)
     """
 
     cutoff: float = option(12.5, POSITIVE)

@@ -61,6 +61,14 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     DeviceError, SolverUnavailable
         The device is not known, cannot do what is asked, or is not installed; or none of the outcomes that are kept
         was measured.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))  # the ball around a line of points
+    >>> solution = solve(problem, "hamiltonian-schrodingerisation", device="emulator", tol=1e-4)
+    >>> round(solution.certificate.radius, 2), bool(solution.cost.circuits > 0)
+    (1.5, True)
     """
 
     ancillas: int = option(8, Number(at_least=3, at_most=MOST_ANCILLAS, whole=True))

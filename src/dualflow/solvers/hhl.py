@@ -61,6 +61,15 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         An option is out of range, or Q is singular or needs more than 12 clock qubits.
     DeviceError
         The device is not known, or failed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.least_squares(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=1.0)
+    >>> found, exact = (solve(problem, name).alpha for name in ("hhl", "cvxopt"))
+    >>> bool(found @ exact >= 0.99 * np.linalg.norm(found) * np.linalg.norm(exact))  # the direction of α
+    True
     """
 
     clock: int | None = option(None, Number(at_least=1, at_most=MOST_CLOCK, whole=True, none=True))

@@ -62,6 +62,14 @@ class Incremental(Solver[IncrementalContext, IncrementalState]):
     eᵀα = d ≠ 0, d is raised as soon as the variables that are in can carry it. What it is good for is learning and
     forgetting (`IncrementalSVC`); as a batch solver it is exact, and slow for many free support vectors. A warm start
     is not used.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "incremental")
+    >>> round(solution.bias, 6), solution.support
+    (-3.0, array([1, 2]))
     """
 
     state_type: ClassVar[type] = IncrementalState

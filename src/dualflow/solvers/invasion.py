@@ -44,6 +44,14 @@ class Invasion(Solver[Workspace, InvasionState]):
     ----------
     batch : int > 0, default=512
         Variables that arrive in one step.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "invasion")
+    >>> round(solution.bias, 6), solution.support
+    (-3.0, array([1, 2]))
     """
 
     batch: int = option(512, Number(at_least=1, whole=True))

@@ -33,6 +33,14 @@ class LotkaVolterra(FlowSolver):
     damping : float ≥ 0, default=0
         ϱ of the augmented fitness g − ϱe(eᵀα − d), which damps λ's oscillation (SciPy's methods only:
         implicit steps do not ring).
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "lotka-volterra")
+    >>> round(solution.certificate.objective, 4), round(solution.bias, 4)  # −½‖w‖² with w = 2, and b
+    (-2.0, -3.0)
     """
 
     tau: float = option(1.0, Number(above=0))

@@ -43,6 +43,15 @@ class ParticleSwarm(EvolutionarySolver[Swarm]):
     ------
     ProblemError
         An option is out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> gram = Gram([[-2.0], [-1.0], [1.0], [2.0]], "linear")
+    >>> problem = problems.svc(gram, [-1, -1, 1, 1], C=10.0, fit_intercept=False)
+    >>> solution = solve(problem, "particle-swarm", random_state=0)
+    >>> round(solution.certificate.objective, 3)  # −½‖w‖² with w = 1
+    -0.5
     """
 
     inertia: float = option(0.1, Number(at_least=0, at_most=1))

@@ -152,10 +152,15 @@ class CircuitSolver(Solver[ContextT, StateT]):
         """A solver and options that solve the same problem with fewer circuits; None where none is known."""
         return None
 
-    def rehearsed(self, device: Device) -> Self:
+    def rehearsed(self, device: str | Device) -> Self:
         """This solver on another device, with all left out that concerns the sending: journal and budgets."""
         own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING}
         return replace(self, **own | {"device": device})
+
+    def controlled(self, control: str | Device) -> Self:
+        """This solver on a control in its device's place: without journal and budgets, and with no mitigation, which
+        would find nothing to undo and end the run."""
+        return self.rehearsed(control)
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
         """The largest circuit of a run."""
@@ -196,6 +201,13 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
         Undo read-out errors by a confusion matrix a qubit, which is measured on the device first: two circuits, at
         least 10 000 shots each, counted. "circuit" measures it by the circuit itself where it can prepare all 0 and
         all 1 (`quantum.runs.mitigation`), two or four circuits: gates' flips are in it, too. Needs shots.
+
+    Examples
+    --------
+    >>> from dualflow import QuantumSolver, VariationalFlow
+    >>> solver = VariationalFlow(device="emulator", shots=1000)
+    >>> isinstance(solver, QuantumSolver), solver.shots
+    (True, 1000)
     """
 
     shots: int | str | None = option(None, SHOTS)
@@ -235,6 +247,9 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     @property
     def _mitigation(self) -> str | None:
         return self.mitigation
+
+    def controlled(self, control: str | Device) -> Self:
+        return replace(super().controlled(control), mitigation=None)
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}

@@ -42,6 +42,14 @@ class SMO(Solver[Workspace, SMOState]):
     kkt_tol : float, default=1e-10
         Worst KKT violation (gradient units) at which the solver rests. The driver's certified gap usually
         ends the run earlier; where no gap exists (indefinite Q) this is the only criterion.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "smo")
+    >>> round(solution.certificate.objective, 6), round(solution.bias, 6)  # −½‖w‖² with w = 2, and b
+    (-2.0, -3.0)
     """
 
     kkt_tol: float = option(1e-10, Number(at_least=0))

@@ -77,6 +77,14 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
         An option is out of range, or shots are asked for.
     DeviceError, SolverUnavailable
         From `open`: the device is not known, cannot do what is asked, or is not installed.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))  # the ball around a line of points
+    >>> solution = solve(problem, "variational-dqc", device="emulator", random_state=0)
+    >>> round(solution.certificate.radius, 2)
+    1.5
     """
 
     n_qubits: int = option(4, Number(at_least=1, whole=True))

@@ -76,6 +76,14 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
         An option is out of range, or the hardware-efficient ansatz is given a warm start.
     DeviceError, SolverUnavailable
         From `open`: the device is not known, cannot do what is asked, or is not installed.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))  # the ball around a line of points
+    >>> solution = solve(problem, "variational-flow", device="emulator", tol=1e-4)
+    >>> round(solution.certificate.radius, 2), bool(solution.cost.circuits > 0)
+    (1.5, True)
     """
 
     ansatz: str = option("tree", OneOf(words=tuple(ANSAETZE), note="(others are not known)"))

@@ -66,6 +66,14 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
         An option is out of range.
     DeviceError, SolverUnavailable
         From `open`: the device is not known, cannot do what is asked, or is not installed.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "variational-lotka-volterra", device="emulator", tol=1e-4)
+    >>> round(solution.bias, 2), bool(solution.cost.circuits > 0)
+    (-3.0, True)
     """
 
     tau: float | None = option(None, Number(above=0, none=True, note="for the exact multiplier"))

@@ -47,6 +47,13 @@ class CheckReport:
         By problem and control, how many times fewer circuits a quantum solver needs, or how many times nearer it ends,
         than with that control in its device's place; the median of three seeds. At least 5 are asked for. A control is
         stopped once it has shown that much, so that 5 may stand for more.
+
+    Examples
+    --------
+    >>> from dualflow.testing import check_solver
+    >>> report = check_solver("smo", max_n=4)
+    >>> len(report.problems) > 0, all(report.gaps[name] <= report.bounds[name] for name in report.gaps)
+    (True, True)
     """
 
     solver: str
@@ -77,7 +84,19 @@ class CheckReport:
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it reads as what happened
-    """At least one check failed; ``report`` says which."""
+    """At least one check failed; ``report`` says which.
+
+    Examples
+    --------
+    >>> from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver
+    >>> broken = next(solver for solver in BROKEN_SOLVERS if type(solver).__name__ == "NotANumber")
+    >>> try:
+    ...     check_solver(broken, max_n=4)
+    ... except CheckFailed as error:
+    ...     print(len(error.report.failed) > 0)
+    ...
+    True
+    """
 
     def __init__(self, report: CheckReport) -> None:
         super().__init__(str(report))
@@ -119,6 +138,13 @@ def check_solver(
         An AssertionError whose message lists every failed check by name.
     SolverMismatch, SolverUnavailable
         The name is not known, or a package is missing.
+
+    Examples
+    --------
+    >>> from dualflow.testing import check_solver
+    >>> report = check_solver("smo", max_n=4)
+    >>> report.failed
+    {}
     """
     engine = make_solver(solver)
     limit = min((size for size in (max_n, engine.max_n) if size is not None), default=None)
@@ -134,7 +160,9 @@ def check_solver(
     for name, (check_one, select) in CHECKS_OF_PROBLEMS.items():
         chosen = select(bench)
         if not chosen:
-            report.skipped[name] = f"no problem of the kinds {engine.name!r} claims calls for it"
+            deaf = name == "evidence" and not engine.quantum
+            why = f"{engine.name!r} runs no circuits" if deaf else f"no problem {engine.name!r} claims calls for it"
+            report.skipped[name] = why
         for z in chosen:
             _run(report, name, partial(check_one, bench, z), f"{z.name}: ")
     known = [*CHECKS_OF_SOLVERS, *CHECKS_OF_PROBLEMS]

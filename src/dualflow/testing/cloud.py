@@ -51,6 +51,20 @@ class Faults:
     doubling : float
         Share of sendings that arrive twice. A service that knows tags takes the second for the first; one that does
         not cannot be helped from here, and never does it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualflow import Gram, problems, solve
+    >>> from dualflow.testing.cloud import FakeCloud, Faults
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cloud = FakeCloud(Path(folder) / "cloud.db", Faults(seed=1, rate_limited=0.2))
+    ...     found = solve(problem, "variational-flow", device=cloud, shots=100, steps=3, max_steps=2, tol=1e-9)
+    ...
+    >>> found.cost.circuits
+    3
     """
 
     seed: int = 0
@@ -64,7 +78,22 @@ class Faults:
 
 
 class FakeCloudJob(Job):
-    """A job of the service."""
+    """A job of the service.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualflow.quantum.circuits import TreeCircuit
+    >>> from dualflow.testing.cloud import FakeCloud
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     job = FakeCloud(Path(folder) / "cloud.db").submit(TreeCircuit(1), [0.0], shots=100)
+    ...     while not job.done():
+    ...         pass
+    ...     print(job.status(), job.result().counts.ravel())  # RY(0) leaves the qubit in 0
+    ...
+    done [100   0]
+    """
 
     poll_s: ClassVar[float] = 0.0
 
@@ -117,6 +146,20 @@ class FakeCloud(Device):
     cost_per_shot : float, default=0.001
     on_event : callable, optional
         Called with a word before a call arrives, and before its answer leaves: a test's place to die in.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualflow import Gram, problems, solve
+    >>> from dualflow.testing.cloud import FakeCloud
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cloud = FakeCloud(Path(folder) / "cloud.db")
+    ...     found = solve(problem, "variational-flow", device=cloud, shots=100, steps=3, max_steps=2, tol=1e-9)
+    ...
+    >>> found.cost.circuits, found.cost.shots
+    (3, 300)
     """
 
     name = "fake-cloud"

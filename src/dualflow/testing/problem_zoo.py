@@ -16,6 +16,14 @@ __all__ = ["ZooProblem", "zoo"]
 
 
 def zoo(*, kinds: frozenset[Kind] | None = None, max_n: int | None = None) -> list[ZooProblem]:
-    """Fresh problems (nobody can spoil them for the next), optionally of some kinds and up to some size only."""
+    """Fresh problems (nobody can spoil them for the next), optionally of some kinds and up to some size only.
+
+    Examples
+    --------
+    >>> from dualflow import Kind
+    >>> from dualflow.testing import zoo
+    >>> {known.problem.kind.value for known in zoo(kinds=frozenset({Kind.SIMPLEX}))}
+    {'simplex'}
+    """
     found = [*by_hand(), *computed()]
     return [z for z in found if (kinds is None or z.kind in kinds) and (max_n is None or z.n <= max_n)]

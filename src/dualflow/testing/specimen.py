@@ -31,6 +31,14 @@ class ZooProblem:
         All optimal b, where they were derived by hand.
     witness : array of shape (n,) or None
         Where no hard margin exists: v ≥ 0, yᵀv = 0, 1ᵀv = 1, vᵀQv = 0.
+
+    Examples
+    --------
+    >>> from dualflow import solve
+    >>> from dualflow.testing import zoo
+    >>> known = zoo(max_n=4)[0]
+    >>> abs(solve(known.problem).certificate.objective - known.optimum) <= 1e-6 * abs(known.optimum)
+    True
     """
 
     name: str

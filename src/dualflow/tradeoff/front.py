@@ -24,7 +24,14 @@ _COLUMNS = ("squared_norm", "margin", "error", "mistakes", "C", "bias", "n_suppo
 
 
 class FrontStatus(Enum):
-    """How a front came about; the value is the sentence a user reads."""
+    """How a front came about; the value is the sentence a user reads.
+
+    Examples
+    --------
+    >>> from dualflow import FrontStatus
+    >>> [status.name for status in FrontStatus]
+    ['CERTIFIED', 'SEARCHED', 'SOLVER_GAP', 'POINT_LIMIT', 'TIME_LIMIT', 'INTERRUPTED']
+    """
 
     CERTIFIED = "The front is known to the tolerance, between its points and supporting lines."
     SEARCHED = "The search ran its course; the front may lie below what was found."
@@ -62,6 +69,14 @@ class ParetoPoint:
         Of ``alpha`` as the dual optimum at C; for the number of points, of the hard margin between those content
         (``alpha`` is then its α, scaled until no content margin is below 1). With ``indefinite="flip"`` of the same for
         the flipped kernel. None where nothing convex is behind it.
+
+    Examples
+    --------
+    >>> from dualflow import pareto_front
+    >>> front = pareto_front([[0.0], [1.0], [1.5], [3.0]], [-1, -1, 1, 1], kernel="linear")
+    >>> point = front.points[-1]
+    >>> point.mistakes, point.predict([[0.5], [2.5]])
+    (0, array([-1,  1]))
     """
 
     squared_norm: float
@@ -136,6 +151,13 @@ class ParetoFront:
     weights, bounds : arrays of shape (m,), or None
         Rising C, and certified lower bounds V ≤ ½‖w‖² + CΣξ of every classifier with this kernel: the supporting
         lines.
+
+    Examples
+    --------
+    >>> from dualflow import pareto_front
+    >>> front = pareto_front([[0.0], [1.0], [1.5], [3.0]], [-1, -1, 1, 1], kernel="linear")
+    >>> front.status.name, bool((front.criteria[1:, 0] >= front.criteria[:-1, 0]).all())
+    ('CERTIFIED', True)
     """
 
     points: tuple[ParetoPoint, ...]

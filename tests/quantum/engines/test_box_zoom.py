@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_moons
 
+import dualflow
 from dualflow import (
     Gram,
     HamiltonianAdiabatic,
@@ -14,7 +15,6 @@ from dualflow import (
     SolverMismatch,
     Status,
     problems,
-    solve,
 )
 from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices.emulator import EmulatorDevice
@@ -34,6 +34,13 @@ def problem(data, n, bias=True, C=1.0):
         chosen = np.isin(digits.target, (1, 4))
         X, t = digits.data[chosen][:n] / 16, digits.target[chosen][:n] == 1
     return problems.svc(Gram(X, kernel="rbf", gamma="scale"), 2.0 * (t > 0) - 1, C, fit_intercept=bias)
+
+
+def solve(problem, solver, **options):
+    """By the emulator unless a device is named: to the same distributions as Aer, in a hundredth of its time."""
+    if solver in SOLVERS:
+        options = {"device": "emulator"} | options
+    return dualflow.solve(problem, solver, **options)
 
 
 def excess(problem, solver, circuits=12, **options):
@@ -386,7 +393,7 @@ def test_annealing_claims_no_circuit(monkeypatch):
     assert said["sampler"] == "annealing"
     assert not {"device", "circuit", "cx_gates", "job_ids"} & set(said)
     said = solve(problem("digits", 8), HamiltonianAdiabatic(max_blocks=1)).provenance
-    assert (said["sampler"], said["device"], said["cx_gates"]) == ("circuit", "emulator", 31 * 28 * 2)
+    assert (said["sampler"], said["device"], said["cx_gates"]) == ("circuit", "aer", 31 * 28 * 2)
 
 
 def test_simulated_annealing_in_the_circuits_place():

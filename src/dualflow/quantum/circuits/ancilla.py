@@ -29,6 +29,13 @@ class AncillaCircuit(ParametricCircuit):
     ----------
     n_qubits : int ≥ 2
         The ancilla included.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import AncillaCircuit
+    >>> circuit = AncillaCircuit(n_qubits=3)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (4, 3)
     """
 
     family: ClassVar[str] = "ancilla"

@@ -28,6 +28,13 @@ class AnnealCircuit(SplitStepCircuit):
     trotter_steps : int ≥ 1
     total_time : float > 0
         T.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import AnnealCircuit
+    >>> circuit = AnnealCircuit(n_qubits=2, trotter_steps=3, total_time=2.0)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (3, 2)
     """
 
     trotter_steps: int = option(30, COUNT)

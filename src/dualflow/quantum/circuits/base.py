@@ -38,6 +38,16 @@ class ParametricCircuit:
     Parameters
     ----------
     n_qubits : int ≥ 1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow.quantum.circuits import ParametricCircuit, TreeCircuit
+    >>> circuit = TreeCircuit(2)
+    >>> isinstance(circuit, ParametricCircuit), circuit.n_parameters
+    (True, 3)
+    >>> circuit.distribution(np.full(3, np.pi / 2)).round(6).ravel()
+    array([0.25, 0.25, 0.25, 0.25])
     """
 
     n_qubits: int
@@ -63,7 +73,7 @@ class ParametricCircuit:
         raise NotImplementedError(f"{cls.__name__} must say which of its circuits are exported: define examples()")
 
     def parameters(self, stem: str) -> list[Parameter]:
-        """The P parameters ``stem``_0, ``stem``_1, … that `_build` puts into its gates.
+        """The P parameters stem_0, stem_1, … that `_build` puts into its gates; ``stem`` is a name.
 
         Their ids come from `name` and their index, where Qiskit draws random ones: a circuit built again equals the
         first, in another process and in a file too. The numbers have equally many digits, since Qiskit sorts

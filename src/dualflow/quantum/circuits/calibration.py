@@ -26,6 +26,14 @@ class CalibrationCircuit(ParametricCircuit):
     of : ParametricCircuit, optional
         The circuit whose read-out is calibrated: a device with qubits to choose from takes those that ``of`` is
         measured on, qubit by qubit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow.quantum.circuits import CalibrationCircuit
+    >>> circuit = CalibrationCircuit(n_qubits=2)
+    >>> circuit.distribution(np.array([0.0, np.pi])).round(6).ravel()  # 0 on qubit 0, 1 on qubit 1
+    array([0., 0., 1., 0.])
     """
 
     of: ParametricCircuit | None = None

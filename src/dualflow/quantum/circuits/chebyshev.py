@@ -31,6 +31,13 @@ class ChebyshevCircuit(ParametricCircuit):
     ----------
     n_qubits : int ≥ 1
     layers : int ≥ 1
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import ChebyshevCircuit
+    >>> circuit = ChebyshevCircuit(n_qubits=2)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (4, 2)
     """
 
     layers: int = 1

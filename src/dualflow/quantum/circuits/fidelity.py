@@ -52,6 +52,14 @@ class FidelityCircuit(ParametricCircuit):
         U in the gates h, x, cx, cz, rx, ry, rz. An angle is None, a float, or the int index of a parameter.
     label : str
         Names the feature map; two maps of one label and width must not differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow.quantum.circuits import FidelityCircuit
+    >>> circuit = FidelityCircuit(n_qubits=1, steps=(("ry", (0,), 0),), label="angle")
+    >>> circuit.distribution(np.array([0.7, 0.7])).round(6).ravel()  # U(x), then U(x)†
+    array([1., 0.])
     """
 
     steps: tuple[Step, ...] = ()

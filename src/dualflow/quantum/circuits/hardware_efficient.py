@@ -31,6 +31,13 @@ class HardwareEfficientCircuit(ParametricCircuit):
     ----------
     n_qubits : int ≥ 1
     layers : int ≥ 0
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import HardwareEfficientCircuit
+    >>> circuit = HardwareEfficientCircuit(n_qubits=2, layers=1)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (4, 2)
     """
 
     layers: int = 1

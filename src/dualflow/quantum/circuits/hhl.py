@@ -43,6 +43,13 @@ class HHLCircuit(ParametricCircuit):
         b, in any scale but 0.
     least : float in (0, 1)
         Where 1/λ is cut off, in units of the eigenvalues.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import HHLCircuit
+    >>> circuit = HHLCircuit(n_qubits=4)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (0, 4)
     """
 
     matrix: tuple[tuple[float, ...], ...] = ((0.5, 0.25), (0.25, 0.625))

@@ -41,6 +41,13 @@ class LCHSCircuit(SelectCircuit):
     cutoff : float > 0
         What lies beyond it is left out. Of e^(−λt) that is 1.5e-2 for 12.5 (2.7e-3 at λt = 0), 2.1e-3 for 25 and
         9e-5 for 50, at most. The points resolve λt up to π·2^ancillas/cutoff, where e^(−λt) comes back.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import LCHSCircuit
+    >>> circuit = LCHSCircuit(n_qubits=3)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (7, 3)
     """
 
     cutoff: float = option(12.5, POSITIVE)

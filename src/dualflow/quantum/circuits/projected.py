@@ -34,6 +34,13 @@ class ProjectedCircuit(ParametricCircuit):
         U in the gates h, x, cx, cz, rx, ry, rz. An angle is None, a float, or the int index of a parameter.
     label : str
         Names the feature map; two maps of one label and width must not differ.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import ProjectedCircuit
+    >>> circuit = ProjectedCircuit(n_qubits=1, steps=(("ry", (0,), 0),), label="angle")
+    >>> circuit.n_parameters  # of the map, and two of the setting
+    3
     """
 
     steps: tuple[Step, ...] = ()

@@ -48,6 +48,13 @@ class QHDCircuit(SplitStepCircuit):
         T, of τ.
     bits : int ≥ 1
         A divisor of ``n_qubits``.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import QHDCircuit
+    >>> circuit = QHDCircuit(n_qubits=2, trotter_steps=5)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (3, 2)
     """
 
     trotter_steps: int = option(70, COUNT)

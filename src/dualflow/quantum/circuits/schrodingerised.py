@@ -44,6 +44,13 @@ class SchrodingerisedCircuit(SelectCircuit):
     ancillas : int ≥ 3
     half_width : float > 0
         P. λt is resolved up to about 1.5 P.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import SchrodingerisedCircuit
+    >>> circuit = SchrodingerisedCircuit(n_qubits=4)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (9, 4)
     """
 
     ancillas: int = option(3, Number(at_least=3, whole=True))

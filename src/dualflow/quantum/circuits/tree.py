@@ -27,6 +27,13 @@ class TreeCircuit(ParametricCircuit):
     RY and 2^l CX in Gray-code order (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004)), so the
     whole has 2^q − 1 RY and exactly 2^q − 2 CX. As many angles as unknowns: a classical parametrisation of the
     simplex, run on qubits.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import TreeCircuit
+    >>> circuit = TreeCircuit(n_qubits=3)
+    >>> circuit.n_parameters, circuit.build().num_qubits
+    (7, 3)
     """
 
     family: ClassVar[str] = "tree"

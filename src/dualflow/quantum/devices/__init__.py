@@ -68,6 +68,12 @@ class DeviceInfo:
     summary : str
     install : str or None
         None when it can run, else what to do about it.
+
+    Examples
+    --------
+    >>> from dualflow import list_devices
+    >>> [info.name for info in list_devices() if info.control and info.install is None][:2]
+    ['classical-sampler', 'null']
     """
 
     name: str
@@ -90,6 +96,13 @@ def list_devices() -> list[DeviceInfo]:
     Any other local PennyLane device is "pennylane:<its name>", and any other Qiskit backend
     "backend:<module>:<factory>", with something importable that makes it. Machines of vendors are in
     `devices.vendors.list_vendors`.
+
+    Examples
+    --------
+    >>> from dualflow import list_devices
+    >>> emulator = next(info for info in list_devices() if info.name == "emulator")
+    >>> emulator.exact, emulator.sampled, emulator.noisy
+    (True, True, False)
     """
     rows = []
     for name, cls, install in DEVICES.rows():
@@ -121,6 +134,12 @@ def make_device(device: Any) -> Device:
         It is none of those things.
     SolverUnavailable
         A package it needs is not installed; the message gives the pip line.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.devices import make_device
+    >>> make_device("emulator"), make_device("null")
+    (<device 'emulator'>, <device 'null'>)
     """
     if isinstance(device, Device):
         return device

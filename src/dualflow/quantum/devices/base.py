@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +10,9 @@ from ...catalogue import Listed
 from ...core.options import Number
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
-from ..circuits.encoding import reverse_bits
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
+from .values import Capabilities, Limits, Price, Readout
 
 __all__ = ["FORMS", "Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots"]
 
@@ -28,125 +26,20 @@ SHOTS = Number(at_least=1, whole=True, none=True, note="for the exact distributi
 SEED = Number(at_least=0, below=2**31, whole=True)
 
 
-@dataclass(frozen=True)
-class Capabilities:
-    """What a device can do.
-
-    Attributes
-    ----------
-    exact : bool
-        Gives the exact distribution when no shots are asked for.
-    sampled : bool
-        Gives counts.
-    noisy : bool
-        Its distribution differs from the circuit's ideal one.
-    qubits : int or None
-        The widest circuit it takes; None if nobody knows.
-    """
-
-    exact: bool
-    sampled: bool
-    noisy: bool
-    qubits: int | None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one job may hold; None where there is no limit, or nobody knows it.
-
-    Attributes
-    ----------
-    circuits : int or None
-        Bindings of a batch.
-    shots : int or None
-        Of each circuit.
-    executions : int or None
-        Circuits × shots.
-    """
-
-    circuits: int | None = None
-    shots: int | None = None
-    executions: int | None = None
-
-    def parts(self, circuits: int, shots: int | None) -> list[tuple[slice, int | None]]:
-        """Jobs that so many circuits with so many shots each take: rows of bindings, and shots of each of them."""
-        step, loads = self.circuits or circuits, [shots]
-        if shots is not None:
-            most = min(shots, self.shots or shots, self.executions or shots)
-            loads = [min(most, shots - first) for first in range(0, shots, most)]
-            step = min(step, max(1, (self.executions or step * most) // most))
-        rows = [slice(first, min(first + step, circuits)) for first in range(0, circuits, step)]
-        return [(row, load) for row in rows for load in loads]
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a batch takes on the machine, by the vendor's own formula; None where the vendor says nothing.
-
-    Attributes
-    ----------
-    qpu_seconds : float or None
-    cost : float or None
-        In ``currency``.
-    currency : str
-    formula : str
-        In words, with what it rests on.
-    """
-
-    qpu_seconds: float | None = None
-    cost: float | None = None
-    currency: str = "USD"
-    formula: str = ""
-
-    def __add__(self, other: Price) -> Price:
-        def both(a: float | None, b: float | None) -> float | None:
-            return None if a is None or b is None else a + b
-
-        formula = self.formula or other.formula
-        return Price(both(self.qpu_seconds, other.qpu_seconds), both(self.cost, other.cost), self.currency, formula)
-
-
-@dataclass(frozen=True)
-class Readout:
-    """What came back from a job.
-
-    Attributes
-    ----------
-    probabilities : array of shape (2^q,), or (k, 2^q) for a batch
-        Exact, or counts / shots.
-    counts : integer array of the same shape, or None where the distribution is exact
-    shots : int or None
-        Shots of each circuit of the batch.
-    bit_order : {"little", "big"}
-        "little": index i = Σ_k bit_k 2^k with bit_k of qubit k (Qiskit). "big": the other way round.
-    job_id : str
-    """
-
-    probabilities: NDArray
-    counts: NDArray | None
-    shots: int | None
-    bit_order: str
-    job_id: str
-
-    @property
-    def n_qubits(self) -> int:
-        return int(math.log2(self.probabilities.shape[-1]))
-
-    def ordered(self, bit_order: str = "little") -> Readout:
-        """The same read-out with its outcomes indexed in the order asked for."""
-        if bit_order == self.bit_order:
-            return self
-        counts = None if self.counts is None else reverse_bits(self.counts, self.n_qubits)
-        probabilities = reverse_bits(self.probabilities, self.n_qubits)
-        return Readout(probabilities, counts, self.shots, bit_order, self.job_id)
-
-
 class Job:
     """A submitted batch, wherever it runs; `Device.fetch` finds it again by its id.
 
     Attributes
     ----------
     job_id, tag : str
+
+    Examples
+    --------
+    >>> from dualflow.quantum.circuits import TreeCircuit
+    >>> from dualflow.quantum.devices import make_device
+    >>> job = make_device("emulator").submit(TreeCircuit(1), [0.0])
+    >>> job.status(), job.result().probabilities.ravel()  # RY(0) leaves the qubit in 0
+    ('done', array([1., 0.]))
     """
 
     job_id: str
@@ -181,6 +74,14 @@ class Device(Listed):
     """Base class of devices. A device holds no credentials; vendor libraries read their own.
 
     Subclasses give `name`, `capabilities`, `_submit` and `fetch`. A device is a handle: copies of a solver share it.
+
+    Examples
+    --------
+    >>> from dualflow import Device
+    >>> from dualflow.quantum.devices import make_device
+    >>> device = make_device("emulator")
+    >>> isinstance(device, Device), device.name, device.capabilities.exact
+    (True, 'emulator', True)
     """
 
     name: str = ""
@@ -295,6 +196,13 @@ class Device(Listed):
 
 
 def check_shots(shots: int | None, name: str = "shots") -> int | None:
-    """``shots`` as an int ≥ 1 or None, or `ProblemError`."""
+    """``shots`` as an int ≥ 1 or None, or `ProblemError`.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.devices import check_shots
+    >>> check_shots(1000), check_shots(None)
+    (1000, None)
+    """
     checked: int | None = SHOTS.check(name, shots)
     return checked

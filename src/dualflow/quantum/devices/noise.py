@@ -35,6 +35,12 @@ class Noise:
     ------
     ProblemError
         Out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Noise
+    >>> Noise(depolarizing=1e-3, readout=(0.02, 0.01))
+    Noise(depolarizing=0.001, readout=(0.02, 0.01))
     """
 
     depolarizing: float = 1e-3

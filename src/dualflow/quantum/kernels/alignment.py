@@ -43,7 +43,7 @@ def kernel_alignment(K: ArrayLike, y: ArrayLike) -> float:
     >>> import numpy as np
     >>> from dualflow import kernel_alignment
     >>> round(kernel_alignment([[1, 0.9, 0.1], [0.9, 1, 0.1], [0.1, 0.1, 1]], [1, 1, -1]), 3)
-    0.824
+    0.54
     """
     K = as_matrix(K, "K")
     T = target_matrix(y, len(K))

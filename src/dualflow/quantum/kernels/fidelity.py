@@ -228,6 +228,15 @@ def quantum_kernel(
     ------
     ProblemError, DeviceError, SolverUnavailable, TypeError
         As of `FidelityKernel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import quantum_kernel
+    >>> quantum_kernel("angle", [[0.0], [np.pi / 2], [np.pi]]).round(6)  # cos² of half the difference
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0.5],
+           [0. , 0.5, 1. ]])
     """
     run = {"device": device, "shots": shots, "mitigation": mitigation, "journal": journal, "random_state": random_state}
     kernel = FidelityKernel(feature_map, diagonal=diagonal, n_qubits=n_qubits, weights=weights, **run)  # type: ignore[arg-type]

@@ -48,6 +48,15 @@ class KernelTraining:
         Of the alignment and its gradient together.
     message : str
         Why it ended, in scipy's words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import ProjectedKernel, Reuploading, train_kernel
+    >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
+    >>> found = train_kernel(ProjectedKernel(Reuploading(layers=1)), X, np.sign(X[:, 0] * X[:, 1]), held_out=0)
+    >>> bool(found.alignment[-1] > found.alignment[0]), found.held_out
+    (True, None)
     """
 
     kernel: Any

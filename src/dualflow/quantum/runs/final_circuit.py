@@ -48,6 +48,14 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     ProblemError
         The solver ran no circuit, or its final state is not one circuit's; or the bytes, of a model file say, are not
         those of a circuit as `pack_circuit` writes them. Of older formats Qiskit's reader could be made to run code.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, final_circuit, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> circuit = final_circuit(solve(problem, "variational-flow", device="emulator"))
+    >>> circuit.num_qubits, circuit.num_parameters
+    (2, 0)
     """
     from qiskit import qpy
 
