@@ -65,7 +65,7 @@ def compare(
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
-    """Put the same points to every solver and rank what each delivers by its certified raw gap.
+    """Put the same points to every solver and rank what each delivers: by its certified raw gap, sampled by its excess.
 
     One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
     problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or

@@ -19,7 +19,7 @@ from ..core.solution import Solution, Status
 from ..core.support import support_set
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..registry import make_solver, solver_class
-from ..report import Row, Section
+from ..report import Row, Section, ranks_by_excess
 from .evidence import judged
 from .floor import floors_of
 from .plan import REFERENCE, Entry
@@ -32,7 +32,7 @@ __all__ = ["ProgressCallback", "Rows"]
 _LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
 _CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
 
-#: Of shots and encoding, the shot floors of a section in gap and excess.
+#: Of all shots of a run and encoding, the shot floors of a section in gap and excess.
 Floors = dict[tuple[int, str | None], tuple[float, float] | None]
 ProgressCallback = Callable[[int, int, str], None]
 
@@ -85,7 +85,7 @@ class Rows:
             note = "; ".join(filter(None, (note, said)))
         rows = judged(rows, self.tol)
         self.tell(task, "done", rows=0)
-        return Section(task.name, task.title, problem.n, problem.kind.value, reference, note, _ranked(rows))
+        return Section(task.name, task.title, problem.n, problem.kind.value, reference, note, _ranked(rows, self.tol))
 
     def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
         """Say what comes next, and count it."""
@@ -131,10 +131,10 @@ class Rows:
         reference: Solution | None,
         floors: Floors,
     ) -> Row:
-        """A row with its shot floors, if it has any."""
-        if not entry.shots or not row.ran or reference is None:
+        """A row with the shot floors of all the shots that it took, if it has any."""
+        if not entry.shots or not row.shots or not row.ran or reference is None:
             return row
-        key = entry.shots, _encoding(entry)
+        key = row.shots, _encoding(entry)
         if key not in floors:
             floors[key] = floors_of(task.certifier, reference.alpha, key[0], self.random_state, key[1])
         found = floors[key]
@@ -264,14 +264,17 @@ def _encoding(entry: Entry) -> str | None:
     return encoding
 
 
-def _ranked(rows: list[Row]) -> tuple[Row, ...]:
-    """Best raw gap first, controls in their place but unranked, emulated rows ranked apart; then those without a gap,
-    repairs, the rest."""
+def _ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
+    """Best first, controls in their place but unranked, emulated rows ranked apart; then those without a gap, repairs,
+    the rest. With sampled rows by the excess, one below ``tol`` being as good as any, and then by the raw gap."""
+    sampled = ranks_by_excess(rows)
 
-    def key(row: Row) -> tuple[int, float]:
+    def key(row: Row) -> tuple[int, float, float]:
         if row.role == "repair" and row.ran:
-            return 2, 0.0
-        return (0, row.raw_gap) if row.raw_gap is not None else (1 if row.ran else 3, 0.0)
+            return 2, 0.0, 0.0
+        if row.raw_gap is None:
+            return 1 if row.ran else 3, 0.0, 0.0
+        return 0, max(row.excess or 0.0, tol) if sampled else 0.0, row.raw_gap
 
     places, out = {True: 0, False: 0}, []
     for row in sorted(rows, key=key):

@@ -36,7 +36,10 @@ def renderable(comparison: Results) -> RenderableType:
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
     parts.append(
-        Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; emulated rows apart, controls not.")
+        Text(
+            "Gaps are relative; infeasibility is absolute. # ranks by excess where a row is sampled, else by raw gap; "
+            "emulated rows apart, controls not."
+        )
     )
     return Group(*parts)
 
