@@ -200,8 +200,9 @@ def test_a_file_of_others_is_read(tmp_path):
     votes = [[int(a) + b, int(not a) + c, int(not b) + (not c)] for a, b, c in (raw > 0).tolist()]
     assert model.predict(Z).tolist() == [[5, -3, 2][int(np.argmax(v))] for v in votes]
     assert np.array_equal(model.predict(Z), model.predict(sparse.csr_array(Z)))
-    with pytest.raises(ProblemError, match="n_features=2"):
-        from_libsvm(path, 2)
+    for wrong in (2, 0, "many", True):
+        with pytest.raises(ProblemError, match="n_features="):
+            from_libsvm(path, wrong)
     with pytest.raises(ProblemError, match=r"X has 5 features, the model 3.*from_libsvm\(path, n_features"):
         from_libsvm(path).predict(np.zeros((1, 5)))
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.kept import KeptGram
 from ..core.kernel_checks import as_matrix
 from ..core.kernels import Gram
+from ..core.options import Number
 from ..core.sparse_points import checked_rows
 from ..exceptions import ProblemError
 from .libsvm_text import MOST, Parts, read, write
@@ -178,6 +179,7 @@ def from_libsvm(path: str | Path, n_features: int | None = None) -> LibsvmModel:
     >>> from_libsvm(path).predict([[0.2], [2.7]])
     array([0, 1])
     """
+    n_features = Number(at_least=1, whole=True, none=True).check("n_features", n_features)
     parts = read(path)
     found = int(parts.serials.max(initial=0)) if parts.kernel == "precomputed" else parts.vectors.shape[1]
     if n_features is not None and n_features < found:
