@@ -315,6 +315,7 @@ def test_a_comparison_shows_noisy_failed_and_drowned_rows(tmp_path):
             max_n=16,
             C=10.0,
             shots=200,
+            time_limit=60,
             devices=["aer:noisy", "backend:generic"],
         )
     rows = {(row.device, row.role, row.status): row for row in comparison.rows}
