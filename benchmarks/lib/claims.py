@@ -133,20 +133,30 @@ class Claims:
 
 
 class Rows:
-    """Rows as they come: printed (the columns in ``shown``, or all), and written to ``<title>.csv`` after every one."""
+    """Rows as they come: printed (the columns in ``shown``, or all), and written to ``<title>.csv`` one by one."""
 
     def __init__(self, title: str, options: argparse.Namespace, shown: Sequence[str] = ()) -> None:
         self.path, self.shown = csv_path(title, options), shown
         self.lines: list[dict[str, Any]] = []
+        self.columns: list[str] = []  # of the file as this process wrote it
 
     def add(self, case: str, **columns: Any) -> dict[str, Any]:
         row = {"case": case, **columns}
         self.lines.append(row)
         shown = {name: row[name] for name in self.shown or columns}
         print(f"{case}: " + ", ".join(f"{name} {_text(value)}" for name, value in shown.items()), flush=True)
-        if self.path:
-            write_csv(self.path, self.lines)
+        if self.path and list(row) == self.columns:
+            with self.path.open("a", newline="", encoding="utf-8") as file:
+                csv.DictWriter(file, self.columns, lineterminator="\n").writerow(row)
+        elif self.path:
+            self.columns = write_csv(self.path, self.lines)
         return row
+
+    def resume(self) -> None:
+        """Take up the rows of an earlier run, but for one that was cut short; their values are text."""
+        if self.path and self.path.exists():
+            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            self.lines = list(csv.DictReader(line for line in lines if line.endswith("\n")))
 
 
 def conclude(title: str, verdicts: Sequence[Verdict], options: argparse.Namespace | None = None) -> int:
@@ -164,14 +174,17 @@ def csv_path(title: str, options: argparse.Namespace) -> Path | None:
     return options.csv / f"{title}.csv" if options.csv else None
 
 
-def write_csv(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """All lines; columns in order of first appearance."""
+def write_csv(path: Path, lines: Sequence[dict[str, Any]]) -> list[str]:
+    """All lines, or the file as it was; returns the columns, in order of first appearance."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with path.open("w", newline="", encoding="utf-8") as file:
+    beside = path.with_suffix(".part")
+    with beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
+    beside.replace(path)
+    return names
 
 
 def _text(value: Any) -> str:

@@ -41,7 +41,9 @@ def command_line(
 
 def is_part(options: argparse.Namespace) -> bool:
     """Whether less than the claim was asked for."""
-    return any(getattr(options, name, None) for name in ("quick", "only", "runs", "rows", "sizes"))
+    return any(
+        getattr(options, name, None) for name in ("quick", "only", "runs", "rows", "sizes", "seeds", "some", "n", "how")
+    )
 
 
 def chosen(case: str, only: str) -> bool:

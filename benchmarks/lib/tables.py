@@ -4,7 +4,7 @@
 
 rewrites what stands in README.md between ``<!-- table NAME -->`` and ``<!-- end -->``. NAME is "files", for the list of
 benchmarks, or "room/file" of a CSV. A CSV of verdicts (`claims.Verdict.flat`) becomes a line a verdict; the others have
-a layout here.
+a layout here, made from the rows where it needs them, and the rest is shown as it is.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ SAMPLED = {
 }
 
 
+#: Columns of `kernel_peers`, of its rows.
+PEERS = {
+    "accuracy, %": "accuracy",
+    "gap, exact kernel": "gap",
+    "gap, own matrix": "own_gap",
+    "circuits": "circuits",
+    "shots": "shots",
+    "s": "seconds",
+}
+
+
 def rewritten(text: str, results: Path = RESULTS) -> str:
     """README.md with all its tables made anew."""
     return BLOCK.sub(lambda block: block[1] + table(block[2], results) + block[3], text)
@@ -61,6 +72,14 @@ def table(name: str, results: Path) -> str:
         return markdown(list(SAMPLED), rows)
     if name == "quantum/variational_exact_angles":
         return angles(lines)
+    if name == "quantum/kernel_accuracy":
+        return accuracies(lines, read(results / f"{name}_rows.csv"))
+    if name == "quantum/kernel_peers":
+        measured = map(numbers, read(results / f"{name}_rows.csv"))
+        rows = [[line["case"], *(line[key] for key in PEERS.values())] for line in measured]
+        return markdown(["case", *PEERS], rows)
+    if lines and "sense" not in lines[0]:
+        return markdown(list(lines[0]), [list(line.values()) for line in lines])
     return markdown(["claim", "figure", "asked", "holds", "worst in"], [verdict(line) for line in lines])
 
 
@@ -87,6 +106,18 @@ def angles(lines: Sequence[Line]) -> str:
         problems.setdefault(which, {})[line["ratio"]] = f"{found['median_gap']} ({found['median_excess']})"
     rows = [[", ".join(which[:3]), which[3], *(row.get(r, "") for r in ratios)] for which, row in problems.items()]
     return markdown(["n, data, model", "support", *ratios], rows)
+
+
+def accuracies(lines: Sequence[Line], rows: Sequence[Line]) -> str:
+    """Mean accuracy ± standard deviation of every kernel on every data set; * where RBF's is told apart."""
+    told = {line["what"] for line in lines if line["note"] and "no difference shown" not in line["note"]}
+    cells: dict[str, Line] = {}
+    for row in rows:
+        name, kernel = row["case"].split(": ")
+        figure = f"{float(row['accuracy']):.1f} ± {float(row['sd']):.1f}" + (" *" if row["case"] in told else "")
+        cells.setdefault(kernel, {})[name] = figure
+    sets = list(next(iter(cells.values())))
+    return markdown(["kernel", *sets], [[kernel, *(found[name] for name in sets)] for kernel, found in cells.items()])
 
 
 def files(results: Path) -> str:

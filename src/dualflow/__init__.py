@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         IncrementalSVC,
         IncrementalSVDD,
         IncrementalSVR,
+        OneClassSVM,
         generalization_report,
         load,
     )
@@ -94,6 +95,7 @@ __all__ = [
     "KernelTraining",
     "Kind",
     "Noise",
+    "OneClassSVM",
     "ParetoFront",
     "ParetoPoint",
     "ProblemError",
@@ -150,6 +152,7 @@ _ROOMS = {
         "IncrementalSVC",
         "IncrementalSVDD",
         "IncrementalSVR",
+        "OneClassSVM",
         "generalization_report",
         "load",
     ),

@@ -42,6 +42,30 @@ def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
     assert (tmp_path / "run.npz").exists()
 
 
+def test_the_python_of_the_page_for_those_who_come_from_scikit_learn_runs_alone():
+    names = {}
+    run_blocks(README.parent / "docs" / "from-sklearn.md", names, 2)
+    assert names["model"].score(names["X"], names["y"]) > 0.9
+    assert names["model"][-1].certificate_.relative_gap <= 1e-6
+
+
+def test_the_python_of_the_page_on_evidence_runs_alone(capsys):
+    names = {}
+    run_blocks(README.parent / "docs" / "evidence.md", names, 1)
+    assert [row.margin > 5 for row in names["compared"].rows if row.role == "quantum"] == [True]
+    assert min(names["report"].margins.values()) > 100
+    gaps = dict(re.findall(r"^(\S+) .* gap (\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
+    assert max(float(gaps[name]) for name in ("aer", "classical-sampler")) <= 1e-6
+    assert min(float(gaps[name]) for name in ("null", "control:random", "control:shuffled")) > 1e-2
+
+
+def test_controls_of_the_page_on_evidence_are_all_there_are():
+    page = (README.parent / "docs" / "evidence.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+    named = {info.name for info in dualflow.list_devices() if info.control}
+    assert named <= set(told)
+
+
 def test_the_readme_fits_two_screens():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 100
 

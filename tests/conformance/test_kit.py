@@ -18,7 +18,7 @@ from dualflow.quantum.runs.laboratory import Account
 from dualflow.registry import solver_class
 from dualflow.solvers.quantum import QuantumSolver
 from dualflow.solvers.smo import SMO
-from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, zoo
+from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, controls, zoo
 from dualflow.testing.bench import Bench, digest, objective, sampled_floor
 from dualflow.testing.controls import told_apart
 from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum
@@ -115,7 +115,8 @@ def test_good_solver_is_accepted_on_the_same_problems():
     assert set(report.problems) == FEW
     assert set(report.gaps) == FEW
     assert max(report.gaps.values()) <= 1e-4
-    assert list(report.skipped) == ["not separable"]
+    assert set(report.skipped) == {"evidence", "not separable"}
+    assert report.skipped["evidence"] == "'smo' runs no circuits"
 
 
 def test_sampled_gaps_are_judged_by_the_median_of_all_seeds_and_no_run_too_many(monkeypatch):
@@ -236,6 +237,26 @@ def test_a_solver_that_does_not_look_at_its_circuits_is_rejected():
     assert set(report.failed) == {"evidence"}
     assert set(report.margins.values()) == {1.0}
     assert report.table().count("no evidence") == 4
+
+
+def test_a_mitigation_that_a_control_cannot_stand_is_no_evidence():
+    """Nobody can undo random bits' confusion matrix: controls run without it, or every solver were far better."""
+    bench = Bench(Deaf(device="emulator", shots=100, mitigation="confusion"), ZOO, 3, 60.0)
+    (z,) = [z for z in ZOO if z.name == "hard SVDD cloud"]
+    with pytest.raises(AssertionError, match="no evidence"):
+        controls.evidence(bench, z)
+    assert set(bench.margins.values()) == {1.0}
+
+
+def test_states_without_an_account_are_told_what_they_lack():
+    @dataclass(frozen=True)
+    class Unaccounted(SMO):
+        device: str = "emulator"
+        quantum: ClassVar[bool] = True
+
+    (z,) = [z for z in ZOO if z.name == "hard SVDD cloud"]
+    with pytest.raises(AssertionError, match="states have an `account`"):
+        controls.walk(Unaccounted(), z, 0, 1e-6)
 
 
 def test_a_solver_that_does_has_its_margins_in_the_report():

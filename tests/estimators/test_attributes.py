@@ -1,10 +1,10 @@
-"""One family: attributes of the seven estimators mean the same, by hand, and what one cannot have it refuses alike."""
+"""One family: attributes of the nine estimators mean the same, by hand, and what one cannot have it refuses alike."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import (
@@ -16,6 +16,7 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    OneClassSVM,
     Solution,
     Status,
     certify,
@@ -36,6 +37,7 @@ MODELS = {
     "SVC, four classes": (SVC(C=3.0, kernel="linear"), MANY),
     "SVDD": (SVDD(nu=0.2, gamma=0.7), ALONE),
     "SVDD, hard": (SVDD(nu=None, kernel="linear"), ALONE),
+    "OneClassSVM": (OneClassSVM(nu=0.2, gamma=0.7), ALONE),
     "SVR": (SVR(C=3.0, gamma=0.7), NUMBERS),
     "EcoSVC": (EcoSVC(C=3.0, gamma=0.7, reserve=np.inf), BINARY),
     "EcoSVC, no intercept": (EcoSVC(C=3.0, gamma=0.7, reserve=np.inf, fit_intercept=False), BINARY),
@@ -49,7 +51,7 @@ MODELS = {
     "IncrementalSVR": (IncrementalSVR(C=3.0, gamma=0.7), NUMBERS),
 }
 CLASSIFIERS, BALLS = (SVC, EcoSVC, IncrementalSVC), (SVDD, EcoSVDD, IncrementalSVDD)
-EIGHT = (*CLASSIFIERS, *BALLS, SVR, IncrementalSVR)
+NINE = (*CLASSIFIERS, *BALLS, OneClassSVM, SVR, IncrementalSVR)
 every_model = pytest.mark.parametrize("name", MODELS)
 
 #: What all of them have.
@@ -68,6 +70,8 @@ REFUSED = {"offset_": "intercept_", "radius_": "intercept_", "intercept_": "offs
 
 
 def refused_by(kind):
+    if kind is OneClassSVM:
+        return ("radius_",)
     return ("intercept_",) if kind in BALLS else ("offset_", "radius_")
 
 
@@ -84,7 +88,7 @@ def trained(name):
 
 
 def test_all_of_the_family_are_here():
-    assert {type(model) for model, _ in MODELS.values()} == set(EIGHT)
+    assert {type(model) for model, _ in MODELS.values()} == set(NINE)
 
 
 def kernel(model, A, B):
@@ -101,6 +105,9 @@ def test_support_vectors_weights_and_intercept_are_the_decision_function(name):
         distances = np.diag(kernel(model, Z, Z)) - 2 * K @ a + a @ kernel(model, S, S) @ a
         found, expected = model.decision_function(Z), -distances - model.offset_
         assert model.offset_ == pytest.approx(-(model.radius_**2), rel=1e-12)
+    elif isinstance(model, OneClassSVM):
+        found, expected = model.decision_function(Z), K @ weights[0] - model.offset_
+        assert weights.sum() == pytest.approx(0.2 * 60)
     elif is_regressor(model):
         found, expected = model.predict(Z), K @ weights[0] + model.intercept_
     elif len(model.classes_) == 2:
@@ -159,6 +166,8 @@ def test_solutions_are_of_the_points_there_are_and_say_what_the_model_says(name)
         assert again.relative_gap == pytest.approx(certificate.relative_gap, abs=1e-15)
         assert again.relative_gap <= 1e-9
         of_pair = values if pairs == 1 else values[:, k]
+        if isinstance(model, OneClassSVM):  # whose α sum to νn, as scikit-learn's
+            of_pair = of_pair / (0.2 * 60)
         np.testing.assert_allclose(solution.decision_values(Z), of_pair, rtol=0, atol=1e-6)
         assert solution.provenance["solver"] in ("working-set", "invasion", "incremental")
         live = solution.alpha > 1e-9 * solution.alpha.max()
@@ -166,18 +175,34 @@ def test_solutions_are_of_the_points_there_are_and_say_what_the_model_says(name)
 
 
 @every_model
-def test_one_solution_is_solution_and_several_are_refused_alike(name):
+def test_one_solution_is_solution_and_several_are_refused(name):
     model, data = trained(name)
-    for one, several in (("solution_", "solutions_"), ("certificate_", "certificates_")):
-        if data is MANY:
-            said = f"^{type(model).__name__} has no {one} but 6, one a pair of classes: see {several}$"
-            with pytest.raises(AttributeError, match=said):
-                getattr(model, one)
-            assert not hasattr(model, one)
-        else:
-            found, expected = getattr(model, one), getattr(model, several)[0]
-            assert type(found) is type(expected)
-            np.testing.assert_array_equal(found.alpha, expected.alpha)
+    if data is MANY:
+        said = f"^{type(model).__name__} has no solution_ but 6, one a pair of classes: see solutions_$"
+        with pytest.raises(AttributeError, match=said):
+            _ = model.solution_
+        assert not hasattr(model, "solution_")
+    else:
+        assert type(model.solution_) is Solution
+        np.testing.assert_array_equal(model.solution_.alpha, model.solutions_[0].alpha)
+
+
+@every_model
+def test_the_certificate_is_that_of_the_worst_pair(name):
+    model, _ = trained(name)
+    gaps = [certificate.relative_gap for certificate in model.certificates_]
+    assert model.certificate_.relative_gap == max(gaps)
+    np.testing.assert_array_equal(model.certificate_.alpha, model.certificates_[int(np.argmax(gaps))].alpha)
+
+
+def test_a_certificate_that_is_withheld_is_the_worst():
+    X, y = MANY
+    K = -X @ X.T
+    K[np.ix_(y != "west", y != "west")] = np.eye(int((y != "west").sum()))
+    with pytest.warns(ConvergenceWarning, match="withheld"):
+        model = SVC(kernel="precomputed").fit(K, y)
+    assert None in [certificate.gap for certificate in model.certificates_]
+    assert model.certificate_.gap is None
 
 
 @every_model
@@ -192,7 +217,7 @@ def test_what_a_model_cannot_have_it_refuses_in_the_same_words(name):
             assert np.isfinite(getattr(model, instead)).all()
 
 
-@pytest.mark.parametrize("kind", EIGHT, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", NINE, ids=lambda kind: kind.__name__)
 def test_before_it_is_fitted_every_attribute_says_so_in_the_same_words(kind):
     attributes = [*SHARED, *REFUSED]
     attributes += ["center_"] if kind in BALLS else ["coef_", "classes_"] if kind in CLASSIFIERS else []
@@ -239,7 +264,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(name):
         lambda: model.fit(data[0][:0], *(array[:0] for array in data[1:])),
         lambda: model.set_params(kernel="rfb").fit(data[0][:, :1], *data[1:]),
     ):
-        if isinstance(model, BALLS) and "zeros" in attempt.__code__.co_names:
+        if isinstance(model, (*BALLS, OneClassSVM)) and "zeros" in attempt.__code__.co_names:
             continue  # their y is ignored
         with pytest.raises(ValueError):
             attempt()
@@ -248,7 +273,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(name):
         np.testing.assert_array_equal(model.predict(Z), values)
 
 
-@pytest.mark.parametrize("kind", EIGHT, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", NINE, ids=lambda kind: kind.__name__)
 def test_a_first_fit_that_fails_leaves_nothing(kind):
     model = kind()
     before = dict(vars(model))

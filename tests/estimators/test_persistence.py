@@ -36,6 +36,7 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    OneClassSVM,
     ProblemError,
     Solver,
     _container,
@@ -112,6 +113,13 @@ LIVES = {
         (SVDD(nu=None, kernel="linear", random_state=1, solver=SMO()), fits(X, None, np.arange(60) % 3)),
         (SVDD(kernel="precomputed", random_state=1), fits(K)),
         (SVDD(kernel="precomputed", random_state=1), fits(np.exp(-((X[:, None] - X) ** 2).sum(-1)))),
+    ],
+    "OneClassSVM": [
+        (OneClassSVM(random_state=1, warm_start=True), fits(X)),
+        (OneClassSVM(nu=0.1, kernel="linear", random_state=1), fits(TEXT, None, np.arange(60) % 3)),
+        (OneClassSVM(kernel="precomputed", random_state=1), fits(K)),
+        (OneClassSVM(nu=1.0, kernel="poly", coef0=1.0, random_state=1, solver=SMO()), fits(X)),
+        (OneClassSVM(nu=0.3, random_state=1, max_iter=60, refine=False), fits(X[:30])),
     ],
     "SVR": [
         (SVR(C=30.0, random_state=1), fits(TEXT, np.sin(np.arange(60)), np.arange(60) % 3)),

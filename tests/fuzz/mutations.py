@@ -126,8 +126,12 @@ def array_changed(rng: Random, data: bytes) -> bytes:
         )
         if array.dtype.kind == "f":
             numbers += [float("nan"), float("inf")]
-        with np.errstate(all="ignore"):
-            array.flat[rng.randrange(array.size)] = rng.choice(numbers) if array.dtype.itemsize == 8 else 1
+        number = rng.choice(numbers) if array.dtype.itemsize == 8 else 1
+        try:
+            with np.errstate(all="ignore"):
+                array.flat[rng.randrange(array.size)] = number
+        except (ValueError, OverflowError):  # −1 among numbers without a sign
+            return flipped(rng, data)
     else:
         array = array[: rng.randrange(len(array) + 1)] if array.ndim else array[None]
     stream = io.BytesIO()

@@ -9,13 +9,12 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .._estimate import Estimate, estimate, span
-from ..core.kernels import Gram
+from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..solvers import Solver
-from .main_job import check_names, make_task
 from .plan import plan
+from .posing import as_it_stands, from_data
 from .rows import ProgressCallback
-from .subsample import Subsample
 from .task import Task
 
 __all__ = ["DryRow", "DryRun", "dry_run"]
@@ -94,8 +93,8 @@ class DryRun:
 
 
 def dry_run(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | DualProblem,
+    y: ArrayLike | None = None,
     problems: str | Sequence[str] = ("hinge", "squared_hinge", "svdd"),
     solvers: Sequence[str | Solver] | None = None,
     max_n: int = 64,
@@ -111,7 +110,7 @@ def dry_run(
     devices: Sequence[str] | None = None,
     studies: bool = False,
     inlier_class: Any = None,
-    time_limit: float | None = 5.0,
+    time_limit: float | None = 2.0,
     random_state: int = 0,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
@@ -121,16 +120,30 @@ def dry_run(
     Classical rows and controls are left out. ``time_limit`` bounds each rehearsal, as it bounds each row of a
     comparison: one that it ends sends fewer circuits than is said here.
     """
-    names = check_names(problems)
     entries = [entry for entry in plan(solvers, shots, devices, False, studies) if entry.role == "quantum"]
-    data = Subsample.split(X, y, None, None, max_n, random_state, inlier_class, False)
-    gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
+    posing: dict[str, Any] = {
+        "y": y,
+        "problems": problems,
+        "max_n": max_n,
+        "C": C,
+        "nu": nu,
+        "fit_intercept": fit_intercept,
+        "kernel": kernel,
+        "gamma": gamma,
+        "degree": degree,
+        "coef0": coef0,
+        "inlier_class": inlier_class,
+    }
+    if isinstance(X, DualProblem):
+        tasks = [as_it_stands(X, posing, dry_run)]
+    else:
+        tasks, _ = from_data(X, X_test=None, y_test=None, random_state=random_state, **posing)
     rows: list[DryRow] = []
-    for task in [make_task(name, data, gram, C, nu, fit_intercept) for name in names]:
+    for task in tasks:
         barred: set[int] = set()  # solvers that do not apply: one row, not one a device
         for entry in entries:
             if progress is not None:
-                progress(len(rows), len(entries) * len(names), f"{task.name}: {entry.name}")
+                progress(len(rows), len(entries) * len(tasks), f"{task.name}: {entry.name}")
             if entry.group in barred:
                 continue
             try:

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import problems as models
 from .._solve import check_limits
 from ..core.kernel_checks import KernelFunction
-from ..core.kernels import Gram
 from ..core.options import Number
+from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
-from ..exceptions import ProblemError, near_miss
 from ..report import Comparison
 from ..solvers import Solver
+from .length import announcement
 from .plan import plan
+from .posing import as_it_stands, described, from_data
 from .repaired import check_repairs
 from .rows import ProgressCallback, Rows
-from .subsample import Subsample
-from .task import Task
 
-__all__ = ["PROBLEMS", "check_names", "compare", "make_task"]
-
-#: Problems that can be compared, with the heading of their section.
-PROBLEMS = {
-    "hinge": "C-SVM, hinge loss",
-    "squared_hinge": "L2-SVM, squared hinge loss",
-    "svdd": "Support vector data description",
-}
+__all__ = ["compare"]
 
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
 
 def compare(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | DualProblem,
+    y: ArrayLike | None = None,
     problems: str | Sequence[str] = ("hinge", "squared_hinge", "svdd"),
     solvers: Sequence[str | Solver] | None = None,
     max_n: int = 64,
@@ -60,12 +49,13 @@ def compare(
     studies: bool = False,
     repairs: Sequence[str] | None = REPAIRS,
     inlier_class: Any = None,
-    time_limit: float | None = 5.0,
+    time_limit: float | None = 2.0,
     random_state: int = 0,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
+    announce: Callable[[str], object] | None = None,
 ) -> Comparison:
-    """Put the same points to every solver and rank what each delivers by its certified raw gap.
+    """Put the same points, or one problem, to every solver: who met the tolerance ranks by time, the others by raw gap.
 
     One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
     problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or
@@ -75,8 +65,10 @@ def compare(
 
     Parameters
     ----------
-    X : array of shape (n, m)
-        With kernel="precomputed" the kernel matrix, shape (n, n).
+    X : array of shape (n, m), or DualProblem
+        With kernel="precomputed" the kernel matrix, shape (n, n). A problem that is posed already, of any model, is
+        the one section as it stands: it has no held-out points and no repairs, and what poses a problem (y, problems,
+        max_n, C, nu, the kernel, …) must not be given with it.
     y : array of shape (n,)
         Two labels of any type. In the two-class sections the larger one is +1.
     problems : sequence of {"hinge", "squared_hinge", "svdd"}
@@ -112,7 +104,7 @@ def compare(
         (`dualflow.repair`). Such a section has no reference, and the excess is over its best known objective.
     inlier_class : label, optional
         The class "svdd" describes; the smaller label by default.
-    time_limit : float or None, default=5.0
+    time_limit : float or None, default=2.0
         Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then, and a
         reference whose time is up is none.
     random_state : int ≥ 0
@@ -121,6 +113,8 @@ def compare(
         Certified relative gap at which a run ends.
     progress : callable, optional
         Called as ``progress(rows done, rows in all, what comes next)``.
+    announce : callable, optional
+        Called once, before the first row, with a sentence: how many rows there are, and how long they take at most.
 
     Returns
     -------
@@ -143,33 +137,36 @@ def compare(
     >>> [(row.solver, row.status) for section in found.sections for row in section.rows]
     [('working-set', 'OPTIMAL'), ('smo', 'OPTIMAL')]
     """
-    names = check_names(problems)
     check_limits(tol, None, time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
-    max_n = Number(at_least=2, whole=True).check("max_n", max_n)
     shots = Number(at_least=1, whole=True, none=True).check("shots", shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
-    pairwise = isinstance(kernel, str) and kernel == "precomputed"
-    data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
-    gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
-    tasks = [make_task(name, data, gram, C, nu, fit_intercept) for name in names]
-    indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
-    total = len(entries) * len(tasks) + len(mending) * len(indefinite)
-    run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
-    sections = tuple(run.section(task, entries) for task in tasks)
-    settings = {
-        "problems": list(names),
-        "training points": data.describe(data.y),
-        "held-out points": data.describe(data.y_test),
-        "+1 in the two-class sections": data.classes[1],
-        "class described by svdd": data.inlier,
+    posing: dict[str, Any] = {
+        "y": y,
+        "problems": problems,
+        "max_n": max_n,
+        "X_test": X_test,
+        "y_test": y_test,
         "C": C,
         "nu": nu,
         "fit_intercept": fit_intercept,
-        "kernel": kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "callable"),
-        "gamma": gram.gamma if gram.kernel in ("rbf", "poly", "sigmoid") else None,
-        "degree": degree if gram.kernel == "poly" else None,
-        "coef0": coef0 if gram.kernel in ("poly", "sigmoid") else None,
+        "kernel": kernel,
+        "gamma": gamma,
+        "degree": degree,
+        "coef0": coef0,
+        "inlier_class": inlier_class,
+    }
+    if isinstance(X, DualProblem):
+        tasks, settings, mending = [as_it_stands(X, posing, compare)], described(X), ()
+    else:
+        tasks, settings = from_data(X, random_state=random_state, **posing)
+    indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
+    total = len(entries) * len(tasks) + len(mending) * len(indefinite)
+    run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
+    if announce is not None:
+        announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit))
+    sections = tuple(run.section(task, entries) for task in tasks)
+    settings |= {
         "repairs of indefinite kernels": list(mending) if indefinite else None,
         "shots per circuit": shots,
         "tol": float(tol),
@@ -177,33 +174,6 @@ def compare(
         "random_state": random_state,
     }
     return Comparison(sections, settings, _versions(), run.interrupted)
-
-
-def make_task(
-    name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool | str = True
-) -> Task:
-    if name != "svdd":
-        signs = data.signs(data.y, data.classes[1])
-        svc = partial(models.svc, y=signs, C=C, loss=name, fit_intercept=fit_intercept)
-        bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
-        title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
-        return Task.of(name, title, svc, gram, data.X_test, data.signs(data.y_test, data.classes[1]))
-    # The width of the kernel is the whole subsample's: one kernel for all sections.
-    inside = gram.subset(np.flatnonzero(data.y == data.inlier))
-    ball = "hard ball" if nu is None else f"ν = {nu:g}"
-    title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
-    svdd = partial(models.svdd, nu=nu)
-    return Task.of(name, title, svdd, inside, data.X_test, data.signs(data.y_test, data.inlier))
-
-
-def check_names(problems: str | Sequence[str]) -> list[str]:
-    names = list(dict.fromkeys([problems] if isinstance(problems, str) else problems))
-    if not names:
-        raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")
-    for name in names:
-        if name not in PROBLEMS:
-            raise ProblemError(f"problems: {name!r} is not one of {', '.join(PROBLEMS)}{near_miss(name, PROBLEMS)}")
-    return names
 
 
 def _versions() -> dict[str, str]:

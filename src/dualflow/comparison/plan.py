@@ -10,9 +10,10 @@ from typing import Any
 
 from ..core import evidence
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
-from ..quantum.devices import DEVICES, Device
+from ..quantum.devices import DEVICES, Device, make_device
 from ..registry import list_solvers, solver_class, solver_names
 from ..solvers import Solver
+from ..solvers.quantum import CircuitSolver
 
 __all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
 
@@ -110,8 +111,13 @@ def role_of(device: Any) -> str:
 
 
 def _on(solver: Solver, device: Any) -> Solver:
+    if isinstance(solver, CircuitSolver) and role_of(device) == "control":
+        return solver.controlled(device)
     return dataclasses.replace(solver, device=device)  # type: ignore[call-arg]
 
 
 def _device_name(device: Any) -> str:
-    return device if isinstance(device, str) else str(getattr(device, "name", device))
+    if not isinstance(device, str):
+        with contextlib.suppress(DualflowError):  # its row will say so
+            return make_device(device).name
+    return str(device)

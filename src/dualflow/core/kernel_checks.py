@@ -81,7 +81,10 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints) -> float:
             with np.errstate(over="ignore", invalid="ignore"):
                 variance = X.variance() if isinstance(X, SparsePoints) else X.var()
             if not np.isfinite(variance):
-                raise ProblemError('gamma="scale": the variance of X overflows float64; scale the features')
+                raise ProblemError(
+                    'gamma="scale": the variance of X overflows float64, and so does the kernel. '
+                    "The dual coefficients or intercepts are not finite then; scale the features"
+                )
             # A variance that underflows to 0 (or whose inverse overflows) has no scale to give: 1, as in
             # scikit-learn for a constant X.
             inverse = 1.0 / (X.shape[1] * variance) if variance > 1e-300 else 1.0

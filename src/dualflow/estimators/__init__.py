@@ -8,6 +8,7 @@ from .generalization import GeneralizationReport, generalization_report
 from .incremental import IncrementalSVC
 from .incremental_svdd import IncrementalSVDD
 from .incremental_svr import IncrementalSVR
+from .one_class import OneClassSVM
 from .svc import SVC
 from .svdd import SVDD
 from .svr import SVR
@@ -23,6 +24,7 @@ __all__ = [
     "IncrementalSVC",
     "IncrementalSVDD",
     "IncrementalSVR",
+    "OneClassSVM",
     "generalization_report",
     "load",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["fitted", "read_when_asked", "refused", "set_by_fit"]
+from ._sparse import frozen
+
+__all__ = ["fitted", "immutable", "read_when_asked", "refused", "set_by_fit"]
 
 
 class _Fitted:
@@ -27,12 +29,30 @@ class _Fitted:
         return self.make(model)
 
 
+class _Immutable(_Fitted):
+    """One that nobody can set, and whose arrays nobody can write to."""
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        found = super().__get__(model, owner)
+        return found if model is None else frozen(found)
+
+    def __set__(self, model: Any, value: Any) -> None:
+        raise AttributeError(
+            f"{type(model).__name__}.{self.name} is made of what was fitted and cannot be set: fit the model anew"
+        )
+
+
 # To type checkers these are what the attribute is.
 
 
 def fitted(make: Callable[[Any], Any]) -> Any:
     """A property of fitted models."""
     return _Fitted(make)
+
+
+def immutable(make: Callable[[Any], Any]) -> Any:
+    """An array that fitted models say when asked, as it is."""
+    return _Immutable(make)
 
 
 def read_when_asked(name: str) -> Any:

@@ -10,7 +10,7 @@ from sklearn.base import OutlierMixin
 
 from ..exceptions import ProblemError
 from ..problems.description import SHARE_OR_NONE
-from ._attributes import fitted, refused, set_by_fit
+from ._attributes import immutable, refused, set_by_fit
 from ._base import KernelMachine
 
 __all__ = ["Ball", "sphere"]
@@ -64,7 +64,7 @@ class Ball(OutlierMixin, KernelMachine):
         """+1 inside the ball or on it, −1 outside; shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    @fitted
+    @immutable
     def center_(self) -> NDArray:
         """Centre of the ball in input space, shape (n_features,); linear kernel only."""
         if self.kernel != "linear":

@@ -41,8 +41,10 @@ class KernelMachine(Persistent):
         Weights of the support vectors in the expansion, in LIBSVM's layout; CSR if X was sparse.
     solutions_, certificates_ : list of Solution, list of Certificate
         One for each pair of classes; of a stream, of the points that are remembered, and made when asked for.
-    solution_, certificate_ : Solution, Certificate
-        Those of a model of one.
+    solution_ : Solution
+        That of a model of one.
+    certificate_ : Certificate
+        The worst of `certificates_`.
     """
 
     kernel: Any
@@ -97,18 +99,18 @@ class KernelMachine(Persistent):
     @fitted
     def solution_(self) -> Solution:
         """The `Solution` of a model that is one; more than two classes have `solutions_`, one a pair."""
-        return self._single("solution_", self.solutions_)
+        if len(found := self.solutions_) != 1:
+            of = "one a pair of classes: see solutions_" if found else "of no points"
+            raise AttributeError(f"{type(self).__name__} has no solution_ but {len(found)}, {of}")
+        return found[0]
 
     @fitted
     def certificate_(self) -> Certificate:
-        """The certificate of `solution_`: how far from the optimum the model is."""
-        return self._single("certificate_", self.certificates_)
-
-    def _single(self, name: str, found: list[Any]) -> Any:
-        if len(found) != 1:
-            of = f"one a pair of classes: see {name[:-1]}s_" if found else "of no points"
-            raise AttributeError(f"{type(self).__name__} has no {name} but {len(found)}, {of}")
-        return found[0]
+        """How far from the optimum the model is: the certificate of `solution_`, or of the pair that is farthest. One
+        that is withheld counts as farthest."""
+        if not (found := self.certificates_):
+            raise AttributeError(f"{type(self).__name__} has no certificate_ but 0, of no points")
+        return max(found, key=lambda one: np.inf if one.relative_gap is None else one.relative_gap)
 
     # --- changes -------------------------------------------------------------------------------
 

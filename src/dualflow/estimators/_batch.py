@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
 
 from ..core.certificate import Certificate
 from ..core.kernel_values import largest, mean_of
@@ -18,14 +20,19 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.threads import at_most
-from ..exceptions import FitError
+from ..exceptions import FitError, ProblemError
 from ..registry import make_solver
+from ._arguments import check_arguments
 from ._base import KernelMachine
 from ._packing import Pose, unpack_solutions
 from ._solving import Solving, jobs_of
-from ._sparse import as_csr
+from ._sparse import as_csr, frozen
+from ._validation import are_things
 
-__all__ = ["BatchMachine", "kept", "seeds_of"]
+__all__ = ["BatchMachine", "iterations_of", "kept", "seeds_of"]
+
+#: What a fit sets and nobody may edit: predictions are made of more than these, which an edit would not reach.
+_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
 
 #: What a projection's rounding leaves of a weight that is 0, as a part of the largest.
 LEFT = 16 * float(np.finfo(float).eps)
@@ -42,6 +49,10 @@ class BatchMachine(KernelMachine):
     refine: bool
     tol: float
     max_steps: int | None
+    max_iter: int = -1
+    shrinking: Any = True
+    cache_size: Any = 200
+    verbose: Any = False
     time_limit: float | None
     random_state: Any
     warm_start: bool
@@ -49,9 +60,15 @@ class BatchMachine(KernelMachine):
     n_jobs: Any = None
 
     _takes_sparse: ClassVar[bool] = True
+    #: Whether points may be what only a kernel of one's own knows (`are_things`), and those of the fit: X is their
+    #: kernel matrix then.
+    _takes_things: ClassVar[bool] = True
+    _things: Any = None
 
     def _check_parameters(self, *names: str) -> None:
         super()._check_parameters(*names)
+        if not names:
+            check_arguments(self)
         if self.n_jobs is not None:
             jobs_of(self.n_jobs)
 
@@ -60,11 +77,47 @@ class BatchMachine(KernelMachine):
             return super()._expanded(X)
 
     def _publish(self) -> None:
-        """Coefficients as scikit-learn has them: CSR if X was sparse."""
+        """Coefficients as scikit-learn has them, CSR if X was sparse; read-only, for they are what was certified."""
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
+        self._freeze()
+
+    def _freeze(self) -> None:
+        for name in _CERTIFIED:
+            if name in self.__dict__:
+                frozen(self.__dict__[name])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._freeze()  # a pickle's arrays are anybody's to write to
+
+    def _met(self, X: Any) -> Any:
+        """X of a fit as it is to be checked: itself, or the kernel matrix of what only the kernel knows."""
+        self.__dict__.pop("_things", None)
+        if not (callable(self.kernel) and self._takes_things and are_things(X)):
+            return X
+        self._things = copy(X)
+        return self._of_things(self._things)
+
+    def _of_things(self, X: Any) -> NDArray:
+        """The kernel's values between things and those of the fit."""
+        values = np.asarray(self.kernel(X, self._things), dtype=float)
+        wanted = (_num_samples(X), _num_samples(self._things))
+        if values.shape != wanted:
+            raise ProblemError(f"kernel: the callable returned shape {values.shape}, not {wanted} as there are points")
+        if not np.isfinite(values).all():
+            raise ProblemError("kernel: the callable returned NaN or infinity")
+        return values
+
+    def _check_new_data(self, X: Any) -> Any:
+        if self._things is not None:
+            self._check_fitted()
+            X = self._of_things(X)
+        return super()._check_new_data(X)
 
     def _gram(self, X: Any) -> Gram:
+        if self._things is not None:
+            return Gram(X, "precomputed")
         return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
@@ -85,10 +138,19 @@ class BatchMachine(KernelMachine):
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
-    def _warn_unless_optimal(self, solutions: list[Solution], count: int, max_steps: int | None) -> None:
+    def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
         of = f" of {count} solves" if count > 1 else ""
         withheld = [s for s in solutions if s.certificate.gap is None]
+        early = [s for s in solutions if _reached(s, self.max_iter)]
         short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        if early:
+            worst = max(early, key=_gap)
+            _warn(
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
+                f"StandardScaler or MinMaxScaler. Certified relative gap{' after the refinement' * worst.refined} "
+                f"{_gap(worst):.3g}{f' (worst of {len(early)}{of})' if of else ''}."
+            )
+            short = [s for s in short if not _reached(s, self.max_iter)]
         # Only of those that stopped there is the raw certificate made already.
         stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
         mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
@@ -105,10 +167,10 @@ class BatchMachine(KernelMachine):
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
                 f"relative gap {_gap(worst):.3g}. {_advice(worst)}"
             )
-        if mended and max_steps is not None:
+        if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
             _warn(
-                f"The solver stopped at max_steps={max_steps} with relative gap "
+                f"The solver stopped at max_steps={self.max_steps} with relative gap "
                 f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
                 f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself come to rest."
             )
@@ -155,6 +217,19 @@ def _advice(solution: Solution) -> str:
                 f"kernel={gram.kernel!r} has lost the digits in which its values differ: centre the features."
             )
     return "Raise max_steps or time_limit, scale the features, or lower C."
+
+
+def iterations_of(solution: Solution) -> int:
+    """What the solver did, as ``max_iter`` counts it: pair updates where these were limited, else steps."""
+    updates = solution.extras.get("updates")
+    return solution.cost.steps if updates is None else int(updates[0])
+
+
+def _reached(solution: Solution, max_iter: int) -> bool:
+    """Whether that limit ended the solver."""
+    if max_iter == -1:
+        return False
+    return solution.raw_ended is Status.STEP_LIMIT or iterations_of(solution) >= max_iter
 
 
 def _relative(certificate: Certificate) -> float:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from ..core.options import OneOf
 from ..exceptions import ProblemError
-from ._attributes import fitted, refused, set_by_fit
+from ._attributes import immutable, refused, set_by_fit
 from ._base import KernelMachine
 from ._labels import winners
 
@@ -88,11 +88,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     #: What a centre of the support vectors' kernel takes from the pairs' expansions, which `intercept_` leaves to them.
     _constants: NDArray | float = 0.0
     radius_: ClassVar[Any] = refused("intercept_")
-
-    def _check_parameters(self, *names: str) -> None:
-        super()._check_parameters(*names)
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ProblemError("break_ties=True goes with decision_function_shape='ovr' only")
+    predict_proba: ClassVar[Any] = refused("sklearn.calibration.CalibratedClassifierCV, which takes decision values")
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -136,10 +132,13 @@ class PairClassifier(ClassifierMixin, KernelMachine):
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Labels, shape (n_new,): by the sign for two classes, by votes of the pairs for more."""
+        if self.break_ties and self.decision_function_shape == "ovo":  # which a fit does not mind, as in scikit-learn
+            self._check_fitted()
+            raise ProblemError("break_ties must be False when decision_function_shape is 'ovo'; or set that to 'ovr'")
         values = self._pair_values(X)
         return self.classes_[winners(values, len(self.classes_), self.break_ties)]
 
-    @fitted
+    @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
         if self.kernel != "linear":

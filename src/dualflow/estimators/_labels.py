@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 
 from ..exceptions import ProblemError
 
-__all__ = ["class_weights", "codes_of", "encode", "same", "several", "winners"]
+__all__ = ["class_weights", "codes_of", "encode", "same", "several", "shown", "weighed", "winners"]
 
 
 def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
@@ -34,8 +34,23 @@ def several(classes: NDArray, name: str) -> None:
     """Refuse a single class."""
     if len(classes) < 2:
         raise ProblemError(
-            f"{name} holds a single class, {classes[0]!r}; with only one class there is nothing to tell apart: give at "
-            "least two"
+            f"{name} holds a single class, {shown(classes[0])}; with only one class there is nothing to tell apart: "
+            "give at least two"
+        )
+
+
+def shown(label: Any) -> str:
+    """A label as its user wrote it: 1, not np.int64(1)."""
+    return repr(label.item() if isinstance(label, np.generic) else label)
+
+
+def weighed(weighty: NDArray, classes: NDArray) -> None:
+    """Refuse classes of which no point has a weight."""
+    if not weighty.all():
+        alone = " (Invalid input - all samples with positive weights belong to the same class)"
+        raise ProblemError(
+            f"sample_weight, class_weight: no point of class {shown(classes[int(np.argmin(weighty))])} has a positive "
+            f"weight; every class needs one{alone if np.count_nonzero(weighty) == 1 else ''}"
         )
 
 

@@ -20,6 +20,7 @@ from ..core.support import support_set
 from ..core.values import immutable
 from ..problems.classification import COST
 from ..solvers import Solver
+from ._arguments import is_limited
 from ._batch import kept
 from ._classifier import laid_out, pairs_of
 
@@ -29,7 +30,7 @@ __all__ = ["PairSolutions", "members", "read_pairs", "settles"]
 def settles(model: Any, gram: Gram) -> bool:
     """Whether small pairs may be solved without a run each: nobody asked for another way, or looks on."""
     usual = model.solver == DEFAULT_SOLVER and not model.solver_options and model.refine and not model.warm_start
-    alone = model.callback is None and model.max_steps is None
+    alone = model.callback is None and not is_limited(model)
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
     return bool(usual and alone and hinge and gram.is_psd_by_kernel)
 

@@ -28,6 +28,7 @@ FORMAT = 2
 CLASSES = {
     "SVC": "dualflow.estimators.svc:SVC",
     "SVDD": "dualflow.estimators.svdd:SVDD",
+    "OneClassSVM": "dualflow.estimators.one_class:OneClassSVM",
     "SVR": "dualflow.estimators.svr:SVR",
     "EcoSVC": "dualflow.estimators.eco_svc:EcoSVC",
     "EcoSVDD": "dualflow.estimators.eco_svdd:EcoSVDD",

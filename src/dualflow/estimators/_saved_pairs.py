@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
+from .._together import Settled
+from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
-from ..core.solution import Solution
+from ..core.solution import Solution, Status
 from ._attributes import fitted
-from ._batch import BatchMachine
+from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
 from ._packing import pack_attributes, pack_solutions, unpacked
+from ._pair_solutions import read_pairs
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
 __all__ = ["SavedPairs"]
@@ -48,6 +51,7 @@ class SavedPairs(BatchMachine):
     class_weight_: NDArray
     intercept_: NDArray
     _pair_coef: NDArray
+    _constants: NDArray | float
 
     @fitted
     def solutions_(self) -> list[Solution]:
@@ -59,9 +63,28 @@ class SavedPairs(BatchMachine):
             raise AttributeError("solutions_")  # the models of a search's folds then fit anew
         return self.__dict__["solutions_"]
 
-    def _read(self, gram: Gram, codes: NDArray, rows: list[NDArray], found: Sequence[Solution]) -> None:
+    def _read(
+        self,
+        gram: Gram,
+        codes: NDArray,
+        rows: Sequence[NDArray],
+        found: Sequence[Solution] | Sequence[Solution | Settled],
+    ) -> None:
         """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""
-        raise NotImplementedError
+        support, self.n_support_, biases, coefficients = read_pairs(codes, rows, found, len(self.classes_))
+        self._pair_coef, self.dual_coef_ = coefficients
+        self._keep_support(gram.X, gram, support)
+        self._constants = 0.0
+        moved = gram.is_translatable and all(
+            isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
+        )
+        if self._support_gram is not None and moved:
+            own = gram.subset(support).centred()
+            self._support_gram = KeptGram(own)
+            self._constants = np.array([own.constant(weights) for weights in self._pair_coef.T])
+        self.intercept_ = biases
+        self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
+        self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -23,6 +23,8 @@ from ..core.threads import ONE_THREAD, Crew
 from ..exceptions import ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
+from ._arguments import limits, warn_of_ignored
+from ._telling import Teller
 
 __all__ = ["Solving", "jobs_of"]
 
@@ -60,7 +62,10 @@ class Solving:
         settled: Sequence[Settled | None],
     ) -> None:
         check_limits(model.tol, model.max_steps, model.time_limit)
-        self.model, self.pose, self.seeds, self.engine, self.settled = model, pose, seeds, engine, settled
+        warn_of_ignored(model)
+        self.model, self.pose, self.seeds, self.settled = model, pose, seeds, settled
+        self.engine, self.max_steps = limits(model, engine)
+        self.teller = Teller(type(model).__name__, len(seeds)) if model.verbose else None
         again = model.warm_start and model.__sklearn_is_fitted__()
         self.earlier: Sequence[Solution] = model.solutions_ if again else []
         self.callback: Callable[[Progress], bool | None] | None = model.callback
@@ -80,15 +85,20 @@ class Solving:
 
     def run(self) -> list[Solution | Settled]:
         """What they came to, in order."""
+        with nullcontext() if self.teller is None else self.teller:
+            self.run_all()
+        solutions = [self.found[k] for k in range(len(self.seeds))]
+        runs = [solution for solution in solutions if isinstance(solution, Solution)]
+        self.model._warn_unless_optimal(runs, len(solutions))
+        return solutions
+
+    def run_all(self) -> None:
+        """Solve them, in this thread or in several."""
         if self.jobs == 1:
             for k in range(len(self.seeds)):
                 self.found[k] = self.one(k, self.interrupted)
         else:
             self.side_by_side()
-        solutions = [self.found[k] for k in range(len(self.seeds))]
-        runs = [solution for solution in solutions if isinstance(solution, Solution)]
-        self.model._warn_unless_optimal(runs, len(solutions), self.model.max_steps)
-        return solutions
 
     def share_of(self) -> tuple[float | None, float]:
         """Seconds the next solve may take, and those left for all."""
@@ -101,6 +111,16 @@ class Solving:
 
     def one(self, k: int, interrupted: bool) -> Solution | Settled:
         """What a number comes to, when Ctrl-C has come before or not."""
+        if self.teller is None:
+            return self.one_untold(k, interrupted, self.callback)
+        found = self.one_untold(k, interrupted, self.teller.of(k, self.callback))
+        self.teller.finished(found)
+        return found
+
+    def one_untold(
+        self, k: int, interrupted: bool, callback: Callable[[Progress], bool | None] | None
+    ) -> Solution | Settled:
+        """The same, and nobody is told."""
         model, came_here, (share, left) = self.model, False, self.share_of()
         try:
             found = self.settled[k] if left > 0 and not interrupted else None
@@ -118,10 +138,10 @@ class Solving:
                 self.engine,
                 refine=refine,
                 tol=model.tol,
-                max_steps=1 if interrupted else model.max_steps,
+                max_steps=1 if interrupted else self.max_steps,
                 time_limit=share,
                 random_state=self.seeds[k],
-                callback=self.callback,
+                callback=callback,
                 warm=before.alpha if before is not None and before.problem.n == problem.n else None,
             )
         model._check_solution(solution)

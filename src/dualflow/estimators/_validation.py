@@ -11,7 +11,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError
 
-__all__ = ["checked_data", "checked_weight", "exact_labels"]
+__all__ = ["are_things", "checked_data", "checked_weight", "exact_labels", "kept_weight"]
+
+#: Columns that an error names.
+MOST_NAMED = 5
 
 
 def checked_data(
@@ -59,6 +62,31 @@ def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     return weight
 
 
+def kept_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
+    """Finite weights ≥ 0, not all of them 0; those below 0 take a point out as 0 does, for LIBSVM has it so."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    given = np.asarray(sample_weight)
+    if given.dtype.kind in "biuf" and (given <= 0).all():  # a NaN is not
+        raise ProblemError(
+            "sample_weight: Invalid input - all samples have zero or negative weights. Nothing is left to fit; give "
+            "weights above 0"
+        )
+    weight: NDArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return np.maximum(weight, 0.0)
+
+
+def are_things(X: Any) -> bool:
+    """Whether points are what only a kernel of one's own knows: text, sequences, graphs."""
+    if is_sparse(X) or isinstance(X, np.ma.MaskedArray):
+        return False
+    try:
+        array = np.asarray(X)
+    except ValueError:  # sequences of several lengths
+        return True
+    return array.dtype.kind in "US" or (array.ndim == 1 and array.dtype.kind == "O") or _has_text(array)
+
+
 def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
     """Whether this is a float64 matrix, or a vector of numbers, as it is wanted, all finite."""
     if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
@@ -73,7 +101,7 @@ def _is_precomputed(model: Any) -> bool:
 def _reject_sparse(model: Any) -> None:
     """From models that do not take sparse data, and where it is a matrix of kernel values."""
     if _is_precomputed(model):
-        raise TypeError("X is sparse; sparse precomputed kernels are not supported, use X.toarray()")
+        raise TypeError("Sparse precomputed kernels are not supported, and X is sparse; use X.toarray()")
     if not model._takes_sparse:
         raise TypeError(
             f"X is sparse; {type(model).__name__} needs dense data, use X.toarray(), or SVC, SVDD or SVR, which take "
@@ -89,10 +117,32 @@ def _reject_unfit(X: Any) -> None:
         array = np.asarray(X)
     except ValueError as error:
         raise ProblemError(f"X is not a table of numbers (are its rows equally long?): {error}") from None
-    text = array.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
-    if text or array.dtype.kind in "USMm":
-        what = "text" if text else f"dtype {array.dtype}"
-        raise ProblemError(f"X holds {what}; numbers are needed: convert it, e.g. with X.astype(float)")
+    text = array.dtype.kind in "US" or _has_text(array)
+    if text:
+        raise ProblemError(
+            f"X holds text{_in_which_columns(X, array)}; numbers are needed: encode categories (in a pipeline, "
+            "scikit-learn's make_column_transformer((OneHotEncoder(), columns), remainder='passthrough')), and convert "
+            "numbers that are written as text with X.astype(float)"
+        )
+    if array.dtype.kind in "Mm":
+        raise ProblemError(f"X holds dtype {array.dtype}; numbers are needed: convert it, e.g. with X.astype(float)")
+
+
+def _has_text(array: NDArray) -> bool:
+    return array.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
+
+
+def _in_which_columns(X: Any, array: NDArray) -> str:
+    """Which columns of a table hold text, if it is not all of them: by name where they have names."""
+    if array.ndim != 2 or array.dtype.kind != "O":
+        return ""
+    given = getattr(X, "columns", None)
+    names = [repr(k) for k in range(array.shape[1])] if given is None else [repr(name) for name in list(given)]
+    found = [name for k, name in enumerate(names) if _has_text(array[:, k])]
+    if len(found) == len(names) and given is None:
+        return ""
+    some = ", ".join(found[:MOST_NAMED]) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
+    return f" in column{'s' if len(found) > 1 else ''} {some}"
 
 
 def _reject_mixed_labels(y: Any) -> None:

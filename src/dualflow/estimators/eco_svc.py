@@ -19,7 +19,7 @@ from ..problems.classification import COST, hinge
 from ._attributes import read_when_asked
 from ._classifier import PairClassifier, joined
 from ._ecology import Ecology
-from ._labels import codes_of, encode, same, several
+from ._labels import codes_of, encode, same, several, shown
 from ._validation import checked_weight, exact_labels
 from ._verify import check_one_world, known_classes, stored
 
@@ -219,7 +219,9 @@ class EcoSVC(PairClassifier, Ecology):
         weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
         present = np.bincount(codes, weight > 0, minlength=len(self.classes_)) > 0
         if whole and not present.all():
-            raise ProblemError(f"sample_weight: no point of class {self.classes_[~present][0]!r} has a positive weight")
+            raise ProblemError(
+                f"sample_weight: no point of class {shown(self.classes_[~present][0])} has a positive weight"
+            )
         pairs = range(len(self._pairs))
         self._begin(points, len(pairs))
         ids, communities = self.n_seen_ + np.arange(len(points)), []

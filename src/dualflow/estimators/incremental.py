@@ -17,7 +17,7 @@ from ._attributes import fitted
 from ._classifier import Joint, PairClassifier, joined
 from ._ids import nearest
 from ._incremental import IncrementalMachine
-from ._labels import codes_of, encode, same, several
+from ._labels import codes_of, encode, same, several, shown
 from ._validation import exact_labels
 from ._verify import check_one_world, known_classes, stored
 
@@ -164,7 +164,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
                 self.classes_, self._declared = encode(labels)[0] if given is None else given, given is not None
                 if len(self.classes_) < 2:
                     raise ProblemError(
-                        f"the first y holds a single class, {self.classes_[0]!r}: give all there will be as classes"
+                        f"the first y holds a single class, {shown(self.classes_[0])}: give all there will be as "
+                        "classes"
                     )
             elif given is not None:
                 same(given, self.classes_)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
 from .._together import Settled, SettledPairs
-from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
@@ -22,11 +21,11 @@ from ..registry import make_solver
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier, pairs_of
-from ._labels import class_weights, encode, several
-from ._pair_solutions import PairSolutions, members, read_pairs, settles
+from ._labels import class_weights, encode, several, weighed
+from ._pair_solutions import PairSolutions, members, settles
 from ._saved_pairs import SavedPairs
 from ._solving import Solving
-from ._validation import checked_data, checked_weight
+from ._validation import checked_data, kept_weight
 
 __all__ = ["SVC"]
 
@@ -34,7 +33,8 @@ __all__ = ["SVC"]
 class SVC(SavedPairs, PairClassifier, BatchMachine):
     """Support vector classifier whose dual is solved by a solver of one's choice, and certified.
 
-    Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them.
+    Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them; what differs is in
+    docs/from-sklearn.md.
 
     Parameters
     ----------
@@ -87,6 +87,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Threads for the pairs of classes, whatever BLAS has, and for predictions; -1 is all processors. None is 1 for
         pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. Answers do not depend on it,
         but for last digits where BLAS has several threads.
+    max_iter : int, default=-1
+        Iterations of each solve at most; -1 is no limit. Pair updates of the default solver, as scikit-learn counts
+        them, steps of all others. What was reached is refined all the same, unless ``refine=False``.
+    verbose : bool, default=False
+        Say how the fit goes on: certified gap, survivors, seconds; on a terminal in one line, else a line a second.
+    shrinking, cache_size, probability
+        scikit-learn's, without a meaning here: other values than its defaults are ignored with a warning.
 
     Attributes
     ----------
@@ -102,14 +109,16 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         coefficient against class j in row j if j < i, else in row j − 1.
     intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
     coef_ : array of shape (n_pairs, n_features)
-        Linear kernel only.
+        Linear kernel only; read-only, as are `dual_coef_` and `intercept_`.
     solutions_ : list of Solution
         One a pair of classes (0, 1), (0, 2), …, over the pair's points of positive weight, in their order.
     certificates_ : list of Certificate
-    solution_, certificate_ : Solution, Certificate
+    solution_ : Solution
         Two classes only.
+    certificate_ : Certificate
+        The worst pair's: how far from the optimum the model is.
     n_iter_ : array of shape (n_pairs,)
-        Steps.
+        Steps, or what ``max_iter`` counts where it is given.
     fit_status_ : int
         0 if every solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -154,6 +163,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        probability: bool | str = False,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -176,6 +190,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.probability = probability
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVC:
         """Fit the model.
@@ -183,11 +202,12 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed. Whatever a kernel
+            of one's own takes: a list of text, say.
         y : array of shape (n,)
             Labels of at least two classes.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 takes a point out.
+            Multiplies C, point by point; 0 or less takes a point out.
 
         Returns
         -------
@@ -209,17 +229,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         """
         with self._transaction():
             self._check_parameters()
-            points, labels = checked_data(self, X, y, first=True, least=2)
+            points, labels = checked_data(self, self._met(X), y, first=True, least=2)
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
-            weight = checked_weight(sample_weight, points) * self.class_weight_[codes]
+            weight = kept_weight(sample_weight, points) * self.class_weight_[codes]
             weighty = np.bincount(codes, weight > 0, minlength=len(classes))
-            if not weighty.all():
-                raise ProblemError(
-                    f"sample_weight, class_weight: no point of class {classes[int(np.argmin(weighty))]!r} has a "
-                    "positive weight; every class needs one"
-                )
+            weighed(weighty, classes)
             gram, codes = self._gram(points), np.where(weight > 0, codes, -1)
             groups = members(codes, len(classes))
             rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
@@ -268,26 +284,3 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 solution,
             )
         super()._check_solution(solution)
-
-    def _read(
-        self,
-        gram: Gram,
-        codes: NDArray,
-        rows: Sequence[NDArray],
-        found: Sequence[Solution] | Sequence[Solution | Settled],
-    ) -> None:
-        """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""
-        support, self.n_support_, biases, coefficients = read_pairs(codes, rows, found, len(self.classes_))
-        self._pair_coef, self.dual_coef_ = coefficients
-        self._keep_support(gram.X, gram, support)
-        self._constants = 0.0
-        moved = gram.is_translatable and all(
-            isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
-        )
-        if self._support_gram is not None and moved:
-            own = gram.subset(support).centred()
-            self._support_gram = KeptGram(own)
-            self._constants = np.array([own.constant(weights) for weights in self._pair_coef.T])
-        self.intercept_ = biases
-        self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else pair.cost.steps for pair in found])
-        self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))

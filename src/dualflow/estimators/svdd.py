@@ -17,9 +17,9 @@ from ..core.solution import Status
 from ..exceptions import FitError
 from ..solvers import Solver
 from ._ball import Ball, sphere
-from ._batch import BatchMachine, kept
+from ._batch import BatchMachine, iterations_of, kept
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, checked_weight
+from ._validation import checked_data, kept_weight
 from ._verify import agree, round_off, stored
 
 __all__ = ["SVDD"]
@@ -50,6 +50,8 @@ class SVDD(Ball, BatchMachine):
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
         As in `SVC`.
+    n_jobs, max_iter, verbose, shrinking, cache_size
+        As in `SVC`; threads are for predictions.
 
     Attributes
     ----------
@@ -67,7 +69,7 @@ class SVDD(Ball, BatchMachine):
     solution_, certificate_ : Solution, Certificate
         Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
     n_iter_ : int
-        Steps.
+        Steps, or what ``max_iter`` counts where it is given.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -85,6 +87,8 @@ class SVDD(Ball, BatchMachine):
     >>> round(ball.radius_, 9), ball.predict([[1.0, 0.9], [1.0, 1.1]]).tolist()
     (1.0, [1, -1])
     """
+
+    _takes_things = False  # distances to the centre need k(z, z) of each
 
     def __init__(
         self,
@@ -104,6 +108,11 @@ class SVDD(Ball, BatchMachine):
         callback: Callable[[Progress], bool | None] | None = None,
         random_state: Any = None,
         predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        shrinking: bool = True,
+        cache_size: float = 200,
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -120,6 +129,11 @@ class SVDD(Ball, BatchMachine):
         self.callback = callback
         self.random_state = random_state
         self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.shrinking = shrinking
+        self.cache_size = cache_size
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> SVDD:
         """Fit the ball.
@@ -130,7 +144,7 @@ class SVDD(Ball, BatchMachine):
             Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : ignored
         sample_weight : array of shape (n,), optional
-            Multiplies each point's bound 1/(νn), normalised to mean 1; 0 takes a point out.
+            Multiplies each point's bound 1/(νn), normalised to mean 1; 0 or less takes a point out.
 
         Returns
         -------
@@ -152,7 +166,7 @@ class SVDD(Ball, BatchMachine):
         with self._transaction():
             self._check_parameters()
             (points,) = checked_data(self, X, first=True, least=2)
-            weight = checked_weight(sample_weight, points)
+            weight = kept_weight(sample_weight, points)
             gram = self._gram(points)
             rows = np.flatnonzero(weight > 0)
             given = None if sample_weight is None else weight[rows]
@@ -190,7 +204,7 @@ class SVDD(Ball, BatchMachine):
         if not np.isfinite(squared_radius):
             raise FitError("the solve ended in a radius that is not finite; scale the features", solution)
         self.radius_, self.offset_ = sphere(squared_radius, diag, self._center_square)
-        self.n_iter_ = solution.cost.steps
+        self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:

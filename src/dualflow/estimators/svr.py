@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -9,20 +11,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
-from ..core.solution import Status
-from ..problems.classification import FINITE_COST
+from ..core.solution import Solution, Status
+from ..exceptions import FitError
+from ..problems.classification import COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
-from ._attributes import fitted, refused, set_by_fit
-from ._batch import BatchMachine, kept
+from ._attributes import immutable, refused, set_by_fit
+from ._batch import BatchMachine, iterations_of, kept
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, checked_weight
+from ._validation import checked_data, kept_weight
 from ._verify import agree, round_off, stored
 
 __all__ = ["SVR"]
@@ -36,6 +40,21 @@ _STORED = {
 }
 
 
+#: How ill-conditioned a kernel is taken to be, one after another, until a hard tube is found.
+CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10)
+
+
+#: Endings after which no other C is tried.
+_CUT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.STOPPED)
+
+
+def _beyond(gram: Gram, values: NDArray) -> list[float]:
+    """What C may be for C = ∞: where no coefficient comes near it, the optimum is that of ∞, whose other conditions it
+    meets. Coefficients are residuals by kernel values, times what the kernel is ill-conditioned by."""
+    size = float(np.ptp(values)) / (abs(float(np.mean(gram.diag()))) or 1.0)
+    return [condition * (size or 1.0) for condition in CONDITIONS]
+
+
 class SVR(RegressorMixin, BatchMachine):
     """ε-insensitive support vector regression whose dual is solved by a solver of one's choice, and certified.
 
@@ -45,6 +64,7 @@ class SVR(RegressorMixin, BatchMachine):
     Parameters
     ----------
     C : float > 0, default=1.0
+        ``np.inf`` is the hard tube: no residual is above ε.
     epsilon : float ≥ 0, default=0.1
         Half the width of the tube within which no loss is paid, in units of y.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
@@ -52,6 +72,8 @@ class SVR(RegressorMixin, BatchMachine):
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
         As in `SVC`.
+    n_jobs, max_iter, verbose, shrinking, cache_size
+        As in `SVC`; threads are for predictions.
 
     Attributes
     ----------
@@ -69,7 +91,7 @@ class SVR(RegressorMixin, BatchMachine):
         Of the dual in (α, α*), over the points of positive weight, in their order; in lists of one, too: solutions_,
         certificates_.
     n_iter_ : int
-        Steps.
+        Steps, or what ``max_iter`` counts where it is given.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -83,7 +105,7 @@ class SVR(RegressorMixin, BatchMachine):
     ([[1.5]], [3.0])
     """
 
-    _rules = {"C": FINITE_COST, "epsilon": TUBE}
+    _rules = {"C": COST, "epsilon": TUBE}
 
     intercept_: NDArray = set_by_fit()
     offset_: ClassVar[Any] = refused("intercept_")
@@ -110,6 +132,11 @@ class SVR(RegressorMixin, BatchMachine):
         callback: Callable[[Progress], bool | None] | None = None,
         random_state: Any = None,
         predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        shrinking: bool = True,
+        cache_size: float = 200,
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -127,6 +154,11 @@ class SVR(RegressorMixin, BatchMachine):
         self.callback = callback
         self.random_state = random_state
         self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.shrinking = shrinking
+        self.cache_size = cache_size
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVR:
         """Fit the model.
@@ -138,7 +170,7 @@ class SVR(RegressorMixin, BatchMachine):
         y : array of shape (n,)
             Finite numbers.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 takes a point out.
+            Multiplies C, point by point; 0 or less takes a point out.
 
         Returns
         -------
@@ -148,7 +180,7 @@ class SVR(RegressorMixin, BatchMachine):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range.
+            Data or parameters are out of range. With ``C=np.inf`` and no function within the tube, a `FitError`.
         SolverMismatch, SolverUnavailable, TypeError
             The solver cannot solve this problem, needs a package, or does not have an option.
 
@@ -159,20 +191,37 @@ class SVR(RegressorMixin, BatchMachine):
         """
         with self._transaction():
             self._check_parameters()
-            points, values = checked_data(self, X, y, first=True, numeric=True)
-            weight = checked_weight(sample_weight, points)
+            points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
+            weight = kept_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
-            problem = problems.svr(
-                self._part(gram, rows),
-                values.astype(float)[rows],
-                self.C,
-                epsilon=self.epsilon,
-                sample_weight=None if sample_weight is None else weight[rows],
-            )
-            self.solutions_, self._rows = [self._solve(problem)], [rows]
+            part, values = self._part(gram, rows), values.astype(float)[rows]
+            given = None if sample_weight is None else weight[rows]
+
+            def posed(C: float) -> DualProblem:
+                return problems.svr(part, values, C, epsilon=self.epsilon, sample_weight=given)
+
+            solution = self._solve(posed(self.C)) if np.inf > self.C else self._hard_tube(posed, _beyond(gram, values))
+            self.solutions_, self._rows = [solution], [rows]
             self._read(gram, rows)
             self._publish()
         return self
+
+    def _hard_tube(self, posed: Callable[[float], DualProblem], costs: list[float]) -> Solution:
+        """The solution for the first C that no coefficient comes near."""
+        begun, limit = time.monotonic(), np.inf if self.time_limit is None else self.time_limit
+        for C in costs:
+            with warnings.catch_warnings():  # of those that are not the answer
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                solution = self._solve(posed(C))
+            cut = solution.ended in _CUT or time.monotonic() - begun >= limit
+            if cut or (solution.alpha < 0.5 * solution.problem.upper).all():
+                self._warn_unless_optimal([solution], 1)
+                return solution
+        raise FitError(
+            f"C={self.C!r}: no function of this kernel is found that stays within epsilon={self.epsilon!r} of y; give "
+            "a finite C, or a wider tube",
+            solution,
+        )
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
         """Set what the solution, over those rows of a Gram, is to the user."""
@@ -187,14 +236,14 @@ class SVR(RegressorMixin, BatchMachine):
             own = gram.subset(self.support_).centred()
             self._support_gram, self._constant = KeptGram(own), own.constant(self.dual_coef_[0])
         self.intercept_ = np.array([solution.bias])
-        self.n_iter_ = solution.cost.steps
+        self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Values, shape (n_new,)."""
         return self._expanded(X)[:, 0] + (self.intercept_[0] + self._constant)
 
-    @fitted
+    @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self.kernel != "linear":

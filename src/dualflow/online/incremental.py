@@ -33,7 +33,6 @@ from ._path import (
     REFACTORED,
     REFRESHED,
     REST,
-    STRAYED,
     STUCK,
     TRAVELLED,
     WANTS_COLUMN,
@@ -259,7 +258,7 @@ class Engine(State):
         self.g += self.gamma[: self.n]
         self.g += change[0] * self.e
         left = self.g[S]
-        self.g[S] = np.where(np.abs(left) <= STRAYED * self.figures[FLOOR], 0.0, left)
+        self.g[S] = np.where(np.abs(left) <= self.figures[FLOOR], 0.0, left)
 
     def refresh(self, patient: bool = True) -> None:
         """Compute g anew, take α and b to the solution of their system, and mend what is not optimal: where that is too

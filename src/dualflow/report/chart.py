@@ -14,12 +14,12 @@ __all__ = ["Chart", "chart"]
 WIDTH, HEIGHT = 720, 340
 LEFT, RIGHT, TOP, BOTTOM = 70, 24, 16, 46
 SMALLEST = 1e-16  # below it a relative gap is round-off
-_GLYPH, _LINE = 6.4, 13  # of the labels, in pixels
+_GLYPH, _LINE = 7.0, 13  # of the labels, in pixels
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point, where its label goes, and what is said of it."""
+    """A point, its label ("" where there is no room for it) and where that goes, and what is said of it."""
 
     x: float
     y: float
@@ -40,6 +40,7 @@ class Chart:
     y_ticks: list[tuple[float, str]]
     lines: list[tuple[float, str]]
     hidden: int
+    unlabelled: int
     width: int = WIDTH
     height: int = HEIGHT
     box: tuple[int, int, int, int] = field(default=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM))
@@ -74,10 +75,10 @@ def chart(section: Section, tol: float) -> Chart | None:
         Mark(
             *point,
             role=row.role,
-            label=label,
-            text_x=place[0],
-            text_y=place[1],
-            anchor=place[2],
+            label=label if place else "",
+            text_x=place[0] if place else point[0],
+            text_y=place[1] if place else point[1],
+            anchor=place[2] if place else "start",
             title=f"{row.solver} {row.variant}: raw gap {gap_text(row.raw_gap or 0.0)}, "
             f"{row.wall_time_s:.3g} s, {status_text(row)}",
         )
@@ -89,6 +90,7 @@ def chart(section: Section, tol: float) -> Chart | None:
         y_ticks=[(at_y(10.0**k), f"1e{k}") for k in range(y_from, y_to + 1, 1 + (y_to - y_from) // 9)],
         lines=lines,
         hidden=sum(row.ran for row in own) - len(rows),
+        unlabelled=places.count(None),
     )
 
 
@@ -111,27 +113,26 @@ def _time(k: int) -> str:
 
 def _place(
     points: list[tuple[float, float]], labels: list[str], lines: list[tuple[float, str]]
-) -> list[tuple[float, float, str]]:
-    """A free place for each label, greedily: right or left of its point, as near its height as may be."""
+) -> list[tuple[float, float, str] | None]:
+    """A free place for each label, the first first: right or left of its point, as near its height as may be. None
+    where it would lie on a mark, another label or the edge."""
     taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in points]
     end = WIDTH - RIGHT - 4
     taken += [(end - _GLYPH * len(name), y - 4 - _LINE, end, y) for y, name in lines]
-    places = []
+    places: list[tuple[float, float, str] | None] = []
     for (x, y), label in zip(points, labels, strict=True):
-        best, least = (x + 11, y, "start"), math.inf
+        places.append(None)
         for shift, side in product(sorted(range(-6, 7), key=abs), (1, -1)):
             left = x + 11 if side > 0 else x - 11 - _GLYPH * len(label)
             middle = y + shift * _LINE
             block = (left, middle - _LINE / 2, left + _GLYPH * len(label), middle + _LINE / 2)
             outside = block[0] < LEFT or block[2] > WIDTH - 2 or block[1] < 0 or block[3] > HEIGHT - BOTTOM
-            cost = 1e6 * outside + sum(_overlap(block, other) for other in taken) * 10 + abs(shift) * 4 + (side < 0)
-            if cost < least:
-                best, least = (x + 11 * side, middle, "start" if side > 0 else "end"), cost
-        left = best[0] if best[2] == "start" else best[0] - _GLYPH * len(label)
-        taken.append((left, best[1] - _LINE / 2, left + _GLYPH * len(label), best[1] + _LINE / 2))
-        places.append(best)
+            if not outside and not any(_overlap(block, other) for other in taken):
+                places[-1] = (x + 11 * side, middle, "start" if side > 0 else "end")
+                taken.append(block)
+                break
     return places
 
 
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return min(a[2], b[2]) > max(a[0], b[0]) and min(a[3], b[3]) > max(a[1], b[1])

@@ -10,6 +10,7 @@ from .chart import chart
 from .columns import QUANTUM, RESULTS, limits, status_text
 from .model import Results
 from .terminal import reference_text
+from .verdict import overall, verdict
 
 __all__ = ["render"]
 
@@ -34,6 +35,8 @@ def render(comparison: Results) -> str:
         settings={name: _setting(value) for name, value in comparison.settings.items() if value is not None},
         status_text=status_text,
         reference_text=reference_text,
+        overall=overall,
+        verdict=verdict,
     )
 
 

@@ -34,10 +34,10 @@ class Row:
     note : str or None
         What else a reader should know of a row that has numbers.
     rank : int or None
-        Place by `raw_gap` among the solvers of the section, or among its emulated rows; None for controls and rows
-        without a gap.
+        Place among the solvers of the section, or among its emulated rows: those that met the tolerance by
+        `wall_time_s`, behind them the others by `raw_gap`. None for controls and rows without a gap.
     raw_gap : float or None
-        Relative gap of the projection of the solver's own answer. The only figure that ranks.
+        Relative gap of the projection of the solver's own answer.
     refined_gap : float or None
         Relative gap after the classical active-set refinement of that same answer. It finds the optimum from any
         start, so it says nothing about the solver.
@@ -117,6 +117,10 @@ class Row:
         """Whether the row has numbers."""
         return self.reason is None
 
+    def met(self, tol: float) -> bool:
+        """Whether the raw answer is certified to lie within ``tol``: how far within is a matter of luck."""
+        return self.raw_gap is not None and self.raw_gap <= tol
+
     @property
     def place(self) -> str:
         """The rank as it is shown: in brackets where it is among emulated rows."""
@@ -139,7 +143,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """One problem: its rows, best raw gap first, then the rows without numbers.
+    """One problem: its rows, those that met the tolerance first, then the best raw gap, then the rows without numbers.
 
     Attributes
     ----------
@@ -148,6 +152,8 @@ class Section:
         Variables of the problem.
     kind : str
         Shape of its feasible set.
+    tol : float
+        The relative gap that every run was asked for.
     reference : Solution or None
         CVXOPT's answer to this very problem; None if it has none, and `reference_note` says why.
     rows : tuple of Row
@@ -157,6 +163,7 @@ class Section:
     title: str
     n: int
     kind: str
+    tol: float
     reference: Solution | None
     reference_note: str | None
     rows: tuple[Row, ...]

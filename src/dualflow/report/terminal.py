@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from textwrap import wrap
 
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from .._text import visible
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
+from .fitting import Cells, Fitting, lines_of
 from .model import Results, Row, Section
+from .verdict import overall, verdict
 
 __all__ = ["render", "renderable"]
 
-#: Widest line of a solver's name, the longest part between two hyphens of ours.
-NAME = 18
+#: Widest line of a solver's name (the longest part between two hyphens of ours), of a device's and of a status.
+NAME, DEVICE, STATUS = 18, 17, 10
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
 _BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "DROWNED")
 
@@ -32,41 +31,48 @@ def render(comparison: Results, width: int = 120) -> str:
 
 def renderable(comparison: Results) -> RenderableType:
     """Everything, for `rich.print`."""
-    parts: list[RenderableType] = [part for section in comparison.sections for part in _section(section)]
+    several = len(comparison.sections) > 1
+    parts: list[RenderableType] = [_text(overall(comparison), "bold"), Text("")]
+    parts += [part for section in comparison.sections for part in _section(section, several)]
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
     parts.append(
-        Text("Gaps are relative; infeasibility is absolute. # ranks by raw gap; emulated rows apart, controls not.")
+        Text(
+            "Gaps are relative; infeasibility is absolute. # ranks by time what met the tolerance, else by raw gap; "
+            "emulated rows apart, controls not."
+        )
     )
     return Group(*parts)
 
 
-def _section(section: Section) -> list[RenderableType]:
+def _section(section: Section, several: bool) -> list[RenderableType]:
     notes: list[str] = []
-    results = _table(f"{section.title}  (n = {section.n}, {section.kind})")
-    _add_names(results)
-    results.add_column("status", max_width=13)
-    _add_columns(results, RESULTS)
+    rows: list[Cells] = []
     for row in section.rows:
-        status = _text(status_text(row), style="red" if row.status in _BAD else "")
+        status = status_text(row)
         if remark := row.reason or row.note:
             if remark not in notes:
                 notes.append(remark)
-            status.append(f" [{notes.index(remark) + 1}]")
-        results.add_row(*_head(row), status, *(column.cell(row) for column in RESULTS), style=_ROLE_STYLE.get(row.role))
-    parts: list[RenderableType] = [results]
+            status += f" [{notes.index(remark) + 1}]"
+        colour = "red" if row.status in _BAD else ""
+        figures = [
+            _text(column.cell(row), "bright_black" if column.header == "accuracy" and not row.met(section.tol) else "")
+            for column in RESULTS
+        ]
+        rows.append(((*_head(row), _text(lines_of(status, STATUS), colour)), figures, _ROLE_STYLE.get(row.role)))
+    title = f"{section.title}  (n = {section.n}, {section.kind})"
+    parts: list[RenderableType] = [_table(title, rows, RESULTS, ("status", "left"))]
     parts += [_text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
     parts.append(_text(f"  reference: {reference_text(section)}", style="dim"))
+    if several:
+        parts.insert(0, _text(verdict(section), style="bold"))
     circuits = [row for row in section.rows if row.device is not None and row.ran]
     if circuits:
-        quantum = _table("quantum resources")
-        _add_names(quantum)
-        _add_columns(quantum, QUANTUM)
-        for row in circuits:
-            quantum.add_row(
-                *_head(row), *(_narrow(column.cell(row)) for column in QUANTUM), style=_ROLE_STYLE.get(row.role)
-            )
-        parts += [Text(""), quantum]
+        quantum: list[Cells] = [
+            (_head(row), [_text(_narrow(column.cell(row))) for column in QUANTUM], _ROLE_STYLE.get(row.role))
+            for row in circuits
+        ]
+        parts += [Text(""), _table("quantum resources", quantum, QUANTUM)]
     return [*parts, Text("")]
 
 
@@ -84,27 +90,9 @@ def reference_text(section: Section) -> str:
     return f"cvxopt, objective {raw.objective:.8g}, {gap}"
 
 
-def _table(title: str) -> Table:
-    return Table(
-        title=_text(title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        collapse_padding=True,
-        pad_edge=False,
-        show_edge=False,
-    )
-
-
-def _add_names(table: Table) -> None:
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("solver", overflow="fold", min_width=16, max_width=NAME)
-    table.add_column("device", overflow="fold", min_width=9, max_width=17)
-
-
-def _add_columns(table: Table, columns: Sequence[Column]) -> None:
-    for column in columns:
-        table.add_column(column.narrow or column.header.replace(" ", "\n"), justify="right", no_wrap=True)
+def _table(title: str, rows: list[Cells], columns: Sequence[Column], *more: tuple[str, str]) -> Fitting:
+    names = (("#", "right"), ("solver", "left"), ("device", "left"), *more)
+    return Fitting(_text(title, "bold"), names, tuple(columns), tuple(rows))
 
 
 def _narrow(text: str) -> str:
@@ -113,9 +101,5 @@ def _narrow(text: str) -> str:
 
 
 def _head(row: Row) -> tuple[Text, Text, Text]:
-    where = row.variant.replace("control: ", "control:\n").replace("pennylane:", "pennylane:\n")
-    return (
-        _text(row.place),
-        _text("\n".join(wrap(row.solver, NAME - 1, break_long_words=False))),
-        _text(where),
-    )  # names break at their hyphens
+    where = row.variant if len(row.variant) <= DEVICE else row.variant.replace(":", ":\n", 1).replace("\n ", "\n")
+    return _text(row.place), _text(lines_of(row.solver, NAME)), _text(lines_of(where, DEVICE))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._solve import DEFAULT_SOLVER
 from ..core.kernel_checks import check_gamma
+from ..estimators._arguments import is_limited
 from ..exceptions import ProblemError
 from ._folds import Chain, Classes, Numbers
 from ._kernels import Setting
@@ -28,7 +29,7 @@ def is_shared(model: Any) -> bool:
         getattr(model, "loss", "hinge") == "hinge"
         and isinstance(model.solver, str)
         and (model.solver, bool(model.solver_options), model.refine) == (DEFAULT_SOLVER, False, True)
-        and model.max_steps is None
+        and not is_limited(model)
         and model.time_limit is None
         and model.callback is None
     )

@@ -20,6 +20,7 @@ CATALOGUE = {
     "particle-swarm": "dualflow.solvers.particle_swarm:ParticleSwarm",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "qpsolvers": "dualflow.solvers.qpsolvers:QPSolvers",
+    "quantum-invasion": "dualflow.solvers.quantum_invasion:QuantumInvasion",
     "hamiltonian-dilation": "dualflow.solvers.hamiltonian_dilation:HamiltonianDilation",
     "hamiltonian-schrodingerisation": "dualflow.solvers.hamiltonian_schrodingerisation:HamiltonianSchrodingerisation",
     "hamiltonian-lchs": "dualflow.solvers.hamiltonian_lchs:HamiltonianLCHS",

@@ -15,7 +15,6 @@ from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..quantum.circuits.base import COUNT, POSITIVE
 from ..quantum.circuits.split_step import SplitStepCircuit
-from ..quantum.devices import Device
 from ..quantum.devices.bit_order import SHOTS as ORDER_SHOTS
 from ..quantum.engines import box_zoom as engine
 from ..quantum.engines.box_zoom import BoxZoomContext, BoxZoomState
@@ -34,7 +33,6 @@ SAMPLED_SWEEPS, SAMPLED_BLOCKS = 4, 2
 class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     """Base of the solvers that take the mean of a wave packet in a box for the next point; a step is one circuit."""
 
-    device: str | Device = "emulator"
     block: int = option(8, Number(at_least=2, whole=True, note="(one variable alone cannot keep an equality)"))
     levels: int = option(4, COUNT)
     shrink: float = option(0.5, Number(above=0, below=1))
@@ -48,8 +46,9 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
     own_controls: ClassVar[tuple[str, ...]] = ("control:corner", "control:field")
+    maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 128
-    reaches: ClassVar[str] = "excess 1e-3 at n = 8, 1e-2 at n = 16, in one block"
+    reaches: ClassVar[str] = "excess 1e-3 at n = 8, 1e-2 at n = 16; a classical mean field as well"
     default_max_steps: ClassVar[int] = 5000
     renamed: ClassVar[Mapping[str, str]] = {"steps": "trotter_steps"}
 
@@ -84,6 +83,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxZoomContext:
         lab, circuit = super().open(problem, workspace).lab, self.circuit_of(min(problem.n, self.block))
+        lab.device.check(circuit, self._plan.first)  # no circuit is sent before the first step
         lab.preparation(circuit, self._plan.first)  # refuses a mitigation that is not for these circuits
         return BoxZoomContext(
             workspace,

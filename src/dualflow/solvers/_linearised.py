@@ -23,7 +23,9 @@ __all__ = ["MOST_ANCILLAS", "LinearisedSolver"]
 #: Most ancillas: with 16 variables, 20 qubits.
 MOST_ANCILLAS = 16
 #: Steps of a splitting in a window, where there is something to split; with shots, windows until the solver rests.
-TROTTER_STEPS, WINDOWS = 8, 36
+TROTTER_STEPS, WINDOWS = 8, 60
+#: With shots: longest window by default, as λt; longer ones leave what the linearised flow is good for.
+LONGEST = 55.0
 #: Of option ``windows``: none beyond what the ancillas resolve.
 RESOLVED = "resolved"
 
@@ -63,6 +65,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
         circuit = self._family(qubits, self.trotter_steps or splits)
         self._prepared(lab, circuit)
         count = None if isinstance(self.windows, str) else self.windows
+        cuts = exact and self.shots is not None and self.windows != RESOLVED
         free = self.shots is None and self.windows != RESOLVED
         return LinearisedContext(
             workspace,
@@ -72,7 +75,8 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
             form=self.form,
             plan=plan,
             windows=count if plan.adaptive else count or WINDOWS,
-            longest=self.longest or (np.inf if free and exact else self._resolved),
+            longest=self.longest or (np.inf if free and exact else LONGEST if cuts else self._resolved),
+            cut=self._resolved if cuts else np.inf,
         )
 
     def start(
@@ -84,7 +88,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
         return engine.step(context, state)
 
     def alpha(self, state: LinearisedState) -> NDArray:
-        return state.total * state.mu
+        return state.total * state.mean
 
     def finished(self, state: LinearisedState) -> bool:
         return state.resting and state.measured_finally
@@ -101,8 +105,9 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     def cost(self, context: LinearisedContext, state: LinearisedState) -> dict[str, Any]:
         return super().cost(context, state) | {"success_probability": state.kept / state.reads}
 
-    def final_angles(self, context: LinearisedContext, state: LinearisedState) -> NDArray:
-        return state.theta
+    def final_angles(self, context: LinearisedContext, state: LinearisedState) -> NDArray | None:
+        """None with shots, where the answer is an average of several circuits."""
+        return state.theta if self.shots is None else None
 
     def drowned(self, context: LinearisedContext, state: LinearisedState) -> bool:
         shots = state.shots or None

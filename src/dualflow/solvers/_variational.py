@@ -65,7 +65,7 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
         return context.step(state)
 
     def alpha(self, state: StateT) -> NDArray:
-        return state.measured
+        return state.alpha
 
     def finished(self, state: StateT) -> bool:
         return state.resting and state.measured_finally

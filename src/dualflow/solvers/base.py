@@ -162,6 +162,11 @@ class Solver(Listed, Generic[ContextT, StateT]):
         where a refinement is the faster way on."""
         return self
 
+    def within(self, iterations: int) -> tuple[Self, int | None]:
+        """This solver held to so many of its iterations, and the driver's step limit for it: a step is one, unless a
+        solver counts finer than the driver does."""
+        return self, iterations
+
     def accuracy_class(self) -> str:
         """`accuracy` for these options (a quantum solver with shots is "sampled")."""
         return self.accuracy
@@ -198,13 +203,12 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
-#: Solvers on circuits, by kind; without, every kind has 'cvxopt', and all but the affine 'working-set'.
+#: Solvers on circuits, by kind; the affine kind is told 'cvxopt', all others 'working-set' where none is wanted.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
     Kind.BOX_EQUALITY: "variational-lotka-volterra",
     Kind.CAPPED_SIMPLEX: "variational-lotka-volterra",
     Kind.SIMPLEX: "variational-flow",
-    Kind.AFFINE: "hhl",
 }
 #: Parameters that make another kind of a model: by model, the kind and what to set.
 _OTHER_KINDS = {

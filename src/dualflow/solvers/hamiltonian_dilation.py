@@ -143,7 +143,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         return engine.step(context, state)
 
     def alpha(self, state: DilationState) -> NDArray:
-        return state.x
+        return state.alpha
 
     def finished(self, state: DilationState) -> bool:
         return state.resting

@@ -17,7 +17,7 @@ from .._fingerprint import fingerprint
 from ..core.options import Flag, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
-from ..exceptions import ProblemError
+from ..exceptions import DeviceError, ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
 from ..quantum.runs.batches import Schedule
@@ -100,11 +100,24 @@ class CircuitSolver(Solver[ContextT, StateT]):
         return super().from_options(options)
 
     def laboratory(self, problem: DualProblem | None = None) -> Laboratory:
-        """A laboratory on the device; the problem is whose jobs the journal keeps."""
+        """A laboratory on the device; the problem is whose jobs the journal keeps.
+
+        Raises
+        ------
+        DeviceError
+            The device gives counts only, and no shots are asked for, or none can be.
+        """
+        device = make_device(self.device)
+        if getattr(self, "shots", None) is None and not device.capabilities.exact:
+            takes_shots = "shots" in {f.name for f in fields(self)}
+            way_out = (
+                "set shots, for example shots=10_000" if takes_shots else f"{self.name!r} takes no shots; use 'aer'"
+            )
+            raise DeviceError(f"device {device.name!r} gives counts only; {way_out}")
         budget = Budget(self.max_shots, self.max_qpu_seconds, self.max_cost)
         data = None if self.journal is None or problem is None else fingerprint(problem)
         return Laboratory(
-            make_device(self.device),
+            device,
             self.name,
             self._mitigation,
             self.journal,
@@ -139,10 +152,15 @@ class CircuitSolver(Solver[ContextT, StateT]):
         """A solver and options that solve the same problem with fewer circuits; None where none is known."""
         return None
 
-    def rehearsed(self, device: Device) -> Self:
+    def rehearsed(self, device: str | Device) -> Self:
         """This solver on another device, with all left out that concerns the sending: journal and budgets."""
         own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING}
         return replace(self, **own | {"device": device})
+
+    def controlled(self, control: str | Device) -> Self:
+        """This solver on a control in its device's place: without journal and budgets, and with no mitigation, which
+        would find nothing to undo and end the run."""
+        return self.rehearsed(control)
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
         """The largest circuit of a run."""
@@ -229,6 +247,9 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     @property
     def _mitigation(self) -> str | None:
         return self.mitigation
+
+    def controlled(self, control: str | Device) -> Self:
+        return replace(super().controlled(control), mitigation=None)
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}

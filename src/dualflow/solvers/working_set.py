@@ -45,6 +45,9 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
         the simplex, not more than 112 of them free) are brought to their end instead, violation 1e-13 in float64, and
         there is nothing to refine. By default if the driver asks for it (``refine="early"``) and neither tolerance is
         given.
+    max_updates : int, optional
+        Pair updates after which it rests, wherever it is: LIBSVM's ``max_iter``. What was made is in
+        ``Solution.extras["updates"]`` then.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     gap_tol: float | None = option(None, Number(above=0, none=True, infinite=True))
     kkt_tol: float | None = option(None, Number(above=0, none=True, infinite=True))
     hand_over: bool | None = option(None, Flag(none=True))
+    max_updates: int | None = option(None, Number(at_least=1, whole=True, none=True))
 
     state_type: ClassVar[type] = WorkingSetState
 
@@ -76,8 +80,11 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
             hand_over = False
         return replace(self, hand_over=hand_over, gap_tol=0.5 * tol if self.gap_tol is None else self.gap_tol)
 
+    def within(self, iterations: int) -> tuple[WorkingSet, None]:
+        return replace(self, max_updates=iterations), None
+
     def open(self, problem: DualProblem, workspace: Workspace) -> Descent:
-        return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over))
+        return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over), self.max_updates)
 
     def start(self, context: Descent, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
         return context.start(warm)
@@ -93,6 +100,9 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
 
     def gradient(self, context: Descent, state: WorkingSetState) -> NDArray | None:
         return context.gradient(state)
+
+    def extras(self, context: Descent, state: WorkingSetState) -> dict[str, NDArray]:
+        return {} if self.max_updates is None else {"updates": np.array([state.updates])}
 
     def wants_whole(self, context: Descent, state: WorkingSetState) -> bool:
         return context.wants_whole(state)

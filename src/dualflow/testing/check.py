@@ -160,7 +160,9 @@ def check_solver(
     for name, (check_one, select) in CHECKS_OF_PROBLEMS.items():
         chosen = select(bench)
         if not chosen:
-            report.skipped[name] = f"no problem of the kinds {engine.name!r} claims calls for it"
+            deaf = name == "evidence" and not engine.quantum
+            why = f"{engine.name!r} runs no circuits" if deaf else f"no problem {engine.name!r} claims calls for it"
+            report.skipped[name] = why
         for z in chosen:
             _run(report, name, partial(check_one, bench, z), f"{z.name}: ")
     known = [*CHECKS_OF_SOLVERS, *CHECKS_OF_PROBLEMS]

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.evidence import CONTROLS, EVIDENCE, Ending, margin
 from ..exceptions import DeviceError
 from ..solvers import Solver
+from ..solvers.quantum import CircuitSolver
 from .bench import CLASS_TOL, Bench, objective, require
 from .specimen import ZooProblem
 
@@ -62,7 +63,8 @@ def walk(
         value = (
             (objective(z, z.problem.project(raw)) - z.optimum) / abs(z.optimum) if np.isfinite(raw).all() else np.inf
         )
-        account = state.account
+        account: Any = getattr(state, "account", None)
+        require(account is not None, "a quantum solver's states have an `account` of what was measured")
         found.circuits.append(int(account.circuits))
         found.shots.append(int(account.shots))
         found.excess.append(max(0.0, float(value)))
@@ -78,6 +80,12 @@ def walk(
             break
         note()
     return found
+
+
+def _on(solver: Any, control: str) -> Any:
+    if isinstance(solver, CircuitSolver):
+        return solver.controlled(control)
+    return dataclasses.replace(solver, device=control)
 
 
 def told_apart(bench: Bench) -> list[ZooProblem]:
@@ -100,7 +108,7 @@ def evidence(bench: Bench, z: ZooProblem) -> None:
         # More circuits of a control would only make a margin larger that is large enough.
         most = EVIDENCE * max(1, own.ending(level).circuits or 0)
         for name in CONTROLS:
-            control = walk(dataclasses.replace(solver, device=name), z, seed, level, most, bench.time_limit_s)
+            control = walk(_on(solver, name), z, seed, level, most, bench.time_limit_s)
             margins[name].append(margin(own.ending(level), control.ending(level), level))
     for name, found in margins.items():
         bench.margins[z.name, name] = float(np.median(found))

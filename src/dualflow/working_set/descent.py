@@ -77,7 +77,7 @@ class Descent:
 
     Attributes
     ----------
-    gap_tol, kkt_tol, hand_over
+    gap_tol, kkt_tol, hand_over, max_updates
         As in `WorkingSet`.
     level, inside : Level, array of int
         The level in work, and which variables it holds.
@@ -89,6 +89,7 @@ class Descent:
     gap_tol: float | None
     kkt_tol: float | None
     hand_over: bool
+    max_updates: int | None = None
     level: Level | None = None
     inside: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     at: tuple[int, bool, int] | None = None
@@ -133,7 +134,8 @@ class Descent:
             gap_tol, kkt_tol = self.wanted
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
             return _afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
-        done, updates, violation, gap, rest = self.advance(level, state, BLOCKS_PER_STEP)
+        left = None if self.max_updates is None else self.max_updates - state.updates
+        done, updates, violation, gap, rest = self.advance(level, state, BLOCKS_PER_STEP, left)
         measure = gap if np.isfinite(gap) else violation
         fell = measure < 0.9 * state.best
         alpha = self.expanded(state, level)
@@ -147,6 +149,8 @@ class Descent:
             "stalled": 0 if fell else state.stalled + 1,
         }
         self.at = (state.depth, state.single, after["blocks"])
+        if left is not None and updates >= left:
+            return _afresh(state, **after | {"done": True})
         if not rest and after["stalled"] < STALLED:
             return replace(state, **after)
         if state.depth:
@@ -164,7 +168,7 @@ class Descent:
     def finished(self, state: WorkingSetState) -> WorkingSetState:
         """The state at the end of a problem that is small enough to be solved in one go."""
         start = seed(self.workspace, state.alpha)
-        alpha, violation, updates = solve_whole(self.workspace, start, END_KKT)
+        alpha, violation, updates = solve_whole(self.workspace, start, END_KKT, self.max_updates)
         end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
         return _afresh(state, alpha=alpha, violation=violation, done=True, **end)
 
@@ -185,8 +189,11 @@ class Descent:
         few = level.points is not None and level.free_ones() <= 2 * FEW
         return self.on_simplex and self.workspace.psd.is_psd and few
 
-    def advance(self, level: Level, state: WorkingSetState, blocks: int) -> tuple[int, int, float, float, bool]:
-        """Up to so many blocks: how many, pair updates, violation, estimated gap, and whether the level rests."""
+    def advance(
+        self, level: Level, state: WorkingSetState, blocks: int, most: int | None = None
+    ) -> tuple[int, int, float, float, bool]:
+        """Up to so many blocks, of so many pair updates at most: how many, pair updates, violation, estimated gap, and
+        whether the level rests."""
         gap_tol, kkt_tol = (np.inf, max(END_KKT, level.noise())) if state.ending else self.wanted
         if state.single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
@@ -209,9 +216,10 @@ class Descent:
                 inner = 0.3 * HAND_OVER_KKT if first else END_KKT
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
-            moved = level.improve(inner, min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)))
+            limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100))
+            moved = level.improve(inner, limit if most is None else min(limit, most - updates))
             updates += moved
-            if moved == 0:
+            if moved == 0 or updates == most:
                 rest = True  # nothing can be moved at this precision
                 break
         return done, updates, violation, gap, rest

@@ -19,7 +19,9 @@ AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 EASY, PATIENCE = 640, 4096
 
 
-def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[NDArray, float, int]:
+def solve_whole(
+    problem: Workspace, alpha: NDArray, tolerance: float, most: int | None = None
+) -> tuple[NDArray, float, int]:
     """The optimum from a feasible α, by pairs and leaps in float64.
 
     Parameters
@@ -29,6 +31,8 @@ def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[N
     alpha : array of shape (n,)
     tolerance : float
         KKT violation to end at, in `InUnits`.
+    most : int, optional
+        Pair updates.
 
     Returns
     -------
@@ -60,10 +64,10 @@ def solve_whole(problem: Workspace, alpha: NDArray, tolerance: float) -> tuple[N
             here.high,
             problem.e is not None,
             tolerance,
-            UPDATES * len(M),
+            UPDATES * len(M) if most is None else min(UPDATES * len(M), most - updates),
         )
         updates += moved
-        if moved == 0 or (violation <= tolerance and moved < FEW_UPDATES):
+        if moved == 0 or updates == most or (violation <= tolerance and moved < FEW_UPDATES):
             break
     return here.alpha, violation, updates
 

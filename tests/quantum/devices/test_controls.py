@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import dualflow
 from dualflow.exceptions import DeviceError, ProblemError
@@ -141,3 +144,42 @@ def test_a_solver_takes_them_as_any_device(name, shots):
     ]
     np.testing.assert_array_equal(runs[0].raw_alpha, runs[1].raw_alpha)
     assert runs[0].provenance["device"] == name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outcomes_that_are_exactly_impossible_end_no_run(seed):
+    """Padding of probability 0, permuted onto variables: their weights 1/μ are beyond float64."""
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    problem = dualflow.problems.svc(dualflow.Gram(X), np.tile([1, -1], 5), 1.0, loss="squared_hinge")
+    found = dualflow.solve(problem, "variational-flow", device=PermutedDevice(seed), max_steps=6, random_state=0)
+    assert np.isfinite(found.raw_alpha).all()
+
+
+@pytest.mark.parametrize("name", ["control:random", "control:permuted", "control:shuffled", "null"])
+@pytest.mark.parametrize("shots", [None, 300])
+@pytest.mark.parametrize("solver", ["variational-lotka-volterra", "hamiltonian-descent"])
+def test_a_run_on_a_control_goes_on_after_a_kill(name, shots, solver, tmp_path):
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    problem = dualflow.problems.svc(dualflow.Gram(X), np.tile([1, -1], 4), 1.0)
+    run = {"device": name, "shots": shots, "tol": 1e-12, "random_state": 3}
+    whole = dualflow.solve(problem, solver, max_steps=5, **run)
+    dualflow.solve(problem, solver, max_steps=2, checkpoint=tmp_path / "run.npz", **run)
+    rest = dualflow.solve(problem, solver, max_steps=5, checkpoint=tmp_path / "run.npz", **run)
+    np.testing.assert_array_equal(rest.raw_alpha, whole.raw_alpha)
+    for _ in range(2):
+        kept = dualflow.solve(problem, solver, max_steps=5, journal=tmp_path / "jobs.db", **run)
+        np.testing.assert_array_equal(kept.raw_alpha, whole.raw_alpha)
+
+
+def test_a_solver_on_a_control_is_pickled_cloned_and_saved(tmp_path):
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    options = {"device": "control:permuted", "shots": 200}
+    model = dualflow.SVC(loss="squared_hinge", solver="variational-flow", solver_options=options, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = model.set_params(max_steps=3).fit(X, np.tile([1, -1], 4))
+        again = clone(fitted).fit(X, np.tile([1, -1], 4))
+    for other in (again, pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(other.solution_.raw_alpha, fitted.solution_.raw_alpha)
+    fitted.save(tmp_path / "model.dualflow")
+    assert dualflow.load(tmp_path / "model.dualflow").solution_.provenance["device"] == "control:permuted"

@@ -107,11 +107,53 @@ def test_what_a_pennylane_device_raises_is_a_device_error(monkeypatch):
         make_device(given).submit(CIRCUIT, THETA)
 
 
+def estimator():
+    return pytest.importorskip("qiskit.primitives").StatevectorEstimator()
+
+
 @pytest.mark.parametrize(
-    ("device", "kind"), [(3, TypeError), (None, TypeError), (dict, TypeError), ("aers", DeviceError)]
+    ("make", "kind"),
+    [
+        (lambda: 3, TypeError),
+        (lambda: None, TypeError),
+        (lambda: dict, TypeError),
+        (lambda: ["aer"], TypeError),
+        (estimator, TypeError),  # it has a run, too
+        (lambda: "aers", DeviceError),
+    ],
 )
-def test_the_error_lists_every_form(device, kind):
+def test_the_error_lists_every_form(make, kind):
     with pytest.raises(kind) as caught:
-        make_device(device)
+        make_device(make())
     for form in FORMS:
         assert form in str(caught.value)
+
+
+COUNTS = [
+    "backend:generic",
+    lambda: pytest.importorskip("qiskit.primitives").StatevectorSampler(),
+    lambda: simulator(noise_model=Noise(0.05, 0.1).model()),
+]
+
+
+@pytest.mark.parametrize("solver", [info.name for info in dualflow.list_solvers() if info.quantum])
+@pytest.mark.parametrize("device", COUNTS)
+def test_who_forgets_shots_is_told_before_anything_runs(device, solver):
+    X, y = np.random.default_rng(0).normal(size=(4, 2)), [1, -1, 1, -1]
+    kinds, gram = dualflow.registry.solver_class(solver).kinds, dualflow.Gram(X)
+    if dualflow.Kind.BOX_EQUALITY in kinds:
+        problem = dualflow.problems.svc(gram, y, C=1.0)
+    elif dualflow.Kind.SIMPLEX in kinds:
+        problem = dualflow.problems.svc(gram, y, C=1.0, loss="squared_hinge")
+    else:
+        problem = dualflow.problems.least_squares(gram, y, C=1.0)
+    with pytest.raises(DeviceError, match="counts only"):
+        dualflow.solve(problem, solver, device=device if isinstance(device, str) else device())
+
+
+def test_too_few_qubits_are_told_before_anything_runs():
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    problem = dualflow.problems.svc(dualflow.Gram(X), [1, -1] * 4, C=1.0)
+    for solver in ("hamiltonian-descent", "hamiltonian-adiabatic"):
+        with pytest.raises(DeviceError, match="has 3 qubits"):
+            dualflow.solve(problem, solver, device=pennylane("default.qubit", wires=3))

@@ -28,11 +28,8 @@ def test_box_flow_says_that_noise_drowned_it(shots):
 def test_quantum_solvers_run_on_aer_by_default():
     classes = [solver_class(info.name) for info in list_solvers() if info.quantum]
     fields = {cls.name: cls.__dataclass_fields__["device"].default for cls in classes}
-    # The two box solvers are on their way to it, with the circuits they are given.
-    assert {name for name, device in fields.items() if device != "aer"} <= {
-        "hamiltonian-descent",
-        "hamiltonian-adiabatic",
-    }
+    assert {"hamiltonian-descent", "hamiltonian-adiabatic", "variational-dqc"} < set(fields)
+    assert {name: device for name, device in fields.items() if device != "aer"} == {}
 
 
 @pytest.mark.parametrize("name", ["hamiltonian-schrodingerisation", "hamiltonian-lchs"])

@@ -50,7 +50,7 @@ def wrapped(device: Any, **options: Any) -> Device:
         from .pennylane import PennyLaneDevice
 
         return PennyLaneDevice(device, **options)
-    if not callable(getattr(device, "run", None)):
+    if not callable(getattr(device, "run", None)) or _is(device, "qiskit.primitives", "BaseEstimatorV2"):
         raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
     return SamplerDevice(device, **options)
 

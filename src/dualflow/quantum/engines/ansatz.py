@@ -51,6 +51,8 @@ class Ansatz:
     padding: str
     #: Smallest probability a tangent is divided by: below it a tangent from differences of distributions is round-off.
     least_mass: float
+    #: Circuits of a step with shots that are run at θ itself, besides the first.
+    repeats: int = 0
 
     def start(self, mu: NDArray | None, rng: np.random.Generator) -> NDArray:
         """First angles, shape (P,): of a given μ, or of the ansatz' own choice."""
@@ -65,14 +67,14 @@ class Ansatz:
         return len(np.atleast_2d(self.bindings(np.zeros(self.circuit.n_parameters), exact)))
 
     def measured(self, distributions: NDArray) -> NDArray:
-        """μ as it was measured, shape (n,), from the distributions of `bindings` or of θ alone.
+        """μ as it was measured, shape (n,), from the distributions of `bindings`, all that are of θ itself, or of θ alone.
 
         Sums to less than 1 where a noisy device put outcomes on padding.
         """
         raise NotImplementedError
 
     def known(self, distributions: NDArray) -> NDArray:
-        """μ of shape (n,), Σμ = 1, from all circuits of a step that were run at θ itself."""
+        """`measured`, Σμ = 1."""
         return normalised(self.measured(distributions))
 
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, Tangents]:
@@ -164,11 +166,9 @@ class HardwareEfficientAnsatz(Ansatz):
         return self.circuit.shifts(theta, again=0 if exact else self.repeats)
 
     def measured(self, distributions: NDArray) -> NDArray:
-        return self._fold(np.atleast_2d(distributions)[:1])[0]
-
-    def known(self, distributions: NDArray) -> NDArray:
         folded = self._fold(np.atleast_2d(distributions))
-        return normalised(folded[: max(1, len(folded) - 2 * self.circuit.n_parameters)].mean(axis=0))
+        mean: NDArray = folded[: max(1, len(folded) - 2 * self.circuit.n_parameters)].mean(axis=0)
+        return mean
 
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, NDArray]:
         angles, shifted = self.circuit.n_parameters, self._fold(distributions[-2 * self.circuit.n_parameters :])

@@ -14,13 +14,14 @@ Potential, L and m are those of `dilation`.
 - "implicit", from exact distributions: one linearised implicit step of length h, a Newton step to the entropic
   proximal point, taken only if f falls (then 3h, else h/4). α is the last circuit's that was taken.
 
-With shots, L is its bound, and half-way the averages begin again from the present potential.
+With shots, L is its bound, and half-way the averages begin again from the present potential. An accelerated x swings
+about its end; the answer is the mean of x over the last quarter of the steps.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,9 @@ class DilationState:
     z, response : array of shape (n,)
         α measured for V, and `Measured.response`.
     x : array of shape (n,)
-        The answer: z itself (implicit; plain from exact distributions), or an average of z's.
+        z itself (implicit; plain from exact distributions), or an average of z's.
+    mean, averaged : array of shape (n,), int
+        Of the x's of the last quarter of the steps with shots, and how many they are.
     weight : float
         A of the average: accelerated Σa, plain the number of z's in it.
     h : float
@@ -95,6 +98,13 @@ class DilationState:
     steps: int = 0
     taken: int = 0
     resting: bool = False
+    mean: NDArray = field(default_factory=lambda: np.empty(0))
+    averaged: int = 0
+
+    @property
+    def alpha(self) -> NDArray:
+        """The answer."""
+        return self.mean if self.averaged else self.x
 
 
 def start(context: DilationContext, rng: np.random.Generator, warm: NDArray | None) -> DilationState:
@@ -121,7 +131,12 @@ def step(context: DilationContext, state: DilationState) -> DilationState:
     if context.shots is not None and state.steps == context.last_step // 2:
         state = replace(state, x=state.z, weight=0.0, taken=0)
     state = replace(state, steps=state.steps + 1, resting=state.steps + 1 >= context.last_step)
-    return METHODS[context.method](context, state)
+    last, state = state.steps, METHODS[context.method](context, state)
+    if context.shots is None or last <= 0.75 * context.last_step:
+        return state
+    averaged = state.averaged + 1
+    mean = state.x if averaged == 1 else state.mean + (state.x - state.mean) / averaged
+    return replace(state, mean=mean, averaged=averaged)
 
 
 def _implicit(context: DilationContext, state: DilationState) -> DilationState:

@@ -114,11 +114,12 @@ def _shifted(L: NDArray, K: NDArray, x0: NDArray, scale: NDArray) -> LinearModel
     )
 
 
-def window_angles(circuit: SelectCircuit, model: LinearModel, t: float) -> NDArray:
+def window_angles(circuit: SelectCircuit, model: LinearModel, t: float, cut: float = np.inf) -> NDArray:
     """θ of a circuit whose kept outcomes show exp(−t(L − K)) x0, shape (P,), by classical algebra in O(m³).
 
     The splitting between L and K is Lie's (order 1) or Strang's (2). With evolution="exact" L is diagonalised, with
-    "trotter" it is expanded in Pauli strings, O(m³) as well.
+    "trotter" it is expanded in Pauli strings, O(m³) as well. Eigenvalues λ with λt > ``cut`` count as cut/t, exact
+    evolution only: e^(−cut) is nothing, and the circuit need not resolve more.
     """
     size, m, dt = 2**circuit.system, len(model.x0), t / circuit.trotter_steps
     L, K = np.diag(np.full(size, model.spread)), np.zeros((size, size))
@@ -130,6 +131,7 @@ def window_angles(circuit: SelectCircuit, model: LinearModel, t: float) -> NDArr
     lam, V = np.linalg.eigh(L)
     if np.linalg.det(V) < 0:
         V[:, 0] *= -1.0
+    lam = np.minimum(lam, cut / t) if t > 0 else lam
     phases = circuit.phase_angles(np.maximum(lam, 0.0), dt).ravel()
     if not K.any() and circuit.trotter_steps == 1:
         # Vᵀ is the same multiplexers the other way round.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ __all__ = ["LinearisedContext", "LinearisedState", "start", "step"]
 
 #: With shots: standard deviations that f may rise in a window.
 TOLERATED = 3.0
-#: With shots: counts that every variable is given before a window, and what earlier states count in the mean.
-PRIOR, MEMORY = 0.5, 0.5
+#: With shots: counts that every variable is given before a window.
+PRIOR = 0.5
 #: Weight mixed in before a window from exact distributions: what is 0 would stay 0.
 FLOOR = 1e-13
 #: Weight mixed into a warm start.
@@ -32,7 +33,8 @@ SHORTEST = 1e-3
 class LinearisedContext(QuantumContext):
     """What a run works with: every window's circuit, `quadratic_form` H of the problem, and options.
 
-    ``windows`` is None where the budget alone decides; ``longest`` is the largest λt of a window.
+    ``windows`` is None where the budget alone decides; ``longest`` is the largest λt of a window, and λ is cut at
+    ``cut``/t, where nothing is left of what it damps.
     """
 
     circuit: SelectCircuit
@@ -41,6 +43,7 @@ class LinearisedContext(QuantumContext):
     plan: ShotPlan
     windows: int | None
     longest: float
+    cut: float
 
     def spent(self, windows: int, shots: int, account: Account) -> bool:
         """With shots: whether so many windows, the last with so many shots, leave nothing for another."""
@@ -79,20 +82,24 @@ class LinearisedState:
         All its outcomes.
     shots, shots_kept : int, float
         Shots of its circuit, and those of them behind it; 0 for exact ones.
-    mean : array of shape (n,), mean_shots : float
-        What the next window starts from: ``mu``, or with shots the mean of the last states that differ by noise only;
-        and the shots behind that.
+    mean : array of shape (n,)
+        The answer, which the next window starts from: ``mu``, or with shots the mean of what was measured since
+        averages began, by shots.
+    mean_shots : int
+        Shots behind the mean; 0 before averages began.
+    seen : float
+        Shots kept in all that was taken.
     window : float
         Length of the window to try next, in flow time; 0 before the first.
     objective, fall : float
-        f(d·mu), and by how much it fell in the last window that was taken.
+        f(d·mean), and by how much it fell in the last window that was taken.
     windows, rejected : int
         So far, and those of them that were not taken.
     resting, measured_finally : bool
     kept, reads : float, int
         Sum over all circuits of the share of outcomes kept, and their number.
     longest : float
-        Largest λt of any window, λ the largest eigenvalue of L.
+        Largest λt of any window, λ the largest eigenvalue of L, cut or not.
     """
 
     mu: NDArray
@@ -106,7 +113,8 @@ class LinearisedState:
     account: Account
     shots: int = 0
     shots_kept: float = 0.0
-    mean_shots: float = 0.0
+    mean_shots: int = 0
+    seen: float = 0.0
     window: float = 0.0
     flow_time: float = 0.0
     objective: float = np.inf
@@ -149,18 +157,46 @@ def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | 
 def step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
     """One more window, or, at rest, the final state's own circuit."""
     if state.resting:
-        return replace(_some(context, _read(context, state, context.plan.final)), measured_finally=True)
-    model = linearise(context.form, context.H, _interior(state))
-    if not model.spread > 0:
-        return replace(state, windows=state.windows + 1, resting=True)
-    t = state.window or 1.0 / model.spread
-    t = min(t, model.longest * context.circuit.trotter_steps, context.longest / model.spread)
-    return (_exact_step if context.plan.shots is None else _sampled_step)(context, state, model, t)
+        final = context.plan.final or 0
+        share = final / (state.mean_shots + final)
+        model = linearise(context.form, _of_the_mean(context.H, state.mean, share), _interior(state))
+        moved = _some(context, _window(context, state, model, _length(context, state, model), final))
+        mean = (1.0 - share) * state.mean + share * moved.mu
+        return replace(moved, windows=state.windows, **_with_mean(context, mean), measured_finally=True)
+    if context.plan.shots is None:
+        model = linearise(context.form, context.H, _interior(state))
+        if not model.spread > 0:
+            return replace(state, windows=state.windows + 1, resting=True)
+        return _exact_step(context, state, model, _length(context, state, model))
+    return _sampled_step(context, state)
+
+
+def _length(context: LinearisedContext, state: LinearisedState, model: LinearModel) -> float:
+    """Of the next window, in flow time."""
+    spread = model.spread or 1.0
+    t = state.window or 1.0 / spread
+    return min(t, model.longest * context.circuit.trotter_steps, context.longest / spread)
+
+
+def _of_the_mean(H: NDArray, mean: NDArray, share: float) -> NDArray:
+    """H of f as a function of the next read-out μ, which enters the mean m with a share τ: of f((1−τ)m + τμ), over τ.
+
+    The window then goes where the mean is best, not the next state: it makes up for the noise that the mean has. At a
+    share of 1 it is H itself.
+    """
+    b = H @ mean
+    found: NDArray = share * H + (1.0 - share) * (b[:, None] + b)
+    return found
+
+
+def _with_mean(context: LinearisedContext, mean: NDArray) -> dict[str, Any]:
+    problem = context.workspace
+    return {"mean": mean, "objective": problem.objective(problem.d * mean)}
 
 
 def _interior(state: LinearisedState) -> NDArray:
     """μ > 0 to linearise at and to prepare: what was never measured may still grow."""
-    n, shots = len(state.mean), state.mean_shots
+    n, shots = len(state.mean), state.seen
     if shots > 0:
         return (state.mean * shots + PRIOR) / (shots + PRIOR * n)
     return (1.0 - FLOOR) * state.mean + FLOOR / n
@@ -177,22 +213,36 @@ def _exact_step(context: LinearisedContext, state: LinearisedState, model: Linea
     return replace(_rejected(state, moved), window=0.25 * t, resting=resting)
 
 
-def _sampled_step(context: LinearisedContext, state: LinearisedState, model: LinearModel, t: float) -> LinearisedState:
-    plan = context.plan
-    excess, deviation = sampling_noise(context.H, state.mu, state.shots_kept)
-    shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1)
+def _sampled_step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
+    plan, H = context.plan, context.H
+    excess, _ = sampling_noise(H, state.mu, state.shots_kept)
+    shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1) or 0
+    averages = plan.averages(state.windows, context.windows, state.account, 1)
+    behind = state.mean_shots + shots if averages else shots
+    share = shots / behind
+    model = linearise(context.form, _of_the_mean(H, state.mean, share), _interior(state))
+    if not model.spread > 0:
+        return replace(state, windows=state.windows + 1, resting=True)
+    t = _length(context, state, model)
     moved = _window(context, state, model, t, shots)
+    ended = context.spent(moved.windows, shots, moved.account)
+    if moved.objective == np.inf:
+        return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
+    excess, deviation = sampling_noise(H, state.mean, moved.shots_kept)
+    mean = moved.mu if share == 1.0 else (1.0 - share) * state.mean + share * moved.mu
+    moved = replace(moved, **_with_mean(context, mean))
     fall = state.objective - moved.objective
-    ended = context.spent(moved.windows, shots or 0, moved.account)
-    noise = excess + TOLERATED * deviation
-    if abs(fall) <= noise:
-        earlier = MEMORY * state.mean_shots
-        together = earlier + moved.shots_kept
-        mean = (earlier * state.mean + moved.shots_kept * moved.mu) / together
-        moved = replace(moved, mean=mean, mean_shots=together)
-    if fall >= -noise:
-        return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=max(fall, 0.0), resting=ended)
-    return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
+    if fall < -(share**2 * excess + TOLERATED * share * deviation):
+        return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
+    return replace(
+        moved,
+        mean_shots=behind if averages else 0,
+        seen=state.seen + moved.shots_kept,
+        window=2.0 * t,
+        flow_time=state.flow_time + t,
+        fall=max(fall, 0.0),
+        resting=ended,
+    )
 
 
 def _rejected(state: LinearisedState, moved: LinearisedState) -> LinearisedState:
@@ -213,10 +263,10 @@ def _window(
     """The state after a window, as it was measured; of infinite ``objective`` if nothing was kept."""
     moved = replace(
         state,
-        theta=window_angles(context.circuit, model, t),
+        theta=window_angles(context.circuit, model, t, context.cut),
         scale=model.scale,
         windows=state.windows + 1,
-        longest=max(state.longest, t * model.spread),
+        longest=max(state.longest, min(t * model.spread, context.cut)),
     )
     return _read(context, moved, shots)
 
@@ -236,7 +286,7 @@ def _read(context: LinearisedContext, state: LinearisedState, shots: int | None)
         shots=shots or 0,
         shots_kept=shots_kept,
         mean=mu,
-        mean_shots=shots_kept,
+        seen=state.seen or shots_kept,
         distribution=distribution,
         objective=problem.objective(problem.d * mu),
     )

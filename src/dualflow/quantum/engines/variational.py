@@ -1,13 +1,15 @@
 """What the variational flows share: steps in the angles of a circuit, from exact distributions or counts, or faithful.
 
 From exact distributions a step is taken only if f falls; then h doubles, else it falls to a quarter. With counts every
-step is taken, h grows at once, and after a while the steps are damped so that shot noise averages out; the state at
-rest is measured once more where it is to have shots of its own. LSODA follows the flow instead.
+step is taken, h grows at once, and after a while the steps are damped. α is then the mean of what the second half of
+the steps measured (Polyak and Juditsky, SIAM J. Control Optim. 30, 838 (1992)). Each step undoes a share of the last
+read-out's noise, so that in the mean most of it cancels: undamped, of K read-outs two remain, 2/K² of one's variance
+and not 1/K. The state at rest is measured once more where it is to have shots of its own. LSODA follows the flow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -33,7 +35,8 @@ LSODA_TOLERANCE = 1e-9
 class Pace:
     """With shots: ``steps`` until the solver rests, unless the user says how many; growth of h a step, up to
     ``longest`` time scales of the flow; after one part in ``part`` of the steps, step k is scaled by k^−averaging
-    (Robbins and Monro 1951; the exponent must lie in (½, 1]); and the share of the fall it promised that a step must
+    (Robbins and Monro 1951: the larger the exponent, the quieter the angles, the smaller, the more noise cancels in the
+    mean); and the share of the fall it promised that a step must
     show, else shots are to grow and not h.
     """
 
@@ -59,6 +62,8 @@ class AngleState:
         No read-out with ``final_shots`` is to come.
     measured : array of shape (n,)
         α as it was measured at θ, with ``shots_behind`` shots; 0 stands for an exact distribution.
+    mean, mean_shots : array of shape (n,), int
+        The mean of what was ``measured`` since averages began, by shots, and the shots behind it; 0 before.
     steps : int
         Tried, rejected ones included.
     resting : bool
@@ -73,10 +78,17 @@ class AngleState:
     measured_finally: bool
     measured: NDArray
     shots_behind: int = 0
+    mean: NDArray = field(default_factory=lambda: np.empty(0))
+    mean_shots: int = 0
     flow_time: float = 0.0
     steps: int = 0
     resting: bool = False
     kept: bool = True
+
+    @property
+    def alpha(self) -> NDArray:
+        """The answer: the mean, or before there is one, and from exact distributions, what was measured last."""
+        return self.mean if self.mean_shots else self.measured
 
 
 StateT = TypeVar("StateT", bound=AngleState)
@@ -103,6 +115,11 @@ class AngleFlow(QuantumContext, Generic[StateT]):
 
     @property
     def circuits_a_step(self) -> int:
+        return 1
+
+    @property
+    def readouts_a_step(self) -> int:
+        """How many of a step's circuits `measured` is made of."""
         return 1
 
     @property
@@ -176,7 +193,8 @@ class AngleFlow(QuantumContext, Generic[StateT]):
     def step(self, state: StateT) -> StateT:
         """The next state; at rest, the final read-out."""
         if state.resting:
-            return replace(self.measure(state, self.plan.final, final=True), measured_finally=True)
+            final = replace(self.measure(state, self.plan.final, final=True), measured_finally=True)
+            return self._averaged(state, final, self.plan.final or 0)
         if self.faithful:
             return self._follow(state)
         return self._exact_step(state) if self.exact else self._sampled_step(state)
@@ -202,6 +220,8 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         after = self.measure(trial, shots)
         kept = pace.promise is None or self.objective(state) - self.objective(after) > pace.promise * fall
         growth = pace.growth if kept or not plan.adaptive else 1.0 / pace.growth
+        if plan.averages(state.steps, steps, state.account, circuits):
+            after = self._averaged(state, after, (shots or 0) * self.readouts_a_step)
         return replace(
             after,
             h=min(state.h * growth, max(self.longest, state.h)),
@@ -209,6 +229,15 @@ class AngleFlow(QuantumContext, Generic[StateT]):
             resting=self.spent(after.steps, after.shots_behind, after.account),
             kept=kept,
         )
+
+    def _averaged(self, before: StateT, after: StateT, shots: int) -> StateT:
+        """``after`` with what it measured, by so many shots, in the mean of ``before``."""
+        if not shots:
+            return after
+        together = before.mean_shots + shots
+        share = shots / together
+        mean = after.measured if share == 1.0 else (1.0 - share) * before.mean + share * after.measured
+        return replace(after, mean=mean, mean_shots=together)
 
     @property
     def last_step(self) -> int | None:

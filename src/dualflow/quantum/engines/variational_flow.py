@@ -44,7 +44,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
     ansatz: Ansatz
 
     # A promise of which no quarter came was made of noise in the tangents.
-    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.9, part=4, promise=0.25)
+    pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.6, part=4, promise=0.25)
 
     @property
     def circuit(self) -> ParametricCircuit:
@@ -53,6 +53,10 @@ class SimplexFlow(AngleFlow[SimplexState]):
     @cached_property
     def circuits_a_step(self) -> int:
         return self.ansatz.circuits_a_step(self.exact)
+
+    @property
+    def readouts_a_step(self) -> int:
+        return 1 + self.ansatz.repeats
 
     @property
     def at_rest_from_the_start(self) -> bool:
@@ -127,7 +131,9 @@ def semi_implicit_step(
     """
     E = _centred(problem, ansatz, distributions)
     mu, dP = ansatz.tangents(distributions, shots)
-    weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
+    with np.errstate(over="ignore"):  # a device may give an outcome exactly 0, whose tangents are 0 too
+        weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
+    weights = np.minimum(weights, np.finfo(float).max)
     b = -(dP.T @ E)
     ridge = RIDGE_SAMPLED * np.sqrt(1000.0 / shots) if shots else RIDGE_EXACT
     # With as many angles as variables or more the tangents depend on one another; fewer are independent, in general.

@@ -56,7 +56,7 @@ class BoxFlow(AngleFlow[BoxState]):
     box: BoxEncoding
     tau: float | None
 
-    pace: ClassVar[Pace] = Pace(steps=60, growth=1.3, longest=50.0, averaging=0.6, part=2)
+    pace: ClassVar[Pace] = Pace(steps=60, growth=1.6, longest=500.0, averaging=0.5, part=2)
 
     @property
     def circuit(self) -> ParametricCircuit:

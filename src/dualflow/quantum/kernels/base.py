@@ -53,13 +53,14 @@ class QuantumKernel:
     ) -> None:
         if n_qubits is not None and (isinstance(n_qubits, bool) or not isinstance(n_qubits, Integral) or n_qubits < 1):
             raise ProblemError(f"n_qubits={n_qubits!r} must be an integer ≥ 1, or None for one a feature")
-        self.feature_map = feature_map
+        # Copies: the caller may go on to change what he gave, before the first call too.
+        is_circuit = hasattr(feature_map, "assign_parameters") and not isinstance(feature_map, type)
+        self.feature_map: Map = feature_map.copy() if is_circuit else feature_map  # type: ignore[union-attr]
         self.n_qubits = None if n_qubits is None else int(n_qubits)
         self.shots = check_shots(shots)
         check_method(mitigation, exact=self.shots is None)
         self.device = make_device(device)
         self.mitigation, self.journal, self.random_state = mitigation, journal, random_state
-        # A copy: the caller may go on to change what he gave.
         self._weights = (
             dict(weights) if isinstance(weights, dict) else weights if weights is None else np.array(weights)
         )

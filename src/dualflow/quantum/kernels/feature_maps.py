@@ -52,7 +52,8 @@ def make_feature_map(given: Map, n_features: int, n_qubits: int | None, weights:
     if isinstance(given, str):
         if given not in BUILT_IN:
             known = ", ".join(map(repr, BUILT_IN))
-            raise ProblemError(f"feature_map={given!r} is not one of {known}{near_miss(given, BUILT_IN)}")
+            hint = near_miss(given, BUILT_IN) or "; give any other map itself, a circuit or a function, not its name"
+            raise ProblemError(f"feature_map={given!r} is not one of {known}{hint}")
         if given != "reuploading":
             _refuse_width(n_qubits, n_features, f"the map {given!r} has a qubit a feature")
             _refuse_weights(weights, f"the map {given!r}")
@@ -92,6 +93,12 @@ def makes_circuits(given: Callable[..., Any]) -> bool:
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     needed = [p for p in places if p.default is p.empty]
+    if len(needed) > 2:
+        names = ", ".join(p.name for p in needed)
+        raise TypeError(
+            f"feature_map: a function is called with the number of features, or with (x, wires); this one needs "
+            f"{names}: give a function that sets the others (functools.partial), or the circuit that it makes"
+        )
     return bool(places) and not open_ended and len(needed) < 2 and all(p.name != "wires" for p in places)
 
 

@@ -111,7 +111,8 @@ class StepsMap(FeatureMap):
         finite = np.isfinite(angles).all(axis=1)
         if not finite.all():
             raise ProblemError(
-                f"feature_map: an angle of the point {X[np.argmin(finite)].tolist()} is not finite; scale the features"
+                f"feature_map: an angle of the point {X[np.argmin(finite)].tolist()} is not finite, or not real; scale "
+                "the features"
             )
         return angles
 

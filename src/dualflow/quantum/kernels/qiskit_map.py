@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["QiskitAngles", "from_qiskit"]
 
+#: Operations that no feature map has, and what to do about them.
+WAYS_OUT = {
+    "measure": "circuit.remove_final_measurements(inplace=False) is without those at its end",
+    "initialize": "prepare_state does it without a reset",
+}
 #: An expression of more parameters is bound point by point: it would have too many coefficients.
 MANY = 6
 
@@ -120,43 +125,72 @@ def from_qiskit(circuit: QuantumCircuit, n_features: int, weights: Mapping[Any, 
     ProblemError
         The circuit has not one parameter a feature, does not know a weight, or something in it is no gate.
     """
-    from qiskit import transpile
-
     fixed = _weights_of(circuit, weights or {})
     features = [parameter for parameter in circuit.parameters if parameter not in fixed]
     if len(features) != n_features:
-        beside = f" beside its {len(fixed)} weights" if fixed else "; of parameters that are none give weights={…}"
-        raise ProblemError(
-            f"feature_map: the circuit has {len(features)} parameters and the points have {n_features} features; "
-            f"parameter k takes feature k{beside}"
-        )
+        raise ProblemError(_miscounted(len(features), n_features, len(fixed)))
     steps: list[Step] = []
     index: dict[Any, int] = {}
-    known = {*ROTATIONS, *SELF_INVERSE}
-    gates = circuit
-    if not set(circuit.count_ops()) <= known:
-        gates = transpile(circuit, basis_gates=sorted(known), optimization_level=0)
-    for instruction in gates.data:
-        gate, qubits = instruction.operation, tuple(gates.find_bit(q).index for q in instruction.qubits)
-        if gate.name == "barrier":
-            continue
-        if gate.name not in ROTATIONS + SELF_INVERSE or instruction.clbits:
-            raise ProblemError(
-                f"feature_map: the circuit holds {gate.name!r}, which is no unitary gate; a feature map prepares a "
-                "state, without measurements, resets or conditions"
-            )
+    for instruction, qubits in _gates_of(circuit):
         angle: int | float | None = None
-        if gate.params:
-            value = gate.params[0]
+        if instruction.params:
+            value = instruction.params[0]
             bound = not getattr(value, "parameters", ())
             angle = float(value) if bound else index.setdefault(value, len(index))
-        steps.append((gate.name, qubits, angle))
+        steps.append((instruction.name, qubits, angle))
     if not index:
-        raise ProblemError("feature_map: no gate of the circuit depends on a parameter")
+        raise ProblemError("feature_map: no gate of the circuit depends on a parameter; use them as angles")
     label = "".join(c if c.isalnum() else "_" for c in circuit.name.partition("-")[0])
     name = f"{label}_{digest((steps, [str(expression) for expression in index]))}"
     angles = QiskitAngles(list(index), features, list(fixed))
     return StepsMap(name, n_features, circuit.num_qubits, tuple(steps), angles, np.array(list(fixed.values())))
+
+
+def _miscounted(found: int, n_features: int, fixed: int) -> str:
+    """What to do about a circuit that has not one parameter a feature."""
+    beside = f" beside its {fixed} weights" if fixed else ""
+    text = (
+        f"feature_map: the circuit has {found} parameters{beside} and the points have {n_features} features; parameter "
+        "k takes feature k"
+    )
+    if found > n_features:
+        return f"{text}; of parameters that are no features give values, weights={{parameter: value}}"
+    out = " and out of weights" if fixed else ""
+    return f"{text}; leave as many parameters unbound{out} as there are features, or take fewer features, by PCA"
+
+
+def _gates_of(circuit: QuantumCircuit) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """The circuit's operations in the gates that are known here, and their qubits; barriers are left out."""
+    from qiskit import transpile
+    from qiskit.exceptions import QiskitError
+
+    known, gates = {*ROTATIONS, *SELF_INVERSE}, circuit
+    for instruction in circuit.data:
+        if instruction.operation.name in WAYS_OUT or instruction.clbits:
+            raise ProblemError(_no_gate(instruction.operation.name))
+    if not set(circuit.count_ops()) <= known:
+        try:
+            gates = transpile(circuit, basis_gates=sorted(known), optimization_level=0)
+        except QiskitError as error:
+            raise ProblemError(
+                f"feature_map: Qiskit cannot take the circuit apart into {', '.join(sorted(known))}; leave out what is "
+                f"no unitary gate. It says: {str(error)[:200]}"
+            ) from error
+    for instruction in gates.data:
+        gate = instruction.operation
+        if gate.name == "barrier":
+            continue
+        if gate.name not in known or instruction.clbits:
+            raise ProblemError(_no_gate(gate.name))
+        yield gate, tuple(gates.find_bit(qubit).index for qubit in instruction.qubits)
+
+
+def _no_gate(name: str) -> str:
+    """Of an operation that is no unitary gate."""
+    return (
+        f"feature_map: the circuit holds {name!r}, which is no unitary gate; a feature map prepares a state, without "
+        f"measurements, resets, delays or conditions: {WAYS_OUT.get(name, 'leave it out')}"
+    )
 
 
 def _weights_of(circuit: QuantumCircuit, weights: Mapping[Any, Any]) -> dict[Any, float]:
@@ -165,7 +199,10 @@ def _weights_of(circuit: QuantumCircuit, weights: Mapping[Any, Any]) -> dict[Any
     found: dict[Any, float] = {}
     for key, value in weights.items():
         members = [getattr(p, "name", p) for p in (key if hasattr(key, "params") else [key])]
-        values = np.asarray(value, dtype=float).reshape(-1)
+        try:
+            values = np.asarray(value, dtype=float).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(f"weights[{key!r}]={value!r:.80} must be one real number or a vector of them") from error
         if len(values) != len(members):
             raise ProblemError(f"weights[{key!r}] has {len(values)} values for {len(members)} parameters")
         for name, number in zip(members, values, strict=True):

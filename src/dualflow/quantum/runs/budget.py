@@ -101,12 +101,22 @@ class ShotPlan:
         wanted = shots * GROWTH if variance > NOISE_SHARE * fall * shots else shots
         return int(max(FEWEST, min(wanted, self.left(account, circuits) / circuits)))
 
+    def whole(self, circuits: int) -> float:
+        """Shots of the whole run, if its steps take so many circuits; infinite where no budget ends it."""
+        if self.budget is not None:
+            return self.budget
+        return USUAL_STEPS * USUAL_SHOTS * circuits if self.adaptive else float("inf")
+
     def left(self, account: Account, circuits: int) -> float:
         """Shots left for steps of so many circuits."""
-        budget: float = float("inf") if self.budget is None else self.budget
-        if self.adaptive and self.budget is None:
-            budget = USUAL_STEPS * USUAL_SHOTS * circuits
-        return budget - account.shots - (self.final or 0)
+        return self.whole(circuits) - account.shots - (self.final or 0)
+
+    def averages(self, step: int, last: int | None, account: Account, circuits: int) -> bool:
+        """Whether what step ``step`` measures, from 0 on, counts in the answer: in the second half of the steps that end
+        with ``last``, or of the budget, so that the way there is forgotten."""
+        if self.first is None:
+            return False
+        return (last is not None and step >= last // 2) or 2 * account.shots >= self.whole(circuits)
 
     def exhausted(self, shots: int, account: Account, circuits: int) -> bool:
         """Whether another step with so many shots a circuit does not fit into the budget."""

@@ -1,0 +1,248 @@
+"""The one-class ν-SVM: novelty detection by the plane farthest from the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OutlierMixin
+
+from .. import problems
+from .._solve import DEFAULT_SOLVER, Progress
+from ..core.kernels import Gram
+from ..core.problem import DualProblem
+from ..core.solution import Status
+from ..problems.description import SHARE
+from ..solvers import Solver
+from ._attributes import immutable, refused, set_by_fit
+from ._batch import BatchMachine, iterations_of, kept
+from ._packing import pack_attributes, pack_solutions, unpacked
+from ._validation import checked_data, kept_weight
+from ._verify import agree, round_off
+
+__all__ = ["OneClassSVM"]
+
+#: What a file holds beside the solution: dtype kinds and dimensions.
+_STORED = {
+    "support_": ("i", "support"),
+    "n_support_": ("i", "one"),
+    "dual_coef_": ("f", "one", "support"),
+    "intercept_": ("f", "one"),
+}
+
+
+def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """The problem again, of which a file leaves open the bounds."""
+    return replace(problems.one_class(gram), upper=column["upper"])
+
+
+class OneClassSVM(OutlierMixin, BatchMachine):
+    """Plane that separates the data from the origin in feature space; what lies on the origin's side is an outlier.
+
+    Minimises ½‖w‖² + Σ ξᵢ − νnρ subject to ⟨w, φ(xᵢ)⟩ ≥ ρ − ξᵢ, by its dual (Schölkopf et al. 2001). Parameters,
+    attributes and signs are those of `sklearn.svm.OneClassSVM`; what differs is in docs/from-sklearn.md. Where k(x, x)
+    is constant (RBF) its predictions are those of `SVDD` with the same ν.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        At most a fraction ν of the training points lies outside, and at least that is support vectors.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+    gamma, degree, coef0
+        As in `SVC`.
+    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
+        As in `SVC`.
+    n_jobs, max_iter, verbose, shrinking, cache_size
+        As in `SVC`; threads are for predictions.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Rows of X, ascending.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+    n_support_ : array of shape (1,)
+    dual_coef_ : array of shape (1, n_SV)
+        0 < coefficients ≤ 1 (≤ a point's weight), with the sum νn (ν times the sum of weights): νn times the α of
+        `solution_`.
+    intercept_, offset_ : array of shape (1,)
+        −ρ and ρ: ``decision_function = score_samples − offset_``. Points on the plane are inside.
+    coef_ : array of shape (1, n_features)
+        Linear kernel only.
+    solution_, certificate_ : Solution, Certificate
+        Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
+    n_iter_ : int
+        Steps, or what ``max_iter`` counts where it is given.
+    fit_status_ : int
+        0 if the solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from dualflow import OneClassSVM
+    >>> model = OneClassSVM(nu=0.5, gamma=1.0).fit([[0.0], [0.1], [0.2], [3.0]])
+    >>> model.predict([[0.1], [9.0]])
+    array([ 1, -1])
+    """
+
+    _rules = {"nu": SHARE}
+
+    radius_: ClassVar[Any] = refused("intercept_")
+    intercept_: NDArray = set_by_fit()
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
+        nu: float = 0.5,
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: str | Solver = DEFAULT_SOLVER,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool = True,
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        shrinking: bool = True,
+        cache_size: float = 200,
+    ) -> None:
+        self.kernel = kernel
+        self.nu = nu
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.callback = callback
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:
+        """Fit the plane.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            As in `SVC.fit`.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            Multiplies each point's bound; 0 or less takes a point out.
+
+        Returns
+        -------
+        OneClassSVM
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
+        """
+        with self._transaction():
+            self._check_parameters()
+            (points,) = checked_data(self, self._met(X), first=True)
+            weight = kept_weight(sample_weight, points)
+            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
+            given = None if sample_weight is None else weight[rows]
+            problem = problems.one_class(self._part(gram, rows), self.nu, sample_weight=given)
+            self.solutions_, self._rows = [self._solve(problem)], [rows]
+            self._read(gram, rows, self.nu * float(weight.sum()))
+            self._publish()
+        return self
+
+    def _read(self, gram: Gram, rows: NDArray, total: float) -> None:
+        """Set what the solution, over those rows of a Gram, is to the user; coefficients have that sum."""
+        (solution,) = self.solutions_
+        coefficients = total * kept(solution.coefficients)
+        (inside,) = coefficients.nonzero()
+        self._keep_support(gram.X, gram, rows[inside])
+        self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        self._total = total
+        # Points on the plane are inside, where without this round-off would decide for each.
+        largest = float(np.abs(gram.diag()).max())
+        slack = 64 * np.finfo(float).eps * largest * total
+        self.intercept_ = np.array([total * solution.bias + slack])
+        self.n_iter_ = iterations_of(solution)
+        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+
+    @immutable
+    def offset_(self) -> NDArray:
+        """ρ, shape (1,)."""
+        return -self.intercept_
+
+    def score_samples(self, X: ArrayLike) -> NDArray:
+        """⟨w, φ(x)⟩, shape (n_new,): the larger, the more like the training data. Errors as `decision_function`."""
+        found: NDArray = self._expanded(X)[:, 0]
+        return found
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """⟨w, φ(x)⟩ − ρ, shape (n_new,): positive inside, negative outside.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            Sparse or not.
+        """
+        return self.score_samples(X) + self.intercept_[0]
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """+1 inside or on the plane, −1 outside; shape (n_new,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    @immutable
+    def coef_(self) -> NDArray:
+        """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        return self._of_features(self._weights.T, self._support_gram)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        return arrays | pack_attributes(self, _STORED), facts | {"total": self._total}
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        total = facts["total"]
+        if type(total) is not float or not 0 < total < np.inf:
+            raise ValueError(f"its fact 'total' is {total!r}")
+        gram, points = self._unpack_solutions(arrays, facts, _posed, 1)
+        self._read(gram, np.arange(gram.n), total)
+        self.support_ = points[self.support_]
+        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        lost = 1e-9 * float(self.dual_coef_.max(initial=0.0))
+        near = total * round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
+        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": lost, "intercept_": near}
+        for name, array in said.items():
+            agree(name, array, getattr(self, name), tolerance[name])
+            setattr(self, name, array)
+        self._publish()

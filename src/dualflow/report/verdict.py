@@ -1,0 +1,65 @@
+"""What a comparison comes to, in a sentence."""
+
+from __future__ import annotations
+
+from .columns import gap_text, seconds_text, status_text
+from .model import Results, Row, Section
+
+__all__ = ["overall", "verdict"]
+
+#: Times within this factor of the least are one run's luck: their solvers are named together, at most so many.
+LUCK, NAMED = 2.0, 3
+
+
+def verdict(section: Section) -> str:
+    """Which solver to use for one problem: the fastest that met the tolerance.
+
+    Controls, repairs and emulated rows are not recommended: what they solve, or how, is nobody's way to an answer.
+    """
+    if not (ranking := section.ranking):
+        return "No verdict: no row that counts has a certified gap."
+    if times := _times(section):
+        return _use(times, section.tol, "optimal in", "")
+    best = ranking[0]
+    return (
+        f"No solver met tol = {section.tol:g}: the first is {_name(best)}, raw gap {gap_text(best.raw_gap or 0.0)} "
+        f"({status_text(best)})."
+    )
+
+
+def overall(comparison: Results) -> str:
+    """The solver that met the tolerance everywhere, in the least time together; of one section, its verdict."""
+    sections = comparison.sections
+    if len(sections) == 1:
+        return verdict(sections[0])
+    found = [_times(section) for section in sections]
+    took = {name: sum(times[name] for times in found) for name in found[0] if all(name in times for times in found)}
+    if not took:
+        return f"No one solver met tol = {sections[0].tol:g} on all {len(sections)} problems."
+    return _use(took, sections[0].tol, f"optimal on all {len(sections)} problems, in", " together")
+
+
+def _times(section: Section) -> dict[str, float]:
+    """Seconds of each solver that met the tolerance."""
+    met: dict[str, float] = {}
+    for row in section.ranking:
+        if row.met(section.tol):
+            met[_name(row)] = min(row.wall_time_s or 0.0, met.get(_name(row), float("inf")))
+    return met
+
+
+def _use(times: dict[str, float], tol: float, what: str, how: str) -> str:
+    quickest = sorted(times, key=times.__getitem__)
+    named = [name for name in quickest if times[name] <= LUCK * times[quickest[0]]][:NAMED]
+    least, most = (seconds_text(times[name]) for name in (named[0], named[-1]))
+    took = least if least == most else f"{least} to {most}"
+    names = " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    others = len(times) - len(named)
+    more = f" ({others} more)" if others else ""
+    tied = f"; everything within tol = {tol:g} is a tie{more}" if len(times) > 1 else ""
+    return f"Use {names}: {what} {took}{how}{tied}."
+
+
+def _name(row: Row) -> str:
+    """The solver and where it ran; a reference is a solver like any other here."""
+    return row.solver if row.device is None else f"{row.solver} on {row.variant}"

@@ -1,0 +1,288 @@
+"""SVC, SVR and OneClassSVM beside scikit-learn's own: attributes, shapes, weights, kernels, sparse data, names."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn import svm
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+
+import dualflow
+from dualflow import SVC, SVDD, SVR, FitError, OneClassSVM, ProblemError
+
+#: In general position: which points carry a model is then unique.
+THREE = make_blobs(120, centers=3, n_features=4, cluster_std=4.0, random_state=3)
+THREE = THREE[0] / 5.0, THREE[1] * 2
+TWO = THREE[0][THREE[1] > 0], np.array(["benign", "malign"])[THREE[1][THREE[1] > 0] // 2 - 1]
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.normal(size=(100, 4)), RNG.normal(size=100)
+NEW = RNG.uniform(-3, 3, size=(30, 4))
+WEIGHT = RNG.integers(0, 4, size=120) * RNG.uniform(0.5, 1.0, size=120)
+PAIRS = {
+    "SVC, two classes": (SVC, svm.SVC, {"C": 2.0}, TWO),
+    "SVC, three classes": (SVC, svm.SVC, {"C": 2.0}, THREE),
+    "SVC, ovo": (SVC, svm.SVC, {"C": 0.5, "decision_function_shape": "ovo"}, THREE),
+    "SVC, balanced": (SVC, svm.SVC, {"class_weight": "balanced"}, (THREE[0][20:], THREE[1][20:])),
+    "SVC, weighted": (SVC, svm.SVC, {"class_weight": {0: 0.2, 2: 5.0}}, THREE),
+    "SVR": (SVR, svm.SVR, {"C": 2.0, "epsilon": 0.2}, NUMBERS),
+    "OneClassSVM": (OneClassSVM, svm.OneClassSVM, {"nu": 0.33}, (THREE[0],)),
+}
+KERNELS = {
+    "rbf": {"gamma": 0.1},
+    "scale": {},
+    "auto": {"gamma": "auto"},
+    "linear": {"kernel": "linear"},
+    "poly": {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": 1.0},
+}
+every_pair = pytest.mark.parametrize("name", PAIRS)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+def both(name, X=None, **more):
+    """Ours and scikit-learn's on the same data, both solved far beyond their defaults."""
+    ours, theirs, options, (points, *y) = PAIRS[name]
+    points = points if X is None else X(points)
+    weight = more.pop("sample_weight", None)
+    ours = ours(**{**options, **more}, tol=1e-10).fit(points, *(y or [None]), sample_weight=weight)
+    theirs = theirs(**{**options, **more}, tol=1e-10).fit(points, *(y or [None]), sample_weight=weight)
+    return ours, theirs
+
+
+def near(found, wanted, rtol=2e-5):
+    if scipy.sparse.issparse(wanted):
+        assert type(found) is type(wanted)
+        found, wanted = found.toarray(), wanted.toarray()
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=rtol * (1.0 + np.abs(wanted).max(initial=0.0)))
+
+
+def alike(ours, theirs, X, rows=None):
+    """``rows`` are the points of positive weight: scikit-learn's ``support_`` counts these alone, ours rows of X."""
+    for name in ("support_", "n_support_", "dual_coef_", "intercept_", "support_vectors_"):
+        found, wanted = getattr(ours, name), getattr(theirs, name)
+        if name == "support_" and rows is not None:
+            wanted = rows[wanted]
+        if wanted.dtype.kind == "i":
+            np.testing.assert_array_equal(found, wanted)
+        else:
+            near(found, wanted)
+    assert hasattr(ours, "coef_") == hasattr(theirs, "coef_")
+    if hasattr(theirs, "coef_"):
+        near(ours.coef_, theirs.coef_)
+    for name in ("classes_", "offset_", "n_features_in_"):
+        assert hasattr(ours, name) == hasattr(theirs, name)
+        if hasattr(theirs, name):
+            found, wanted = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
+            near(found, wanted) if wanted.dtype.kind == "f" else np.testing.assert_array_equal(found, wanted)
+    if hasattr(theirs, "classes_"):
+        np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
+    for method in ("decision_function", "score_samples", "predict"):
+        assert hasattr(ours, method) == hasattr(theirs, method)
+        if hasattr(theirs, method):
+            wanted = getattr(theirs, method)(X)
+            if wanted.dtype.kind == "f":
+                near(getattr(ours, method)(X), wanted)
+            else:
+                np.testing.assert_array_equal(getattr(ours, method)(X), wanted)
+    assert type(ours.n_iter_) is type(theirs.n_iter_)
+    assert np.shape(ours.n_iter_) == np.shape(theirs.n_iter_)
+    assert ours.fit_status_ == theirs.fit_status_ == 0
+
+
+@every_pair
+@every_kernel
+def test_the_same_attributes_values_and_predictions(name, kernel):
+    if (name, kernel) == ("OneClassSVM", "linear"):
+        pytest.skip("the plane through the data: which points carry it is not unique")
+    ours, theirs = both(name, **KERNELS[kernel])
+    alike(ours, theirs, NEW)
+
+
+def test_a_linear_plane_is_the_same_whoever_carries_it():
+    ours, theirs = both("OneClassSVM", kernel="linear")
+    near(ours.coef_, theirs.coef_)
+    near(ours.offset_, theirs.offset_)
+    near(ours.decision_function(NEW), theirs.decision_function(NEW))
+    near(ours.dual_coef_.sum(), np.float64(0.33 * 120))
+
+
+@every_pair
+def test_sample_weights(name):
+    n = len(PAIRS[name][3][0])
+    ours, theirs = both(name, gamma=0.1, sample_weight=WEIGHT[:n])
+    alike(ours, theirs, NEW, np.flatnonzero(WEIGHT))
+    assert not set(ours.support_) & set(np.flatnonzero(WEIGHT == 0))
+
+
+@every_pair
+def test_weights_below_0_take_points_out_as_there(name):
+    n = len(PAIRS[name][3][0])
+    ours, theirs = both(name, gamma=0.1, sample_weight=np.where(WEIGHT > 0, WEIGHT, -0.5)[:n])
+    alike(ours, theirs, NEW, np.flatnonzero(WEIGHT))
+    kind, reference, options, data = PAIRS[name]
+    for weight in (np.zeros(n), np.full(n, -0.3)):
+        for model in (kind(**options), reference(**options)):
+            with pytest.raises(ValueError, match="all samples have zero or negative weights"):
+                model.fit(*data, sample_weight=weight)
+
+
+def test_one_class_left_by_the_weights_is_refused_in_the_same_words():
+    weight = (TWO[1] == "malign").astype(float) - 0.5
+    for kind in (SVC, svm.SVC):
+        with pytest.raises(ValueError, match="all samples with positive weights belong to the same class"):
+            kind().fit(*TWO, sample_weight=weight)
+
+
+@every_pair
+@pytest.mark.parametrize("form", ["csr", "csc", "lil"])
+def test_sparse_data(name, form):
+    ours, theirs = both(name, lambda X: scipy.sparse.csr_matrix(X).asformat(form), gamma=0.1)
+    alike(ours, theirs, scipy.sparse.csr_matrix(NEW))
+
+
+@every_pair
+def test_precomputed_and_callable_kernels(name):
+    points = PAIRS[name][3][0]
+    new = NEW
+    ours, theirs = both(name, lambda X: X @ X.T + 1.0, kernel="precomputed")
+    if "One" not in name:  # whose plane may be carried by others
+        near(ours.dual_coef_, theirs.dual_coef_)
+    method = "predict" if "SVR" in name else "decision_function"
+    wanted = getattr(theirs, method)(new @ points.T + 1.0)
+    near(getattr(ours, method)(new @ points.T + 1.0), wanted)
+    assert ours.support_vectors_.size == theirs.support_vectors_.size == 0
+    with pytest.raises(ValueError):
+        ours.predict((new @ points.T).T)
+    called, _ = both(name, kernel=lambda A, B: A @ B.T + 1.0)
+    near(getattr(called, method)(new), wanted)
+
+
+@every_pair
+def test_frames_and_the_names_of_their_columns(name):
+    ours, theirs = both(name, lambda X: pd.DataFrame(X).add_prefix("f"), gamma=0.1)
+    frame = pd.DataFrame(NEW).add_prefix("f")
+    assert ours.feature_names_in_.tolist() == theirs.feature_names_in_.tolist() == list(frame.columns)
+    for model in (ours, theirs):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(frame[frame.columns[::-1]])
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            model.predict(frame.to_numpy())
+
+
+def test_ties_are_broken_as_there():
+    X, y = make_blobs(random_state=27, n_samples=20, n_features=2)
+    grid = np.stack(np.meshgrid(np.linspace(-12, 6, 40), np.linspace(-8, 8, 40)), axis=-1).reshape(-1, 2)
+    ours, theirs = SVC(gamma=1e6).fit(X, y), svm.SVC(gamma=1e6).fit(X, y)
+    assert (ours.predict(grid) != ours.classes_[np.argmax(ours.decision_function(grid), axis=1)]).any()
+    for kind, model in ((SVC, ours), (svm.SVC, theirs)):
+        broken = kind(gamma=1e6, break_ties=True).fit(X, y)
+        np.testing.assert_array_equal(broken.predict(grid), np.argmax(model.decision_function(grid), axis=1))
+        wrong = kind(break_ties=True, decision_function_shape="ovo").fit(X, y)
+        with pytest.raises(ValueError, match="break_ties must be False"):
+            wrong.predict(X)
+
+
+@every_pair
+def test_a_limit_of_iterations_warns_and_is_n_iter(name):
+    kind, reference, options, data = PAIRS[name]
+    for model in (kind(**options, max_iter=2), reference(**options, max_iter=2)):
+        with pytest.warns(
+            ConvergenceWarning, match=r"Solver terminated early \(max_iter=2\).  Consider pre-processing"
+        ):
+            model.fit(*data)
+        assert (np.asarray(model.n_iter_) == 2).all()
+        assert np.shape(model.n_iter_) == np.shape(reference(**options).fit(*data).n_iter_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kind(**options, max_iter=10**6).fit(*data)
+
+
+def test_a_hard_tube_is_what_a_very_large_C_comes_to():
+    X, y = NUMBERS[0], np.sin(NUMBERS[0][:, 0])
+    ours, theirs = SVR(C=np.inf, gamma=0.5, tol=1e-9).fit(X, y), svm.SVR(C=1e10, gamma=0.5, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.predict(NEW), theirs.predict(NEW), rtol=0, atol=1e-7)
+    assert np.abs(ours.predict(X) - y).max() <= 0.1 + 1e-9
+    twice, values = np.vstack([X, X[:1]]), np.append(y, y[0] + 1.0)
+    with pytest.raises(FitError, match="wider tube"):
+        SVR(C=np.inf, gamma=0.5).fit(twice, values)
+    assert SVR(C=np.inf, gamma=0.5, epsilon=0.6).fit(twice, values).fit_status_ == 0
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        SVR(C=np.inf, kernel="linear", time_limit=1e-9).fit(X, y)
+    assert SVR(C=np.inf).fit(X, np.ones(len(X))).predict(X[:1])[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", [SVC, SVR, OneClassSVM], ids=lambda kind: kind.__name__)
+def test_every_argument_of_theirs_is_taken_and_has_its_default(kind):
+    """But for tol, which is another measure, and probability, whose default they are about to drop."""
+    theirs = inspect.signature(getattr(svm, kind.__name__)).parameters
+    ours = inspect.signature(kind).parameters
+    assert set(theirs) <= set(ours)
+    for name in set(theirs) - {"tol", "probability"}:
+        assert ours[name].default == theirs[name].default, name
+
+
+@every_pair
+def test_coefficients_cannot_be_set_or_edited(name):
+    kind, reference, options, data = PAIRS[name]
+    for X in (data[0], scipy.sparse.csr_matrix(data[0])):
+        ours, theirs = kind(**options, kernel="linear").fit(X, *data[1:]), reference(kernel="linear").fit(X, *data[1:])
+        for model in (ours, theirs):
+            with pytest.raises(AttributeError):
+                model.coef_ = np.arange(3)
+            with pytest.raises((ValueError, RuntimeError)):
+                model.coef_[0, 0] = 1.0
+        for attribute in ("dual_coef_", "intercept_", "n_support_", "support_", *(["offset_"] * (kind is OneClassSVM))):
+            array = getattr(ours, attribute)
+            with pytest.raises(ValueError, match="read-only"):
+                (array.data if scipy.sparse.issparse(array) else array)[...] = 0
+        assert clone(ours).fit(X, *data[1:]).dual_coef_.shape == ours.dual_coef_.shape
+
+
+def test_a_kernel_of_ones_own_on_what_is_no_number():
+    words, y = ["A A", "A", "B", "B B", "A B", "B A B"], np.array([1, 1, 2, 2, 1, 2])
+    counts = np.array([[text.count("A"), text.count("B")] for text in words], dtype=float)
+
+    def shared(first, second):
+        assert all(isinstance(text, str) for text in [*first, *second])
+        return np.array([[a.count("A") * b.count("A") + a.count("B") * b.count("B") for b in second] for a in first])
+
+    new = ["A", "B A", "B B B"]
+    numbers = np.array([[text.count("A"), text.count("B")] for text in new], dtype=float)
+    for kind, method in ((SVC, "decision_function"), (SVR, "predict"), (OneClassSVM, "decision_function")):
+        plain = kind(kernel="linear").fit(counts, y)
+        for X in (words, np.array(words), np.array(words, dtype=object)):
+            model = kind(kernel=shared).fit(X, y)
+            np.testing.assert_allclose(getattr(model, method)(new), getattr(plain, method)(numbers), atol=1e-9)
+        model = kind(kernel=shared).fit(words, y)
+        words_then = list(words)
+        words[0] = "B"  # the model has its own
+        np.testing.assert_allclose(getattr(model, method)(new), getattr(plain, method)(numbers), atol=1e-9)
+        words[:] = words_then
+        model.set_params(kernel=lambda A, B: A @ B.T).fit(counts, y)  # and is a plain one again
+        np.testing.assert_allclose(getattr(model, method)(numbers), getattr(plain, method)(numbers), atol=1e-9)
+    with pytest.raises(ProblemError, match="shape"):
+        SVC(kernel=lambda A, B: np.ones((2, 2))).fit(words, y)
+    with pytest.raises(ProblemError, match="kernel: the callable returned NaN"):
+        SVC(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(words, y)
+    with pytest.raises(ProblemError, match="X holds text"):
+        SVDD(kernel=shared).fit(words)
+    with pytest.raises(ProblemError, match="X holds text"):
+        SVC().fit(words, y)
+
+
+def test_what_the_table_of_differences_says_is_taken_here_alone():
+    """docs/from-sklearn.md: sparse rows for a model of dense ones; kernels of a wrong shape are refused by the fit."""
+    model = SVC().fit(*TWO)
+    sparse = scipy.sparse.csr_matrix(TWO[0])
+    np.testing.assert_allclose(model.decision_function(sparse), model.decision_function(TWO[0]), atol=1e-9)
+    with pytest.raises(ValueError, match="cannot use sparse input"):
+        svm.SVC().fit(*TWO).predict(sparse)
+    with pytest.raises(ProblemError, match="shape"):
+        SVR(kernel=lambda A, B: np.ones((1, 1))).fit([[0.0], [1.0]], [0.0, 0.5])
+    assert "OneClassSVM" in dualflow.__all__
