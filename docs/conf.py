@@ -9,10 +9,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import dualflow
+
+HERE = Path(__file__).parent
 
 project = "dualflow"
 author = "the dualflow developers"
@@ -27,7 +31,7 @@ extensions = [
     "numpydoc",
     "myst_nb",
 ]
-exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.md"]
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "dualflow"
@@ -53,6 +57,7 @@ OUTSIDE = {
     "../CHANGELOG.md": "changelog.md",
     "../benchmarks/README.md": "benchmarks.md",
     "../circuits/README.md": "circuits.md",
+    "results/README.md": "benchmark-results.md",
 }
 
 nb_execution_mode = "cache"
@@ -62,7 +67,6 @@ nb_merge_streams = True
 
 doctest_global_setup = "import warnings\nwarnings.simplefilter('error')"
 # Warnings of what the site is built with are not the site's.
-suppress_warnings = ["toc.empty_glob"]
 warnings.filterwarnings("ignore", module="myst_nb|jupyter_cache|zmq|traitlets")
 
 #: Modules whose ``__all__`` is public; every name has its place in `api.md`.
@@ -76,28 +80,30 @@ PUBLIC = (
 )
 
 
-def links_to_outside(app: Any, docname: str, source: list[str]) -> None:
-    """Links that lead out of this folder lead to the pages through which those files are shown."""
+def links_to_outside(app: Any, docname: Any, *source: Any) -> None:
+    """Links that lead out of this folder lead to the pages through which those files are shown; in includes, too."""
+    source = source[-1]
     for outside, page in OUTSIDE.items():
         source[0] = source[0].replace(f"]({outside})", f"]({page})")
 
 
-def bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """|ψ⟩ and |x| in docstrings are kets and sizes, not substitutions of reStructuredText."""
+def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """In docstrings |ψ⟩ and |x| are kets and sizes, and support_ is a name: neither is markup of reStructuredText."""
     for at, line in enumerate(lines):
-        if "|" in line and not line.lstrip().startswith((">>>", "...", "|")):
-            # What stands between double backticks is as it is.
-            parts = re.split(r"(``.*?``)", line)
-            lines[at] = "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in parts)
-        elif line.lstrip().startswith("|"):
-            lines[at] = line.replace("|", r"\|")
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        # What stands between backticks is as it is.
+        parts = re.split(r"(``.*?``|`[^`]*`)", line)
+        for k in range(0, len(parts), 2):
+            parts[k] = re.sub(r"(?<![\w*\\])([A-Za-z]\w*_)(?![\w*])", r"``\1``", parts[k].replace("|", r"\|"))
+        lines[at] = "".join(parts)
 
 
 def others(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """What comes from scikit-learn's base classes is explained there."""
     own = getattr(obj, "fget", obj)
     module = getattr(own, "__module__", "") or ""
-    return True if module.startswith("sklearn.") or name.startswith("set_") and name.endswith("_request") else None
+    return True if module.startswith("sklearn.") or (name.startswith("set_") and name.endswith("_request")) else None
 
 
 def everyone_has_a_page(app: Any, env: Any) -> None:
@@ -116,11 +122,26 @@ def everyone_has_a_page(app: Any, env: Any) -> None:
                 app.warn_missing(f"{full} has no Examples in its docstring")
 
 
+def lost_first(app: Any) -> None:
+    """The table of claims that did not hold, from the tables of the benchmarks."""
+    sys.path.insert(0, str(HERE))
+    import losing_cells
+
+    folder = HERE / "generated"
+    folder.mkdir(exist_ok=True)
+    made = losing_cells.table(losing_cells.TABLES.read_text(encoding="utf-8"))
+    path = folder / "losing_cells.md"
+    if not path.exists() or path.read_text(encoding="utf-8") != made:
+        path.write_text(made, encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     from sphinx.util import logging
 
     app.warn_missing = logging.getLogger("dualflow").warning
+    app.connect("builder-inited", lost_first, priority=400)
     app.connect("source-read", links_to_outside)
-    app.connect("autodoc-process-docstring", bars, priority=900)
+    app.connect("include-read", links_to_outside)
+    app.connect("autodoc-process-docstring", plain, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", others)
     app.connect("env-check-consistency", everyone_has_a_page)

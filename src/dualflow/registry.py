@@ -71,8 +71,8 @@ def list_solvers() -> list[SolverInfo]:
     Examples
     --------
     >>> from dualflow import list_solvers
-    >>> [info.name for info in list_solvers() if info.quantum][:2]
-    ['hamiltonian-dilation', 'hamiltonian-schrodingerisation']
+    >>> [info.name for info in list_solvers() if not info.quantum][:2]
+    ['working-set', 'incremental']
     """
     return [
         SolverInfo(name, install=install)

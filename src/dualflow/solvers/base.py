@@ -41,8 +41,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
     and throw a half-finished step away on Ctrl-C; `step` returns a new one and never changes the one it was given.
     With the same options the same problem gives the same context, so that a saved state goes on to the same bits.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     state_type : the class of its states
     name : the name users type
     kinds : the feasible sets it can solve

@@ -1,0 +1,97 @@
+"""The pages of the site: their Python runs, what is lost is all there, and broken links are found."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "generated" not in path.parts)
+#: Pages whose Python a test of its own runs, or that show code that needs an account.
+ELSEWHERE = {"using.md", "hardware.md", "evidence.md"}
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks(path):
+    text = path.read_text(encoding="utf-8")
+    cells = [
+        cell.replace(":tags: [hide-input]\n", "") for cell in re.findall(r"```\{code-cell\}\n(.*?)```", text, re.S)
+    ]
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) + cells
+
+
+WITH_CODE = [path for path in PAGES if blocks(path) and path.name not in ELSEWHERE]
+
+
+def test_there_are_pages_with_code():
+    assert len(WITH_CODE) >= 7
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.stem)
+def test_the_python_of_a_page_runs_alone(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    names = {"__name__": "page"}
+    try:
+        for block in blocks(path):
+            exec(compile(block, str(path), "exec"), names)
+    finally:
+        pyplot.close("all")
+
+
+def test_every_page_is_in_a_table_of_contents():
+    named = set()
+    for path in PAGES:
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
+            lines = [line for line in block.splitlines() if line and not line.startswith(":")]
+            named |= {(path.parent / f"{line}.md").resolve() for line in lines}
+    assert {path.resolve() for path in PAGES} - named == {(DOCS / "index.md").resolve()}
+
+
+def test_links_of_all_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_what_is_lost_is_what_does_not_hold_everywhere():
+    lost = loaded("losing_cells")
+    table = """### room/file
+
+| claim | figure | asked | holds | worst in |
+| --- | --- | --- | --- | --- |
+| won | 2 × | ≥ 1 × | yes |  |
+| lost | 0.5 × | ≥ 1 × | no | a |
+| all cells | 2 × | ≥ 1 × | 7 of 7 | b |
+| some \\|z\\| | 0.9 × | ≥ 1 × | 6 of 7 | c |
+
+| n | a table of something else |
+| --- | --- |
+| 1 | no |
+"""
+    assert lost.losing(table) == [
+        "| `room/file` | lost | 0.5 × | ≥ 1 × | no | a |",
+        "| `room/file` | some \\|z\\| | 0.9 × | ≥ 1 × | 6 of 7 | c |",
+    ]
+    kept = lost.losing(lost.TABLES.read_text(encoding="utf-8"))
+    assert kept, "the benchmarks' tables are not read"
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="#here">1</a><a href="b/c.html#there">2</a><a href="b/">3</a>'
+    )
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.html").write_text(
+        '<i id="there"></i><a href="../a.html#gone">4</a><a href="https://e.org/x">5</a>'
+    )
+    (tmp_path / "b" / "index.html").write_text('<img src="none.png">')
+    assert loaded("check_links").broken(tmp_path) == ["b/c.html: ../a.html#gone", "b/index.html: none.png"]
