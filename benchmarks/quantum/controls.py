@@ -47,7 +47,9 @@ MODELS = ("hinge", "hinge without bias", "L2", "SVDD", "one-class", "least squar
 WITHOUT_C = ("SVDD", "one-class")
 DATA = ("moons", "iris", "breast cancer", "circles", "wine")
 SIZES, COSTS, HOW, SEEDS = (8, 16), (1.0, 10.0, 100.0), {"exact": None, "sampled": 10_000}, 7
-LEVELS = (1e-1, 1e-2, 1e-3)
+#: What is counted to, and how a column says so.
+LEVELS = {1e-1: "1e1", 1e-2: "1e2", 1e-3: "1e3"}
+FINEST = min(LEVELS)
 #: Circuits of a control, in those of the right device; and seconds of a run.
 MOST, LIMIT = 10, 60.0
 OTHERS = ("classical-sampler", "control:permuted", "control:shuffled")
@@ -148,11 +150,11 @@ def middle(found: list[float | None]) -> float | None:
 def row_of(walks: list[Walk]) -> dict[str, Any]:
     """Columns of the runs of one device."""
     columns: dict[str, Any] = {}
-    for level in LEVELS:
+    for level, text in LEVELS.items():
         reached = [run.first(level) for run in walks]
         for name in ("circuits", "shots"):
             at = [None if k is None else getattr(run, name)[k] for run, k in zip(walks, reached, strict=True)]
-            columns[f"{name}_to_{level:g}"] = middle(at)
+            columns[f"{name}_to_{text}"] = middle(at)
     columns["excess"] = middle([run.excess[-1] if run.excess else None for run in walks])
     columns["circuits"] = middle([run.circuits[-1] if run.excess else None for run in walks])
     return columns
@@ -160,25 +162,27 @@ def row_of(walks: list[Walk]) -> dict[str, Any]:
 
 def margin_over(own: Walk, control: Walk) -> float:
     """By the finest level that the right device reached."""
-    level = next((level for level in reversed(LEVELS) if own.first(level) is not None), LEVELS[-1])
-    return margin(own.ending(level), control.ending(level), LEVELS[-1])
+    level = next((level for level in sorted(LEVELS) if own.first(level) is not None), FINEST)
+    return margin(own.ending(level), control.ending(level), FINEST)
 
 
 def run(table: Rows, cell: Cell, solver: Any, seeds: int, controls: tuple[str, ...]) -> None:
     """A row for the right device, then one for each control, with its margin."""
     z = problem(*cell[1:5])
-    about = {"cell": str(cell), **cell._asdict(), "seeds": seeds}
+    about = {"solver": cell.solver, "n": cell.n, "shots": cell.shots, "seeds": seeds}
 
     def say(device: str, runs: list[Walk], times: float | None) -> None:
-        table.add(f"{cell}, {device}", **about, device=device, **row_of(runs), margin=times)
+        figures = {**row_of(runs), "margin": times}
+        rounded = {name: None if value is None else float(f"{value:.4g}") for name, value in figures.items()}
+        table.add(str(cell), **about, device=device, **rounded)
 
-    own = [walk(solver, z, seed, LEVELS[-1], time_limit_s=LIMIT) for seed in range(seeds)]
+    own = [walk(solver, z, seed, FINEST, time_limit_s=LIMIT) for seed in range(seeds)]
     say(solver.device, own, None)
     for control in controls:
         stand_in, runs = solver.controlled(control), []
         for seed, right in enumerate(own):
             most = MOST * max(1, right.circuits[-1] if right.circuits else 0)
-            runs.append(walk(stand_in, z, seed, LEVELS[-1], most, LIMIT))
+            runs.append(walk(stand_in, z, seed, FINEST, most, LIMIT))
         say(control, runs, float(np.median([margin_over(a, b) for a, b in zip(own, runs, strict=True)])))
 
 
@@ -188,19 +192,20 @@ def whole(table: Rows, seeds: int, quick: bool) -> set[str]:
     found: dict[str, set[str]] = {}
     for row in table.lines:
         if int(row["seeds"]) >= seeds:
-            found.setdefault(row["cell"], set()).add(row["device"])
-    names = {row["cell"]: row["solver"] for row in table.lines}
+            found.setdefault(row["case"], set()).add(row["device"])
+    names = {row["case"]: row["solver"] for row in table.lines}
     done = {cell for cell, devices in found.items() if devices >= {*controls_of(solver_class(names[cell]), quick)}}
-    table.lines = [row for row in table.lines if row["cell"] in done]
+    table.lines = [row for row in table.lines if row["case"] in done]
     return done
 
 
-def by_solver(table: Rows) -> dict[tuple[str, str], dict[str, dict[str, dict[str, Any]]]]:
-    """Of solver and way of measuring, of cell, of device: the row."""
+def by_solver(table: Rows, sizes: bool = False) -> dict[tuple[str, str], dict[str, dict[str, dict[str, Any]]]]:
+    """Of solver and way of measuring (and size), of cell, of device: the row."""
     found: dict[tuple[str, str], dict[str, dict[str, dict[str, Any]]]] = {}
     for row in table.lines:
-        which = row["solver"], "sampled" if row["shots"] else "exact"
-        found.setdefault(which, {}).setdefault(row["cell"], {})[row["device"]] = row
+        how = "sampled" if row["shots"] else "exact"
+        which = row["solver"], f"n = {row['n']}, {how}" if sizes else how
+        found.setdefault(which, {}).setdefault(row["case"], {})[row["device"]] = row
     return found
 
 
@@ -223,16 +228,16 @@ def verdicts(table: Rows) -> list[Verdict]:
 def summary(table: Rows) -> list[dict[str, str]]:
     """A line a solver and way of measuring: how many cells, its circuits to 1e-3, its margin over every control."""
     out = []
-    for (solver, how), rows in by_solver(table).items():
+    for (solver, how), rows in by_solver(table, sizes=True).items():
         right = [next(row for name, row in by.items() if not row["margin"]) for by in rows.values()]
-        needed = [float(row["circuits_to_0.001"]) for row in right if row["circuits_to_0.001"]]
+        needed = [float(row["circuits_to_1e3"]) for row in right if row["circuits_to_1e3"]]
         few = f"{np.median(needed):.3g} (in {len(needed)})" if needed else "none"
-        line = {"solver": solver, "": how, "cells": str(len(rows)), "circuits to 1e-3": few}
+        line = {"solver": solver, "how": how, "cells": str(len(rows)), "circuits_to_1e3": few}
         for name in (*CONTROLS, *OTHERS, "control:corner", "control:field"):
             over = [float(by[name]["margin"]) for by in rows.values() if name in by]
             good, usual = sum(times >= EVIDENCE for times in over), float(np.median(over or [0.0]))
-            line[name.removeprefix("control:")] = f"{'> 1000' if usual > 1000 else f'{usual:.2g}'} ({good})" * bool(
-                over
+            line[name.removeprefix("control:").replace("-", "_")] = (
+                f"{usual:.{0 if usual >= 10 else 1}f} ({good})" if over else ""
             )
         out.append(line)
     return out
@@ -249,7 +254,8 @@ def own_options(parser: argparse.ArgumentParser) -> None:
 def main() -> int:
     options = command_line(__doc__, "only", extra=own_options)
     seeds = options.seeds or (1 if options.quick else SEEDS)
-    table = Rows(f"{TITLE}_rows", options, ("circuits", "excess", "margin", *(f"circuits_to_{x:g}" for x in LEVELS)))
+    shown = ("device", "circuits", "excess", "margin", *(f"circuits_to_{text}" for text in LEVELS.values()))
+    table = Rows(f"{TITLE}_rows", options, shown)
     done = whole(table, seeds, options.quick)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what a solver says of a run that a control has spoilt

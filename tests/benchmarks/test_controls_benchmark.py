@@ -27,12 +27,12 @@ def test_a_run_that_was_killed_goes_on(run, tmp_path, capsys):
     assert code == 0
     assert [row["device"] for row in rows] == ["emulator", "null", "control:random"]
     assert float(rows[0]["excess"]) <= 1e-3 < min(float(row["excess"]) for row in rows[1:])
-    assert rows[0]["circuits_to_0.001"]
+    assert rows[0]["circuits_to_1e3"]
     path = tmp_path / "quantum" / "controls_rows.csv"
     whole = path.read_text(encoding="utf-8")
     path.write_text("".join(whole.splitlines(keepends=True)[:-1]), encoding="utf-8")  # killed between two rows
     assert run()[1] == rows
-    path.write_text(whole[: whole.rindex("SVDD")], encoding="utf-8")  # killed within one
+    path.write_text(whole[: whole.rindex("control:")], encoding="utf-8")  # killed within one
     assert run()[1] == rows
     capsys.readouterr()
     assert run()[1] == rows
@@ -44,17 +44,17 @@ def test_a_run_that_was_killed_goes_on(run, tmp_path, capsys):
 def test_cells_without_evidence_are_listed_and_counted(capsys):
     table = controls.Rows("quantum/controls_rows", controls.argparse.Namespace(csv=None))
     for cell, least in (("a", 100.0), ("b", 4.99), ("c", 5.0)):
-        about = {"cell": cell, "solver": "variational-flow", "shots": None}
+        about = {"solver": "variational-flow", "n": 8, "shots": None}
         for device, margin in (("aer", None), ("null", 50.0), ("control:random", least), ("control:permuted", 1.0)):
-            table.add(cell, **about, device=device, margin=margin, **{"circuits_to_0.001": 8.0 if cell > "a" else None})
+            table.add(cell, **about, device=device, margin=margin, circuits_to_1e3=8.0 if cell > "a" else None)
     (verdict,) = controls.verdicts(table)
     assert (verdict.kind, verdict.what, verdict.case) == ("must", "variational-flow, exact", "b")
     assert verdict.value == pytest.approx(2 / 3)
     assert not verdict.passed
     assert "no evidence: b, margin 4.99" in capsys.readouterr().out
     (line,) = controls.summary(table)
-    assert (line["cells"], line["circuits to 1e-3"]) == ("3", "8 (in 2)")
-    assert (line["null"], line["random"], line["permuted"], line["corner"]) == ("50 (3)", "5 (2)", "1 (0)", "")
+    assert (line["cells"], line["circuits_to_1e3"]) == ("3", "8 (in 2)")
+    assert (line["null"], line["random"], line["permuted"], line["corner"]) == ("50 (3)", "5.0 (2)", "1.0 (0)", "")
 
 
 @pytest.mark.parametrize("n", controls.SIZES)
