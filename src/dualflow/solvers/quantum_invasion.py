@@ -148,7 +148,7 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         return not state.under_way
 
     def circuit(self, context: EcologyContext, state: Any) -> ParametricCircuit:
-        return self._solver.circuit(context.largest, state.inner)
+        return self._solver.circuit(context.largest, None if state is None else state.inner)
 
     def drowned(self, context: EcologyContext, state: Any) -> bool:
         return self._solver.drowned(context.block(state)[1], state.inner)
