@@ -103,6 +103,10 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
+    def __reduce__(self) -> Any:
+        # The type of its states is made, and pickle would look for it in a module.
+        return type(self).from_options, ({f.name: getattr(self, f.name) for f in fields(self)},)
+
     def _inner(self) -> CircuitSolver[Any, Any]:
         from . import SOLVERS  # the catalogue, of which this file is a line
 
