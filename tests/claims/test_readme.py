@@ -30,11 +30,13 @@ def test_the_python_of_the_readme_runs():
 def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    run_blocks(README.parent / "docs" / "using.md", names, 6)
+    run_blocks(README.parent / "docs" / "using.md", names, 7)
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["solution"].raw_certificate.relative_gap <= 1e-6
     assert names["model"].certificate_.relative_gap <= 1e-9
     assert len(names["model"].ids_) == 58
+    assert names["few"].raw_certificate.relative_gap <= 1e-3
+    assert names["few"].cost.qubits == 4
     assert names["found"].alignment[-1] > names["found"].alignment[0]
     assert (tmp_path / "run.npz").exists()
 

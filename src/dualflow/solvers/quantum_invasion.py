@@ -103,6 +103,10 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
+    def __reduce__(self) -> Any:
+        # The type of its states is made, and pickle would look for it in a module.
+        return type(self).from_options, ({f.name: getattr(self, f.name) for f in fields(self)},)
+
     def _inner(self) -> CircuitSolver[Any, Any]:
         from . import SOLVERS  # the catalogue, of which this file is a line
 
@@ -148,7 +152,7 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         return not state.under_way
 
     def circuit(self, context: EcologyContext, state: Any) -> ParametricCircuit:
-        return self._solver.circuit(context.largest, state.inner)
+        return self._solver.circuit(context.largest, None if state is None else state.inner)
 
     def drowned(self, context: EcologyContext, state: Any) -> bool:
         return self._solver.drowned(context.block(state)[1], state.inner)

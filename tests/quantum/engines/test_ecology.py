@@ -1,5 +1,8 @@
 """quantum-invasion with more points than a block holds, against CVXOPT, dense algebra, and itself interrupted."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
@@ -196,6 +199,13 @@ def test_an_estimator_is_fitted_by_it():
     options = {"device": "emulator", "block": 16}
     model = dualflow.SVC(loss="squared_hinge", gamma=1.0, solver=SOLVER, solver_options=options, tol=1e-2, refine=False)
     assert model.fit(X, y).score(X, y) > 0.9
+
+
+def test_it_is_pickled_and_copied():
+    solver = QuantumInvasion(inner="variational-lotka-volterra", block=5, device="null", inner_options={"steps": 3})
+    for other in (pickle.loads(pickle.dumps(solver)), copy.deepcopy(solver)):
+        assert other == solver
+        assert (other.kinds, other.state_type) == (solver.kinds, solver.state_type)
 
 
 def test_what_it_is_given_stays_as_it_is():
