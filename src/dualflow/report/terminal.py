@@ -48,7 +48,7 @@ def _section(section: Section) -> list[RenderableType]:
     notes: list[str] = []
     results = _table(f"{section.title}  (n = {section.n}, {section.kind})")
     _add_names(results)
-    results.add_column("status", max_width=13)
+    results.add_column("status", max_width=12)
     _add_columns(results, RESULTS)
     for row in section.rows:
         status = _text(status_text(row), style="red" if row.status in _BAD else "")
@@ -102,7 +102,7 @@ def _table(title: str) -> Table:
 def _add_names(table: Table) -> None:
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("solver", overflow="fold", min_width=16, max_width=NAME)
-    table.add_column("device", overflow="fold", min_width=9, max_width=17)
+    table.add_column("device", overflow="fold", min_width=9, max_width=10)
 
 
 def _add_columns(table: Table, columns: Sequence[Column]) -> None:
