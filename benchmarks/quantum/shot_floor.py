@@ -1,11 +1,11 @@
 """Claim: what a sampled run delivers is within 3 × the shot floor of all the shots it took.
 
-One yardstick: the excess (f − f*)/|f*| of the raw answer, over the excess of the exact optimum itself, sampled once with
-as many shots as the whole run took (median of 101 draws), read as the solver reads its circuits. Beside it the certified
-relative gap, over the gap of the same draws. Five solvers with 10 000 shots a circuit and their default steps, on all
-they take of hinge, hinge without bias, L2 (C = 1, 10, 100), hard SVDD and one-class (ν = 1/2; neither has a C); moons,
-circles, iris, wine, breast cancer, n = 8 and 16, RBF with gamma="scale": the problems of `quantum/controls`. Emulated,
-which agrees with Aer to 1e-12; medians of the seeds 0 to 4.
+One yardstick: the excess (f − f*)/|f*| of the raw answer, over the excess of the exact optimum itself, sampled once
+with as many shots as the whole run took (median of 101 draws), read as the solver reads its circuits. Beside it the
+certified relative gap, over the gap of the same draws. Five solvers with 10 000 shots a circuit and their default
+steps, on all they take of hinge, hinge without bias, L2 (C = 1, 10, 100), hard SVDD and one-class (ν = 1/2; neither
+has a C); moons, circles, iris, wine, breast cancer, n = 8 and 16, RBF with gamma="scale": the problems of
+`quantum/controls`. Emulated, which agrees with Aer to 1e-12; medians of the seeds 0 to 4.
 
 - each solver: within 3 floors in ≥ 90 % of its cells; the others are listed
 - beside each cell the null device, one seed
@@ -73,7 +73,8 @@ def run(table: Rows, case: str, name: str, model: str, data: str, n: int, C: flo
     except DualflowError:  # nothing that it keeps
         null = float("inf")
     cost, rng = runs[0].cost, np.random.default_rng(20261122)
-    assert z.alpha is not None and cost.shots
+    assert z.alpha is not None
+    assert cost.shots
     draws = [sampled(z.problem, z.alpha, cost.shots, rng, solver.encoding) for _ in range(DRAWS)]
     (own, own_gap), (floor, gap_floor) = medians(z, [one.raw_alpha for one in runs]), medians(z, draws)
     table.add(

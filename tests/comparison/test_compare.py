@@ -21,9 +21,13 @@ from sklearn.svm import SVC, LinearSVC, OneClassSVM
 import dualflow
 from dualflow import registry
 from dualflow.comparison import CONTROLS, compare, shot_floor
+from dualflow.comparison.floor import floors_of
 from dualflow.comparison.plan import plan
+from dualflow.comparison.rows import _ranked
+from dualflow.core.certificate import Certifier
 from dualflow.core.decision import decision_values
 from dualflow.core.evidence import Ending, margin
+from dualflow.report import Row
 from dualflow.report.chart import HEIGHT, WIDTH, chart
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.solvers.base import EVERY_CONVEX, Solver
@@ -360,6 +364,38 @@ def test_raw_gaps_rank_whatever_the_refinement_finds(register):
         assert gaps == sorted(gaps)
         times = [row.wall_time_s for row in ranking if row.met(part.tol)]
         assert times == sorted(times)
+
+
+def test_sections_with_sampled_rows_rank_by_excess(comparison):
+    for part in comparison.sections:
+        assert part.by_excess
+        excesses = [max(row.excess, comparison.settings["tol"]) for row in part.ranking]
+        assert excesses == sorted(excesses)
+    one = Row("p", "one", "classical", raw_gap=1e-3, excess=1e-4)
+    two = Row("p", "two", "quantum", "aer", 100, raw_gap=1e-1, excess=1e-5)
+    three = Row("p", "three", "classical", raw_gap=1e-8, excess=1e-9)
+    four = Row("p", "four", "classical", raw_gap=1e-9, excess=1e-8)
+    ranked = [row.solver for row in _ranked([one, two, three, four], 1e-6)]
+    assert ranked == ["four", "three", "two", "one"]  # below the tolerance gaps decide
+    exact = replace(two, shots_per_circuit=None)
+    assert [row.solver for row in _ranked([one, exact, three, four], 1e-6)] == ["four", "three", "one", "two"]
+    left_out = replace(two, reason="failed", excess=None, raw_gap=None)
+    assert [row.solver for row in _ranked([one, left_out, four], 1e-6)] == ["four", "one", "two"]
+
+
+def test_the_floor_is_that_of_all_shots_of_the_run():
+    solver = dualflow.VariationalFlow(device="emulator", shots=200, steps=4)
+    found = compare(*blobs(), "svdd", ["cvxopt", solver], max_n=12, controls=False)
+    (part,) = found.sections
+    (row,) = (row for row in part.rows if row.device)
+    assert row.shots == 1000
+    problem, best = row.solution.problem, part.reference.alpha
+    assert row.shot_floor == shot_floor(problem, best, 1000)
+    assert row.excess_floor < 0.5 * floors_of(Certifier(problem), best, 200, 0, None)[1]
+    cells = {column.header: column.value(row) for column in QUANTUM}
+    assert cells["shot floor"] == row.excess_floor
+    assert cells["excess/floor"] == row.excess / row.excess_floor
+    assert cells["gap/floor"] == row.raw_gap / row.shot_floor
 
 
 @pytest.mark.parametrize("solver", ["variational-flow", "hamiltonian-dilation"])

@@ -123,8 +123,9 @@ def test_every_pair_of_classes_has_the_limit():
 
 
 def test_a_search_fits_what_is_limited_one_by_one():
-    with pytest.warns(ConvergenceWarning):
-        search = SVCSearchCV(SVC(max_iter=2, refine=False), {"C": [1.0, 10.0]}, cv=3).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="terminated early") as caught:
+        search = SVCSearchCV(SVC(max_iter=2), {"C": [1.0, 10.0]}, cv=3).fit(X, Y)
+    assert len(caught) == 2 * 3 + 1  # and the one that is fitted again
     assert search.best_estimator_.n_iter_.tolist() == [2]
 
 

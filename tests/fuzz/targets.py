@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import dualflow
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
 from dualflow.cli.csv_data import read_csv
+from dualflow.interchange import from_libsvm, to_libsvm
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
 from . import mutations
@@ -313,12 +314,39 @@ def _check_result(result: object) -> None:
         raise Defect("control characters reach the terminal")
 
 
+# --- LIBSVM's model files --------------------------------------------------------------------------
+
+
+def _libsvm_models() -> list[bytes]:
+    folder, contents = Path(mkdtemp(prefix="dualflow-fuzz-")), []
+    three, K = np.arange(16) % 3, X @ X.T
+    for model in (dualflow.SVC().fit(X, three), dualflow.SVR(kernel="poly").fit(X, X[:, 0]), dualflow.SVDD().fit(X)):
+        to_libsvm(model, folder / "model")
+        contents.append((folder / "model").read_bytes())
+    to_libsvm(dualflow.SVC(kernel="precomputed").fit(K, Y), folder / "model")
+    contents.append((folder / "model").read_bytes())
+    shutil.rmtree(folder)
+    return contents
+
+
+def _run_libsvm(folder: Path, content: bytes) -> None:
+    (folder / "model").write_bytes(content)
+    model = from_libsvm(folder / "model")
+    if model.n_features_in_ <= 1000 and model.predict(np.ones((2, model.n_features_in_))).shape != (2,):
+        raise Defect("a prediction of another shape")
+    to_libsvm(model, folder / "again")
+    again = from_libsvm(folder / "again")
+    if not np.array_equal(again.dual_coef_, model.dual_coef_):
+        raise Defect("what was read is written otherwise")
+
+
 TARGETS = {
     target.name: target
     for target in (
         Target("model", _models, mutations.model_changed, _run_model),
         Target("checkpoint", _checkpoints, mutations.checkpoint_changed, _run_checkpoint),
         Target("journal", _journals, mutations.database_changed, _run_journal),
+        Target("libsvm", _libsvm_models, mutations.flipped, _run_libsvm),
         Target("csv", _tables, mutations.flipped, _run_table),
         Target("cli", _command_lines, _words_changed, _run_command),
     )

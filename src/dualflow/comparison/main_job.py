@@ -55,7 +55,8 @@ def compare(
     progress: ProgressCallback | None = None,
     announce: Callable[[str], object] | None = None,
 ) -> Comparison:
-    """Put the same points, or one problem, to every solver: who met the tolerance ranks by time, the others by raw gap.
+    """Put the same points, or one problem, to every solver: who met the tolerance ranks by time, the others by raw gap,
+    or by excess where rows are sampled.
 
     One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
     problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or

@@ -18,7 +18,7 @@ from ..core.solution import Solution, Status
 from ..core.support import support_set
 from ..exceptions import SolverUnavailable
 from ..registry import make_solver, solver_class
-from ..report import Row, Section
+from ..report import Row, Section, ranks_by_excess
 from ..solvers import Solver
 from ..solvers.quantum import CircuitSolver
 from .evidence import judged
@@ -36,7 +36,7 @@ AGAIN, QUICK_S = 3, 0.05
 _LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
 _CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
 
-#: Of shots and encoding, the shot floors of a section in gap and excess.
+#: Of all shots of a run and encoding, the shot floors of a section in gap and excess.
 Floors = dict[tuple[int, str | None], tuple[float, float] | None]
 ProgressCallback = Callable[[int, int, str], None]
 
@@ -132,10 +132,10 @@ class Rows:
         reference: Solution | None,
         floors: Floors,
     ) -> Row:
-        """A row with its shot floors, if it has any."""
-        if not entry.shots or not row.ran or reference is None:
+        """A row with the shot floors of all the shots that it took, if it has any."""
+        if not entry.shots or not row.shots or not row.ran or reference is None:
             return row
-        key = entry.shots, _encoding(entry)
+        key = row.shots, _encoding(entry)
         if key not in floors:
             floors[key] = floors_of(task.certifier, reference.alpha, key[0], self.random_state, key[1])
         found = floors[key]
@@ -266,15 +266,18 @@ def _encoding(entry: Entry) -> str | None:
 
 
 def _ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
-    """Rows that met tol by time, then the best raw gap first, controls in their place but unranked, emulated rows
-    ranked apart; then those without a gap, repairs, the rest."""
+    """Rows that met tol by time, then the best, by excess where a row is sampled, else by raw gap; controls in their
+    place but unranked, emulated rows ranked apart; then those without a gap, repairs, the rest."""
+    sampled = ranks_by_excess(rows)
 
-    def key(row: Row) -> tuple[int, float]:
+    def key(row: Row) -> tuple[int, float, float]:
         if row.role == "repair" and row.ran:
-            return 3, 0.0
+            return 3, 0.0, 0.0
         if row.met(tol):
-            return 0, row.wall_time_s or 0.0
-        return (1, row.raw_gap) if row.raw_gap is not None else (2 if row.ran else 4, 0.0)
+            return 0, row.wall_time_s or 0.0, 0.0
+        if row.raw_gap is None:
+            return 2 if row.ran else 4, 0.0, 0.0
+        return 1, (row.excess or 0.0) if sampled else 0.0, row.raw_gap
 
     places, out = {True: 0, False: 0}, []
     for row in sorted(rows, key=key):

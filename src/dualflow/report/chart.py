@@ -56,7 +56,7 @@ def chart(section: Section, tol: float) -> Chart | None:
     gaps = [max(row.raw_gap or 0.0, SMALLEST) for row in rows]
     times = [row.wall_time_s or 0.0 for row in rows]
     floors = [row.shot_floor for row in rows if row.shot_floor]
-    levels = {"tolerance": tol} | ({"shot floor": floors[0]} if floors else {})
+    levels = {"tolerance": tol} | ({"least shot floor": min(floors)} if floors else {})
     x_from, x_to = _decades(times)
     y_from, y_to = _decades([*gaps, *levels.values()])
 

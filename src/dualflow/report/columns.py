@@ -58,10 +58,14 @@ def _ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 
-def _floor_ratio(row: Row) -> float | None:
-    if row.raw_gap is None or not row.shot_floor:
-        return None
-    return row.raw_gap / row.shot_floor
+def _over(figure: str, floor: str) -> Callable[[Row], float | None]:
+    """A figure of a row in units of its floor."""
+
+    def ratio(row: Row) -> float | None:
+        value, unit = getattr(row, figure), getattr(row, floor)
+        return None if value is None or not unit else value / unit
+
+    return ratio
 
 
 def _quantum_only(name: str) -> Callable[[Row], Any]:
@@ -79,8 +83,15 @@ def _of(name: str) -> Callable[[Row], Any]:
 
 RESULTS = (
     Column(
+        "excess",
+        "(f − f*)/|f*| of the raw answer, f* cvxopt's optimum: second order in the shot noise, the gap is first order; "
+        "it ranks beyond the tolerance where a row is sampled",
+        _of("excess"),
+        gap_text,
+    ),
+    Column(
         "raw gap",
-        "relative duality gap of the solver's answer, projected; it ranks rows beyond the tolerance",
+        "relative duality gap of the solver's answer, projected; it ranks beyond the tolerance where no row is sampled",
         _of("raw_gap"),
         gap_text,
     ),
@@ -133,22 +144,23 @@ QUANTUM = (
     Column("shots", "over all circuits; 0 where distributions were exact", _quantum_only("shots"), _count),
     Column(
         "shot floor",
-        "relative gap of the exact optimum itself, sampled with the same shots (median of several draws)",
-        _of("shot_floor"),
+        "excess of the exact optimum itself, sampled with all the shots of the run (median of several draws)",
+        _of("excess_floor"),
         gap_text,
     ),
     Column(
-        "raw/floor",
-        "raw gap in units of the shot floor",
-        _floor_ratio,
+        "excess/floor",
+        "excess in units of the shot floor",
+        _over("excess", "excess_floor"),
         _ratio,
-        "raw/\nfloor",
+        "excess/\nfloor",
     ),
     Column(
-        "excess",
-        "(f − f*)/|f*| of the raw answer, f* cvxopt's optimum: second order in the shot noise, the gap is first order",
-        _of("excess"),
-        gap_text,
+        "gap/floor",
+        "raw gap in units of the raw gap of the same samples",
+        _over("raw_gap", "shot_floor"),
+        _ratio,
+        "gap/\nfloor",
     ),
     Column(
         "evidence",
@@ -176,16 +188,16 @@ def status_text(row: Row) -> str:
 def limits(tol: float) -> tuple[str, ...]:
     """What a reader must know before believing a table; the report prints all of it."""
     return (
-        "Rows that met the tolerance are ranked by time, the others by the raw gap: that of what the solver itself "
-        "delivered, projected onto the feasible set and certified by this package, never by the solver. The refined "
-        "gap stands beside it because a user of an estimator gets the refined answer; the refinement is classical and "
-        "finds the optimum from any start.",
+        "Rows that met the tolerance are ranked by time, the others by the raw gap, or, where a row is sampled, by the "
+        "excess: of what the solver itself delivered, projected onto the feasible set and certified by this package, "
+        "never by the solver. The refined gap stands beside it because a user of an estimator gets the refined answer; "
+        "the refinement is classical and finds the optimum from any start.",
         f"Every run stops once its certified gap is below {tol:g}: a gap below that says by how much a solver "
         "overshot, not that it is better. Times within a factor of two of one another are luck.",
         "One data set, one subsample, one seed. Differences in accuracy of a point or two are noise, and so are "
-        "factors of two or three between the raw gaps of sampled rows: see the shot floor.",
+        "factors of two or three between the excesses of sampled rows. The shot floor is that of all shots of the run.",
         "A relative gap cannot exceed 2 where the optimum is positive (L2-SVM), so useless answers crowd there; "
-        "the excess, in the table of quantum resources, keeps them apart.",
+        "the excess keeps them apart.",
         "Where the device is the emulator no gate is applied: numpy computes each distribution, what circuits would "
         "cost is not known to it, and its rows are ranked among themselves, in brackets.",
         "Times are of this machine, for problems of this size, and shared with whatever else it was doing. "

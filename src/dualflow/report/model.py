@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.solution import Solution
 
-__all__ = ["ROLES", "Results", "Row", "Section"]
+__all__ = ["ROLES", "Results", "Row", "Section", "ranks_by_excess"]
 
 #: What a row is there for. Controls are shown and never ranked; so are repairs, whose problem is another one.
 #: Emulated rows, where no gate was applied, are ranked apart.
@@ -35,7 +36,8 @@ class Row:
         What else a reader should know of a row that has numbers.
     rank : int or None
         Place among the solvers of the section, or among its emulated rows: those that met the tolerance by
-        `wall_time_s`, behind them the others by `raw_gap`. None for controls and rows without a gap.
+        `wall_time_s`, behind them the others by `excess` where a row of the section is sampled, else by `raw_gap`.
+        None for controls and rows without a gap.
     raw_gap : float or None
         Relative gap of the projection of the solver's own answer.
     refined_gap : float or None
@@ -59,13 +61,14 @@ class Row:
     circuits, shots : int or None
         Over the whole run.
     shot_floor : float or None
-        Relative gap of the *exact* optimum sampled with the same shots: median over seeds.
+        Relative gap of the *exact* optimum sampled with as many shots as the whole run took: median over seeds.
     excess : float or None
-        (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. What shots cost in the objective
+        (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. It ranks sampled rows, and all beside
+        them. What shots cost in the objective
         itself is second order in their noise; in the certified gap it is first order. Where Q is indefinite f* is the
         best objective that any row of the section found: nobody knows the optimum.
     excess_floor : float or None
-        The excess of the same samples as `shot_floor`.
+        The excess of the same samples as `shot_floor`: what `excess` is held against.
     margin : float or None
         How many times fewer circuits a quantum row needed, or how many times nearer it ended, than the same solver on
         the devices "null" and "control:random": against the better of them. Below 5 it is no evidence.
@@ -143,7 +146,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """One problem: its rows, those that met the tolerance first, then the best raw gap, then the rows without numbers.
+    """One problem: its rows, those that met the tolerance first, then the best, then the rows without numbers.
 
     Attributes
     ----------
@@ -169,6 +172,11 @@ class Section:
     rows: tuple[Row, ...]
 
     @property
+    def by_excess(self) -> bool:
+        """Whether the rows are ranked by excess, and not by raw gap."""
+        return ranks_by_excess(self.rows)
+
+    @property
     def ranking(self) -> list[Row]:
         """The ranked rows, best first."""
         ranked = (row for row in self.rows if row.rank is not None and row.role != "emulated")
@@ -188,3 +196,11 @@ class Results:
     def rows(self) -> list[Row]:
         """The rows of all sections."""
         return [row for section in self.sections for row in section.rows]
+
+
+def ranks_by_excess(rows: Iterable[Row]) -> bool:
+    """Whether rows are ranked by excess: one of them is sampled, and its excess is known.
+
+    Certified gaps of sampled rows saturate (no L2-SVM's is above 2), so that they tell good states from noise badly.
+    """
+    return any(row.shots_per_circuit and row.ran and row.excess is not None for row in rows)

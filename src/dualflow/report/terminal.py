@@ -38,7 +38,8 @@ def renderable(comparison: Results) -> RenderableType:
         parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
     parts.append(
         Text(
-            "Gaps are relative; infeasibility is absolute. # ranks by time what met the tolerance, else by raw gap; "
+            "Gaps are relative; infeasibility is absolute. # ranks by time what met the tolerance, the rest by excess where "
+            "a row is sampled, else by raw gap; "
             "emulated rows apart, controls not."
         )
     )

@@ -135,16 +135,13 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
 
     def provenance(self, context: BoxZoomContext, state: BoxZoomState) -> dict[str, Any]:
         circuit = context.circuit
+        helpers = ["line search"] * self.line_search + ["pattern moves"] * self.pattern_moves
         return super().provenance(context, state) | {
             "blocks": state.blocks,
             "block_size": circuit.n_qubits // self.bits_each,
             "cx_gates": circuit.cx_gates,
             "trotter_steps": circuit.trotter_steps,
-            "classical": ", ".join(
-                ["blocks", "widths of boxes", "multiplier", "projection"]
-                + ["line search"] * self.line_search
-                + ["pattern moves"] * self.pattern_moves
-            ),
+            "classical": ", ".join(["blocks", "widths of boxes", "multiplier", "projection", *helpers]),
         }
 
     def to_qubo(self, problem: DualProblem, penalty: float | None = None) -> Qubo:

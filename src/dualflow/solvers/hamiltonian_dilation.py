@@ -50,9 +50,9 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     an n × n system classically, O(n³), and takes 10 to 30 circuits to a relative gap of 1e-6, "accelerated" thousands.
     Formulas and papers: `quantum.engines.hamiltonian_dilation`.
 
-    With shots the answer is the average over the second half of the steps, which forgets the start and has the shot
-    noise of about 3/8 of all circuits; ``cost.shots`` counts all. A measured α is never prepared again, so an index
-    without counts is not lost.
+    With shots the answer is an average over the second half of the steps, which forgets the start: the mean of the
+    accelerated averages of the last quarter, which swing; ``cost.shots`` counts all. A measured α is never prepared
+    again, so an index without counts is not lost.
 
     Counted (docs/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n = 256, CX
     growing as n; 201 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
@@ -90,7 +90,9 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     state_type: ClassVar[type] = DilationState
 
     name: ClassVar[str] = "hamiltonian-dilation"
-    reaches: ClassVar[str] = "1e-6 in 10 to 30 circuits for n up to 128; with shots within 3 × the shot floor"
+    reaches: ClassVar[str] = (
+        "1e-6 in 10 to 30 circuits for n up to 128; with shots within 3 × the floor of all its shots"
+    )
     kinds = frozenset({Kind.SIMPLEX, Kind.CAPPED_SIMPLEX, Kind.BOX, Kind.BOX_EQUALITY})
     max_n: ClassVar[int | None] = 4096
     default_max_steps: ClassVar[int] = 20_000

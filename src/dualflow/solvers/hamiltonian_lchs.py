@@ -39,7 +39,7 @@ class HamiltonianLCHS(LinearisedSolver):
     the global linearisation of Liu et al., PNAS 118, e2026805118 (2021), needs dissipation stronger than this flow has.
 
     Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 5,368 CX and depth 24,904 a circuit at n = 64, CX
-    growing as n^1.9; 37 circuits a run, the same at every n; by the model, 2.8e5 T gates a shot.
+    growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.8e5 T gates a shot.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class HamiltonianLCHS(LinearisedSolver):
     order : {1, 2}
         Of the splitting, and of the product formula of "trotter".
     windows : int or "resolved", optional
-        With shots: until the solver rests, 36 by default; with shots="adaptive" the budget alone decides. "resolved":
+        With shots: until the solver rests, 60 by default; with shots="adaptive" the budget alone decides. "resolved":
         no window longer than what the ancillas resolve, from exact distributions either.
     longest : float, optional
         Longest window, as λt with the largest eigenvalue λ of L. By default what the ancillas resolve (about 55),
@@ -90,7 +90,7 @@ class HamiltonianLCHS(LinearisedSolver):
     name: ClassVar[str] = "hamiltonian-lchs"
     reaches: ClassVar[str] = (
         '1e-6, by windows 19 to 340 × what the ancillas resolve at n = 8 (windows="resolved": 10 to 84 circuits); '
-        "with shots 1 to 4 × the shot floor"
+        "with shots within 3 × the floor of all its shots"
     )
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:

@@ -37,7 +37,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     towards lower p, so that v(0, p) is free at p < 0: here it is e^(3p), and more is kept.
 
     Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 4,996 CX and depth 24,904 a circuit at n = 64, CX
-    growing as n^1.9; 37 circuits a run, the same at every n; by the model, 2.7e5 T gates a shot.
+    growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.7e5 T gates a shot.
 
     Parameters
     ----------
@@ -48,9 +48,10 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     form, evolution, trotter_steps, order, windows
         As in `hamiltonian-lchs`.
     longest : float, optional
-        Longest window, as λt with the largest eigenvalue λ of L. By default 1.5 P, which the ancillas resolve, and
-        without any limit with exact distributions and evolutions: e^(−λt) is then replaced, where λt is larger, by
-        what comes round from −P to P, and the window is taken if f falls.
+        Longest window, as λt with the largest eigenvalue λ of L. By default 1.5 P, which the ancillas resolve; with
+        exact evolutions 55 with shots, each λ cut at 1.5 P/t, where e^(−λt) is nothing, and no limit from exact
+        distributions: e^(−λt) is then replaced, where λt is larger, by what comes round from −P to P, and the window
+        is taken if f falls.
     half_width : float, default=16
         P: p lies in [−P, P).
 
@@ -77,7 +78,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
     reaches: ClassVar[str] = (
         '1e-6, by windows 60 to 21,000 × what the ancillas resolve (windows="resolved": 12 to 203 circuits at n = 8, '
-        "one of 1000 and 1e-4 at n = 16); with shots 1 to 4 × the shot floor"
+        "one of 1000 and 1e-4 at n = 16); with shots within 3 × the floor of all its shots"
     )
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:

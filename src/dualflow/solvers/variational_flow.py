@@ -38,9 +38,10 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     With fewer angles than points it is a model of the optimum: it ends above it, and the certificate says how far.
 
     From exact distributions a step is taken only if f falls (then h doubles, else h/4); with counts every step is
-    taken, h grows at once, and the last three quarters of the steps are damped so that shot noise averages out.
-    α is the distribution measured in the final state; μ(θ), known from the angles and far less noisy, is the
-    classical by-product ``extras["parameter_alpha"]``.
+    taken, h grows at once, and the last three quarters of the steps are damped. α is then the mean of the
+    distributions measured in the second half of the steps, in which most of their noise cancels, since each step
+    undoes a part of what the last read-out had; from exact ones it is the final state's. μ(θ), known from the final
+    angles, is the classical by-product ``extras["parameter_alpha"]``.
 
     Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 254 CX and depth 1,494 a circuit at n = 256, CX
     growing as n; 41 circuits a run, the same at every n; by the model, 11,220 T gates a shot.
@@ -59,7 +60,8 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     integrator : {"semi-implicit", "lsoda"}
         "lsoda" follows the flow faithfully from exact distributions, ``time_step`` a step up to ``t_end``.
     final_shots : int, optional
-        Of the final state's own circuit, when the run ends by its budget; ``shots`` by default, with "adaptive" 10 000.
+        Of the final state's own circuit, once the solver rests; it counts in the mean by its shots. By default none,
+        with "adaptive" 10 000.
     steps : int, optional
         With shots: steps until the solver rests, 40 by default; with "adaptive" the budget alone decides.
     shot_budget : int, optional
@@ -92,7 +94,7 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     state_type: ClassVar[type] = SimplexState
 
     name: ClassVar[str] = "variational-flow"
-    reaches: ClassVar[str] = "exact; with shots within 3 × the shot floor"
+    reaches: ClassVar[str] = "exact; with shots within 3 × the floor of all its shots"
     kinds = frozenset({Kind.SIMPLEX})
 
     def __post_init__(self) -> None:

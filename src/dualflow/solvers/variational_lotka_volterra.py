@@ -34,10 +34,11 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
 
     From exact distributions a step is taken only if f falls, each α shifted along e in log-odds to eᵀα = d (then h
     doubles, else h/4); with the exact multiplier the angles are shifted too, so that eᵀα = d on the way. With counts
-    every step is taken, h grows slowly, and the second half of the steps is damped so that shot noise averages out.
-    α is what was measured in the final state; u sin²(θ/2), known from the angles and far less noisy, is the
-    classical by-product ``extras["parameter_alpha"]``. Each index gets about shots/n of the shots and an error of
-    u√(P(1 − P)n/shots): where α lies far below u (large C) shots show little, and the shot floor says so.
+    every step is taken, h grows slowly, and the second half of the steps is damped. α is then the mean of what that
+    half measured, in which most of the noise cancels; from exact distributions it is the final state's. u sin²(θ/2),
+    known from the final angles, is the classical by-product ``extras["parameter_alpha"]``. Each index gets about
+    shots/n of the shots and an error of u√(P(1 − P)n/shots): where α lies far below u (large C) shots show little,
+    and the shot floor says so.
 
     Counted (docs/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n = 256, CX
     growing as n; 61 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
@@ -81,7 +82,9 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     state_type: ClassVar[type] = BoxState
 
     name: ClassVar[str] = "variational-lotka-volterra"
-    reaches: ClassVar[str] = "1e-6 in at most 60 steps for n up to 256; with shots within 3 × the shot floor"
+    reaches: ClassVar[str] = (
+        "1e-6 in at most 60 steps for n up to 256; with shots within 3 × the floor of all its shots"
+    )
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
 

@@ -57,7 +57,7 @@ class Remote(EmulatorDevice):
     ``ran`` counts the circuits it really ran.
     """
 
-    name, remote = "remote", True
+    name, remote, emulated = "remote", True, False
 
     def __init__(self, trouble=None, on=3):
         super().__init__()
@@ -315,6 +315,7 @@ def test_a_comparison_shows_noisy_failed_and_drowned_rows(tmp_path):
             max_n=16,
             C=10.0,
             shots=200,
+            time_limit=60,
             devices=["aer:noisy", "backend:generic"],
         )
     rows = {(row.device, row.role, row.status): row for row in comparison.rows}

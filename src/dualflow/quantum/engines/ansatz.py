@@ -67,7 +67,7 @@ class Ansatz:
         return len(np.atleast_2d(self.bindings(np.zeros(self.circuit.n_parameters), exact)))
 
     def measured(self, distributions: NDArray) -> NDArray:
-        """μ as it was measured, shape (n,), from the distributions of `bindings`, all that are of θ itself, or of θ alone.
+        """μ as it was measured, shape (n,), from those distributions of `bindings` that are of θ itself.
 
         Sums to less than 1 where a noisy device put outcomes on padding.
         """

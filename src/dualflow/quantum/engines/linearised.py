@@ -181,12 +181,10 @@ def _length(context: LinearisedContext, state: LinearisedState, model: LinearMod
 def _of_the_mean(H: NDArray, mean: NDArray, share: float) -> NDArray:
     """H of f as a function of the next read-out μ, which enters the mean m with a share τ: of f((1−τ)m + τμ), over τ.
 
-    The window then goes where the mean is best, not the next state: it makes up for the noise that the mean has. At a
-    share of 1 it is H itself.
+    The window then goes where the mean is best, and makes up for the noise in it. At a share of 1 it is H itself.
     """
     b = H @ mean
-    found: NDArray = share * H + (1.0 - share) * (b[:, None] + b)
-    return found
+    return np.asarray(share * H + (1.0 - share) * (b[:, None] + b))
 
 
 def _with_mean(context: LinearisedContext, mean: NDArray) -> dict[str, Any]:

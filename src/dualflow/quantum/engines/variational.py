@@ -36,8 +36,7 @@ class Pace:
     """With shots: ``steps`` until the solver rests, unless the user says how many; growth of h a step, up to
     ``longest`` time scales of the flow; after one part in ``part`` of the steps, step k is scaled by k^−averaging
     (Robbins and Monro 1951: the larger the exponent, the quieter the angles, the smaller, the more noise cancels in the
-    mean); and the share of the fall it promised that a step must
-    show, else shots are to grow and not h.
+    mean); and the share of the fall it promised that a step must show, else shots are to grow and not h.
     """
 
     steps: int

@@ -112,8 +112,10 @@ class ShotPlan:
         return self.whole(circuits) - account.shots - (self.final or 0)
 
     def averages(self, step: int, last: int | None, account: Account, circuits: int) -> bool:
-        """Whether what step ``step`` measures, from 0 on, counts in the answer: in the second half of the steps that end
-        with ``last``, or of the budget, so that the way there is forgotten."""
+        """Whether what step ``step`` measures, from 0 on, counts in the answer.
+
+        It does in the second half of the steps that end with ``last``, or of the budget: the way there is forgotten.
+        """
         if self.first is None:
             return False
         return (last is not None and step >= last // 2) or 2 * account.shots >= self.whole(circuits)
