@@ -18,8 +18,8 @@ __all__ = ["Cells", "Fitting", "lines_of"]
 
 #: What is kept longest, first; a column that is not named goes first.
 KEPT = (
-    ("raw gap", "time", "accuracy", "support", "refined gap", "steps", "infeasibility", "classical"),
-    ("excess", "evidence", "circuits", "shots", "shot floor", "raw/floor", "2-qubit", "depth", "qubits"),
+    ("raw gap", "time", "excess", "accuracy", "support", "refined gap", "steps", "infeasibility", "classical"),
+    ("evidence", "circuits", "shots", "excess/floor", "shot floor", "gap/floor", "2-qubit", "depth", "qubits"),
 )
 
 #: A row: the cells of the columns that name it, those of its figures, and its style.

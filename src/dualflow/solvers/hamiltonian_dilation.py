@@ -91,7 +91,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
 
     name: ClassVar[str] = "hamiltonian-dilation"
     reaches: ClassVar[str] = (
-        "1e-6 in 10 to 30 circuits for n up to 128; with shots within 3 × the floor of all its shots"
+        "1e-6 in 10 to 30 circuits for n up to 128; with 10 000 shots a circuit within 3 × the floor of all in 34 of 37"
     )
     kinds = frozenset({Kind.SIMPLEX, Kind.CAPPED_SIMPLEX, Kind.BOX, Kind.BOX_EQUALITY})
     max_n: ClassVar[int | None] = 4096

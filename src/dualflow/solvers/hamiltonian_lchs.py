@@ -90,7 +90,7 @@ class HamiltonianLCHS(LinearisedSolver):
     name: ClassVar[str] = "hamiltonian-lchs"
     reaches: ClassVar[str] = (
         '1e-6, by windows 19 to 340 × what the ancillas resolve at n = 8 (windows="resolved": 10 to 84 circuits); '
-        "with 10 000 shots a circuit within 3 × the floor of all"
+        "with 10 000 shots a circuit within 3 × the floor of all in 8 of 8"
     )
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:

@@ -94,7 +94,7 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     state_type: ClassVar[type] = SimplexState
 
     name: ClassVar[str] = "variational-flow"
-    reaches: ClassVar[str] = "exact; with shots within 3 × the floor of all its shots"
+    reaches: ClassVar[str] = "exact; with 10 000 shots a circuit within 3 × the floor of all in 39 of 40 problems"
     kinds = frozenset({Kind.SIMPLEX})
 
     def __post_init__(self) -> None:

@@ -83,7 +83,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
 
     name: ClassVar[str] = "variational-lotka-volterra"
     reaches: ClassVar[str] = (
-        "1e-6 in at most 60 steps for n up to 256; with shots within 3 × the floor of all its shots"
+        "1e-6 in at most 60 steps for n up to 256; with 10 000 shots a circuit within 3 × the floor of all in 69 of 70"
     )
     kinds = frozenset({Kind.BOX, Kind.BOX_EQUALITY, Kind.CAPPED_SIMPLEX})
     encoding: ClassVar[str | None] = "box"
