@@ -73,6 +73,7 @@ warnings.filterwarnings("ignore", module="myst_nb|jupyter_cache|zmq|traitlets")
 PUBLIC = (
     "dualflow",
     "dualflow.problems",
+    "dualflow.interchange",
     "dualflow.testing",
     "dualflow.testing.cloud",
     "dualflow.quantum.devices",
