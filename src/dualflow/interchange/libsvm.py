@@ -95,12 +95,13 @@ def to_libsvm(model: Any, path: str | Path) -> None:
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> from dualflow import SVC
     >>> from dualflow.interchange import to_libsvm
-    >>> path = os.path.join(tempfile.mkdtemp(), "model")
+    >>> path = Path(tempfile.mkdtemp()) / "model"
     >>> to_libsvm(SVC(kernel="linear").fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]), path)
-    >>> print(open(path).read().split("SV")[0].splitlines()[:3])
+    >>> path.read_text().splitlines()[:3]
     ['svm_type c_svc', 'kernel_type linear', 'nr_class 2']
     """
     write(path, _of_file(model) if isinstance(model, LibsvmModel) else _parts(model))
