@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lib.circuit_problems import excess, gap, optimum
+from benchmarks.lib.circuit_problems import excess, gap
 from benchmarks.lib.claims import Rows, Verdict, conclude
 from benchmarks.lib.command import chosen, command_line
 from benchmarks.lib.machine import QUANTUM, machine, one_thread
@@ -101,8 +101,8 @@ def main() -> int:
     table, found = Rows(f"{TITLE}_rows", options), {}
     cases = [(name, C, shots) for name in SETS for C in CS for shots in (None, SHOTS)]
     for name, C, shots in cases[: 2 if options.quick else None]:
-        problem = posed("no bias", name, N, C, SEED)
-        least = optimum(problem).certificate.objective
+        posed_one = posed("no bias", name, N, C, SEED)
+        problem, least = posed_one.problem, posed_one.optimum
         mode = "exact" if shots is None else f"{shots} shots"
         for peer, package, entrant in ENTRANTS:
             row = f"{name}, C = {C:g}, {mode}: {peer}"

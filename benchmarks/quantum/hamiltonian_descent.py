@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.lib.circuit_problems import optimum
 from benchmarks.lib.claims import Rows, Verdict, conclude, each
 from benchmarks.lib.command import chosen, command_line
-from benchmarks.quantum.controls import kept, middle
+from benchmarks.quantum.controls import middle
 from dualflow import DualProblem, Gram, problems
 from dualflow.quantum.devices.controls import NullDevice
 from dualflow.quantum.engines.box_zoom import FIELD
@@ -212,7 +212,7 @@ def share(one: float, other: float) -> float:
 def main() -> int:
     options: argparse.Namespace = command_line(__doc__, "only")
     table = Rows(f"{TITLE}_rows", options, SHOWN)
-    kept(table)
+    table.resume()
     done = {row["cell"] for row in table.lines}
     for cell in cells(options.quick):
         if chosen(case_of(cell), options.only) and case_of(cell) not in done:

@@ -111,7 +111,7 @@ def test_pegasos_alpha_is_in_our_units():
 
 
 def test_descent_entrants_return_alpha_of_the_same_problem():
-    problem = posed("no bias", "iris", descent_peers.N, 2.0, descent_peers.SEED)
+    problem = posed("no bias", "iris", descent_peers.N, 2.0, descent_peers.SEED).problem
     least = solve(problem, "cvxopt", tol=1e-9).certificate.objective
     entrant = {name: run for name, _, run in descent_peers.ENTRANTS}["hamiltonian-adiabatic, 20 circuits"]
     columns = descent_peers.measured(entrant, problem, least, None)

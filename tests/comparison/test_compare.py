@@ -373,10 +373,10 @@ def test_sections_with_sampled_rows_rank_by_excess(comparison):
         assert excesses == sorted(excesses)
     one = Row("p", "one", "classical", raw_gap=1e-3, excess=1e-4)
     two = Row("p", "two", "quantum", "aer", 100, raw_gap=1e-1, excess=1e-5)
-    three = Row("p", "three", "classical", raw_gap=1e-8, excess=1e-9)
-    four = Row("p", "four", "classical", raw_gap=1e-9, excess=1e-8)
+    three = Row("p", "three", "classical", raw_gap=1e-9, excess=1e-9, wall_time_s=0.2)
+    four = Row("p", "four", "classical", raw_gap=1e-8, excess=1e-8, wall_time_s=0.1)
     ranked = [row.solver for row in _ranked([one, two, three, four], 1e-6)]
-    assert ranked == ["four", "three", "two", "one"]  # below the tolerance gaps decide
+    assert ranked == ["four", "three", "two", "one"]  # within the tolerance the time decides
     exact = replace(two, shots_per_circuit=None)
     assert [row.solver for row in _ranked([one, exact, three, four], 1e-6)] == ["four", "three", "one", "two"]
     left_out = replace(two, reason="failed", excess=None, raw_gap=None)

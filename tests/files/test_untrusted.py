@@ -323,7 +323,13 @@ def test_no_solver_has_an_option_that_names_code_or_files_and_is_forgotten_here(
     for name in registry.CATALOGUE:
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
-                assert field.name in REACHING, (name, field.name)
+                assert field.name in (*REACHING, "inner_options"), (name, field.name)
+
+
+@pytest.mark.parametrize("name", REACHING)
+def test_options_of_an_inner_solver_name_neither(name):
+    with pytest.raises(ProblemError, match=f"inner_options: '{name}' is an option of 'quantum-invasion' itself"):
+        registry.make_solver("quantum-invasion", {"inner_options": {name: "backend:os:abort"}})
 
 
 def test_a_circuit_in_a_file_is_read_in_the_format_that_is_written_alone(tmp_path):

@@ -87,7 +87,7 @@ def test_a_finding_is_reported(monkeypatch, capsys):
 
     def dishonest(self, X, y, sample_weight=None):
         honest(self, X, y, sample_weight)
-        self.dual_coef_ *= 0.9
+        self.dual_coef_ = 0.9 * self.dual_coef_
         X[0, 0] = 7.0
         return self
 

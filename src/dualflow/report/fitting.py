@@ -18,7 +18,7 @@ __all__ = ["Cells", "Fitting", "lines_of"]
 
 #: What is kept longest, first; a column that is not named goes first.
 KEPT = (
-    ("raw gap", "time", "excess", "accuracy", "support", "refined gap", "steps", "infeasibility", "classical"),
+    ("raw gap", "time", "accuracy", "excess", "support", "refined gap", "steps", "infeasibility", "classical"),
     ("evidence", "circuits", "shots", "excess/floor", "shot floor", "gap/floor", "2-qubit", "depth", "qubits"),
 )
 

@@ -328,7 +328,8 @@ def test_a_comparison_shows_noisy_failed_and_drowned_rows(tmp_path):
     assert drowned.rank is None
     text = comparison.table()
     assert "drowned" in text
-    assert "device failed" in text
+    assert "failed [1]" in text
+    assert "device" in text
     comparison.to_html(tmp_path / "report.html")
     assert "device failed" in (tmp_path / "report.html").read_text()
 

@@ -393,6 +393,6 @@ def test_a_comparison_leaves_it_out_unless_asked():
     small = {"max_n": 4, "time_limit": 0.5}
     assert "variational-dqc" not in {row.solver for row in dualflow.compare(X, y, "svdd", ["smo"], **small).rows}
     rows = dualflow.compare(X, y, "hinge", ["variational-dqc"], **small).rows
-    assert [(row.role, row.device) for row in rows if row.role == "quantum"] == [("quantum", "pennylane:default.qubit")]
-    assert {row.device for row in rows if row.role == "control"} == {"null", "classical-sampler"}
+    assert [(row.role, row.device) for row in rows if row.role == "quantum"] == [("quantum", "aer")]
+    assert {row.device for row in rows if row.role == "control"} == {"null", "control:random", "classical-sampler"}
     assert {row.status for row in rows} <= {"OPTIMAL", "TIME_LIMIT", "FINISHED"}
