@@ -14,12 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import dualflow
 from dualflow import ProblemError, cli
 from dualflow._text import cell, visible
 from dualflow.cli import csv_data
 from dualflow.cli.csv_data import read_csv
+from dualflow.cli.output import clear_errors
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 from tests.cli.test_cli import QUICK, refused, run, table, write
 
@@ -140,6 +142,19 @@ def test_ctrl_c_at_any_moment_of_the_start_is_one_line():
         assert process.returncode == 130, (delay, errors)
         assert errors.startswith(b"Interrupted")
         assert errors.count(b"\n") == 1
+
+
+def test_ctrl_c_while_a_class_is_made_is_one_line(capsys):
+    class Named:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as left, clear_errors():
+        type("Made", (), {"named": Named()})
+    assert left.value.exit_code == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+    with pytest.raises(RuntimeError, match="another"), clear_errors():
+        raise RuntimeError("another")
 
 
 @posix

@@ -57,7 +57,10 @@ def clear_errors() -> Iterator[None]:
     except MemoryError as error:
         say("Error: there is not enough memory. " + " ".join(str(error).split()), err=True)
         raise typer.Exit(2) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Raised while a class is made, as modules are loaded, it comes out of Python 3.11 as the cause of another.
+        if not isinstance(error.__cause__ or error, KeyboardInterrupt):
+            raise
         say("Interrupted.", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
