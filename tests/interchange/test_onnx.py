@@ -193,6 +193,9 @@ def test_models_of_no_or_few_support_vectors():
     for model in (*declared, SVR(epsilon=100.0).fit(M, T), empty):
         same_numbers(model)
     same_numbers(nothing.forget(nothing.ids_))
+    several = IncrementalSVC().fit(I[::30], TI[::30])  # without points all pairs say 0, for whom is settled
+    same_numbers(several.forget(several.ids_))
+    same_numbers(several.set_params(decision_function_shape="ovo"))
     for kernel in ("rbf", "linear"):
         same_numbers(SVDD(kernel=kernel).fit(np.ones((3, 2))))
     model = IncrementalSVDD(nu=0.3).fit(M[:6])
@@ -201,10 +204,11 @@ def test_models_of_no_or_few_support_vectors():
 
 
 def same_numbers(model):
-    found, values = answers(model, M), getattr(model, "decision_function", model.predict)(M)
+    Z = M if model.n_features_in_ == 2 else I
+    found, values = answers(model, Z), getattr(model, "decision_function", model.predict)(Z)
     assert np.allclose(found["scores"] if "scores" in found else found["variable"][:, 0], values, atol=1e-12)
     if "label" in found:
-        assert np.array_equal(found["label"], model.predict(M))
+        assert np.array_equal(found["label"], model.predict(Z))
 
 
 def test_batches_of_any_shape():
@@ -240,6 +244,22 @@ def test_libsvm_files(tmp_path, kernel):
                 continue
             assert np.allclose(found["scores"], model.decision_function(X + 0.01), atol=1e-9)
             assert np.array_equal(found["label"], model.predict(X + 0.01))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "svm_type one_class\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nSV\n",
+        "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 5 7\nnr_sv 1 1\nSV\n",
+        "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 7 5\nnr_sv 1 1\nSV\n",
+    ],
+)
+def test_a_value_of_0_in_a_libsvm_file(tmp_path, head):
+    (tmp_path / "model").write_text(head + "1 1:1\n-1 1:-1\n")
+    model, Z = from_libsvm(tmp_path / "model"), np.array([[0.0], [1.0], [-1.0]])
+    found = answers(model, Z)
+    assert found["scores"].tolist() == model.decision_function(Z).tolist()
+    assert found["label"].tolist() == model.predict(Z).tolist()
 
 
 def test_files_are_whole_and_equal_for_equal_models(tmp_path):

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._files import replacing
 from ..core.options import Number, OneOf
-from ..estimators._persistence import CLASSES
+from ..estimators import (
+    SVC,
+    SVDD,
+    SVR,
+    EcoSVC,
+    EcoSVDD,
+    IncrementalSVC,
+    IncrementalSVDD,
+    IncrementalSVR,
+    OneClassSVM,
+)
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from .libsvm_model import LibsvmModel
 from .onnx_graph import Graph, draw
@@ -19,6 +28,7 @@ from .onnx_parts import labels_of, parts_of
 
 __all__ = ["register_onnx", "to_onnx"]
 
+_KINDS = (SVC, SVR, SVDD, OneClassSVM, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR, IncrementalSVDD)
 #: What skl2onnx may ask of any classifier. There are no probabilities here, and so none to be made a map of.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}
 #: Decision values, as the outputs of a graph are called.
@@ -135,17 +145,14 @@ def register_onnx() -> None:
         raise SolverUnavailable(
             f"ONNX needs {error.name or 'skl2onnx'}, which is not installed: pip install 'dualflow[onnx]'"
         ) from error
-    kinds = {name: getattr(import_module(path.partition(":")[0]), name) for name, path in CLASSES.items()}
-    for name, kind in (kinds | {"LibsvmModel": LibsvmModel}).items():
-        regression = kind is not LibsvmModel and is_regressor(kind())
-        classifier = kind is not LibsvmModel and is_classifier(kind())
+    for kind in (*_KINDS, LibsvmModel):
         update_registered_converter(
             kind,
-            f"Dualflow{name}",
+            f"Dualflow{kind.__name__}",
             _shapes,
             _convert,
-            parser=None if regression else _parse,
-            options=_OPTIONS if classifier else None,
+            parser=None if issubclass(kind, RegressorMixin) else _parse,
+            options=_OPTIONS if issubclass(kind, ClassifierMixin) else None,
         )
 
 
