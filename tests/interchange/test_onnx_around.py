@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dualflow import SVC, SVDD, SVR, FidelityKernel, ProblemError, SolverUnavailable, SVCSearchCV
-from dualflow.interchange import onnx_parts, register_onnx, to_onnx
+from dualflow.interchange import from_libsvm, onnx_parts, register_onnx, to_onnx
 from tests.interchange.test_onnx import TI, I, M, T, answers, same
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="pip install 'dualflow[onnx]'")
@@ -79,6 +79,12 @@ def test_bad_arguments_are_refused(tmp_path, monkeypatch):
     for kind, words in ((text, "one matrix of numbers"), (wide, "fitted on 2 features, and its input has 3")):
         with pytest.raises(ProblemError, match=words):
             skl2onnx.convert_sklearn(model, initial_types=[("X", kind)])
+    (tmp_path / "model").write_text(
+        "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 0\nrho 0\nlabel 1 2\nnr_sv 0 0\nSV\n"
+    )
+    with pytest.raises(ProblemError, match=r"0 support vectors of 2000000000 features take .* bytes"):
+        to_onnx(from_libsvm(tmp_path / "model", 2_000_000_000))
+    (tmp_path / "model").unlink()
     monkeypatch.setattr(onnx_parts, "MOST_BYTES", 100)
     with pytest.raises(ProblemError, match=r"support vectors of 2 features take .* bytes"):
         to_onnx(model, tmp_path / "model.onnx")

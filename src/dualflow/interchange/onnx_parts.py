@@ -81,16 +81,14 @@ class Parts:
     def pairs(self) -> list[tuple[int, int]]:
         return list(combinations(range(len(self.labels)), 2))
 
-    def pair_coefficients(self) -> NDArray:
-        """Coefficients of each pair, shape (n_SV, pairs)."""
+    def weights(self) -> NDArray:
+        """Σⱼ coefⱼ xⱼ of each pair, shape (m, pairs): of a linear kernel that is all there is to know."""
         if self.task != "several classes":
-            return self.coefficients
-        ends = np.concatenate(([0], np.cumsum(self.counts)))
-        found = np.zeros((len(self.points), len(self.pairs)))
-        for k, (i, j) in enumerate(self.pairs):
-            own, other = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
-            found[own, k], found[other, k] = self.coefficients[own, j - 1], self.coefficients[other, i]
-        return found
+            return self.points.T @ self.coefficients
+        starts = np.cumsum(self.counts)[:-1]
+        parts = zip(np.split(self.points, starts), np.split(self.coefficients, starts), strict=True)
+        own = [points.T @ coefficients for points, coefficients in parts]
+        return np.stack([own[i][:, j - 1] + own[j][:, i] for i, j in self.pairs], axis=1)
 
 
 def labels_of(classes: Any) -> NDArray:
@@ -151,6 +149,7 @@ def parts_of(model: Any) -> Parts:
             )
         gram = None
     width = int(model.n_features_in_)
+    points = _dense(model.support_vectors_, width, coefficients.shape[1])
     center = np.zeros(width) if gram is None or gram.center is None else np.asarray(gram.center, dtype=float)
     facts: dict[str, Any] = {
         "kernel": model.kernel,
@@ -158,7 +157,7 @@ def parts_of(model: Any) -> Parts:
         "coef0": float(model.coef0),
         "degree": float(model.degree),
         "center": center,
-        "points": _dense(model.support_vectors_, width, coefficients.shape[1]) - center,
+        "points": points - center,
         "coefficients": coefficients,
     }
     if is_classifier(model):
@@ -200,9 +199,10 @@ def _classifier(model: Any) -> dict[str, Any]:
 def _dense(vectors: Any, width: int, columns: int) -> NDArray:
     """Support vectors as an array in float64, the model's or a copy, if ONNX has room for them."""
     n = vectors.shape[0]
-    if 8 * n * (width + columns) > MOST_BYTES:
+    size = 8 * max(1, n) * (width + columns)
+    if size > MOST_BYTES:
         raise ProblemError(
-            f"{n} support vectors of {width} features take {8 * n * (width + columns)} bytes, and ONNX's files end at "
+            f"{n} support vectors of {width} features take {size} bytes, and ONNX's files end at "
             "2 GiB; fit on fewer points or features, or lower the number of support vectors"
         )
     if not n:
@@ -226,13 +226,14 @@ def _padded(facts: dict[str, Any]) -> dict[str, Any]:
 def _of_file(model: LibsvmModel) -> Parts:
     """A LIBSVM file's, whose classes stand in the file's order, which settles its ties."""
     width = model.n_features_in_
+    points = _dense(model.support_vectors_, width, model.dual_coef_.shape[0])
     facts: dict[str, Any] = {
         "kernel": model.kernel,
         "gamma": float(model.gamma),
         "coef0": float(model.coef0),
         "degree": float(model.degree),
         "center": np.zeros(width),
-        "points": _dense(model.support_vectors_, width, model.dual_coef_.shape[0]),
+        "points": points,
         "coefficients": np.asarray(model.dual_coef_, dtype=float).T,
         "bias": np.asarray(model.intercept_, dtype=float),
     }
