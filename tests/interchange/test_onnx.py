@@ -24,6 +24,7 @@ from dualflow import (
 from dualflow.interchange import from_libsvm, to_libsvm, to_onnx
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="pip install 'dualflow[onnx]'")
+onnx = pytest.importorskip("onnx", reason="pip install 'dualflow[onnx]'")
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'dualflow[onnx]'")
 
 KERNELS = {
@@ -271,3 +272,17 @@ def test_files_are_whole_and_equal_for_equal_models(tmp_path):
     assert session.get_inputs()[0].shape == [None, 4]
     for opset in (13, 17, 18, 21):
         same(model, I, target_opset=opset)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_graphs_are_onnx_to_the_letter(opset):
+    """The checker, and ONNX's own evaluator, which shares nothing with onnxruntime."""
+    from onnx.reference import ReferenceEvaluator
+
+    words = np.array(["a", "é"])[T]
+    for model, Z in ((SVC(kernel="poly").fit(I, TI), I), (SVC().fit(M, words), M), (SVDD(nu=0.2).fit(M), M)):
+        made = to_onnx(model, dtype="float64", target_opset=opset)
+        onnx.checker.check_model(made, full_check=True)
+        label, scores = ReferenceEvaluator(made).run(None, {"X": Z})
+        assert np.allclose(scores, model.decision_function(Z), rtol=0, atol=1e-9)
+        assert np.array_equal(label, model.predict(Z))
