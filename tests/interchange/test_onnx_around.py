@@ -45,6 +45,9 @@ def test_within_estimators_of_scikit_learn():
             options={id(model): {"zipmap": False}},
         )  # fmt: skip
         assert np.allclose(answers(made, X)["probabilities"], model.predict_proba(X), atol=1e-9)
+        steps = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), cv=3, method="isotonic"))
+        with pytest.raises(ProblemError, match="method='isotonic'"):
+            to_onnx(steps.fit(X, y))
     same(VotingRegressor([("a", SVR()), ("b", SVR(C=3.0))]).fit(M, T), M)
     with pytest.raises(ProblemError, match="SVC: another estimator asks it for probabilities"):
         to_onnx(BaggingClassifier(SVC(), 2).fit(M, T))

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._files import replacing
@@ -102,6 +104,12 @@ def to_onnx(
         model = getattr(model, "best_estimator_", model)
     if not hasattr(model, "n_features_in_"):
         raise ProblemError(f"{name} does not say how many features it takes (n_features_in_): use skl2onnx.to_onnx")
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if isinstance(last, CalibratedClassifierCV) and last.method == "isotonic":
+        raise ProblemError(
+            "method='isotonic': skl2onnx takes the nearest step where scikit-learn interpolates, and its probabilities "
+            "are others; calibrate with method='sigmoid'"
+        )
     kind = FloatTensorType if dtype == "float32" else DoubleTensorType
     inputs = [("X", kind([None, int(model.n_features_in_)]))]
     try:
