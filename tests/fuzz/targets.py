@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import dualflow
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
 from dualflow.cli.csv_data import read_csv
-from dualflow.interchange import from_libsvm, to_libsvm
+from dualflow.interchange import from_libsvm, from_svmlight, to_libsvm, to_svmlight
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
 from . import mutations
@@ -340,6 +340,28 @@ def _run_libsvm(folder: Path, content: bytes) -> None:
         raise Defect("what was read is written otherwise")
 
 
+# --- data in svmlight's format ---------------------------------------------------------------------
+
+
+def _svmlight_data() -> list[bytes]:
+    folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+    to_svmlight(X, Y, folder / "data")
+    written = (folder / "data").read_bytes()
+    shutil.rmtree(folder)
+    return [written, b"# a comment\n+1 qid:3 1:0.5 7:-2e3 # another\n\n-1\n0.25 2:1\n"]
+
+
+def _run_svmlight(folder: Path, content: bytes) -> None:
+    (folder / "data").write_bytes(content)
+    points, labels = from_svmlight(folder / "data")
+    if points.shape[0] != len(labels) or not (np.isfinite(points.data).all() and np.isfinite(labels).all()):
+        raise Defect("data of another shape, or no numbers")
+    to_svmlight(points, labels, folder / "again")
+    again, _ = from_svmlight(folder / "again", points.shape[1])
+    if not np.allclose(again.data, points.data[points.data != 0], rtol=1e-15, atol=0.0):
+        raise Defect("what was read is written otherwise")
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -347,6 +369,7 @@ TARGETS = {
         Target("checkpoint", _checkpoints, mutations.checkpoint_changed, _run_checkpoint),
         Target("journal", _journals, mutations.database_changed, _run_journal),
         Target("libsvm", _libsvm_models, mutations.flipped, _run_libsvm),
+        Target("svmlight", _svmlight_data, mutations.flipped, _run_svmlight),
         Target("csv", _tables, mutations.flipped, _run_table),
         Target("cli", _command_lines, _words_changed, _run_command),
     )
