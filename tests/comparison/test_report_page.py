@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dualflow.report import Comparison, Row, Section
@@ -117,31 +118,31 @@ def test_what_is_wide_scrolls_by_itself_and_can_be_reached_by_keys(page):
 
 
 def test_names_of_levels_and_lines_to_names_lie_on_nothing():
-    rows = tuple(
-        row(f"solver-{k}", "quantum" if k % 3 else "classical", "aer" if k % 3 else None, k) for k in range(30)
-    )
-    last = [row("at-the-edge", "quantum", "aer", k, raw_gap=2e-3 * 1.3**k, wall_time_s=0.0099) for k in range(5)]
-    drawn = chart(Section("hinge", "x", 64, "box", 1e-6, None, "none", (*rows, *last)), 1e-6)
+    rng = np.random.default_rng(0)
+    gaps, times = 10 ** rng.uniform(-6, -1, 50), 10 ** rng.uniform(-3, -1.5, 50)
+    rows = [row(f"solver-{k}", "classical", None, k, raw_gap=gaps[k], wall_time_s=times[k]) for k in range(50)]
+    rows += [row("at-the-edge", "quantum", "aer", k, raw_gap=2e-3 * 1.3**k, wall_time_s=0.085) for k in range(5)]
+    drawn = chart(Section("hinge", "x", 64, "box", 1e-6, None, "none", tuple(rows)), 1e-6)
     marks = [(mark.x - 5, mark.y - 5, mark.x + 5, mark.y + 5) for mark in drawn.marks]
     assert {level.label for level in drawn.lines} == {"tolerance", "least shot floor"}
     names = [
         (level.text_x - 7 * len(level.label), level.text_y - 9, level.text_x, level.text_y + 2) for level in drawn.lines
     ]
-    labels = []
-    for mark in drawn.marks:
+    labels = {}
+    for k, mark in enumerate(drawn.marks):
         if mark.label:
             left = mark.text_x - (0 if mark.anchor == "start" else 7 * len(mark.label))
-            labels.append((left, mark.text_y - 6, left + 7 * len(mark.label), mark.text_y + 6))
-    assert len(labels) > 3
+            labels[k] = (left, mark.text_y - 6, left + 7 * len(mark.label), mark.text_y + 6)
+    assert len(labels) > 10
     for name in names:
-        assert not any(overlap(name, other) for other in (*marks, *labels))
-    led = [mark for mark in drawn.marks if mark.label and mark.text_y != mark.y]
-    assert led
-    for mark in led:
-        for share in (0.2, 0.4, 0.6, 0.8):
-            x, y = (a + share * (b - a) for a, b in ((mark.x, mark.text_x), (mark.y, mark.text_y)))
-            point, own = (x, y, x, y), (mark.x - 5, mark.y - 5, mark.x + 5, mark.y + 5)
-            assert not any(overlap(point, other) for other in marks if not overlap(other, own)), mark.title
+        assert not any(overlap(name, other) for other in (*marks, *labels.values()))
+    led = [k for k in labels if drawn.marks[k].text_y != drawn.marks[k].y]
+    assert len(led) > 3
+    for k in led:
+        mark, others = drawn.marks[k], [*marks[:k], *marks[k + 1 :], *(labels[j] for j in labels if j != k), *names]
+        for share in np.linspace(0.0, 0.95, 20):
+            x, y = mark.x + share * (mark.text_x - mark.x), mark.y + share * (mark.text_y - mark.y)
+            assert not any(overlap((x - 0.1, y - 0.1, x + 0.1, y + 0.1), other) for other in others), mark.title
 
 
 def overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
