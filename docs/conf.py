@@ -141,12 +141,13 @@ def lost_first(app: Any) -> None:
 
 
 def described(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """A page's first paragraph is what search engines and links show of it."""
-    first = next(doctree.findall(nodes.paragraph), None) if doctree is not None else None
-    if first is not None:
-        text = " ".join(first.astext().split())
-        short = text if len(text) <= 160 else text[:159].rsplit(" ", 1)[0] + "…"
-        context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
+    """Search engines and links show a page's title and its first paragraph without formulas."""
+    if doctree is None or not (title := next(doctree.findall(nodes.title), None)):
+        return
+    plain = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
+    text = " ".join(f"{title.astext()}. {next(plain, '')}".split())
+    short = text if len(text) <= 160 else text[:159].rsplit(" ", 1)[0] + "…"
+    context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
 
 
 def reachable(app: Any, exception: Exception | None) -> None:
@@ -162,6 +163,7 @@ def reachable(app: Any, exception: Exception | None) -> None:
             '<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'
         )
         mended = mended.replace('<aside class="toc-drawer', '<aside aria-label="On this page" class="toc-drawer')
+        mended = mended.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
         mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
         if mended != text:
             path.write_text(mended, encoding="utf-8")
