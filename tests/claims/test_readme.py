@@ -90,7 +90,9 @@ def test_the_verdicts_figures_are_said_on_the_pages_it_names():
     rows = table.splitlines()[2:]
     assert len(rows) >= 8
     for row in rows:
-        figures = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= (?:×|times|to|in|is))|(?<= to )\d+(?:\.\d+)?(?= (?:×|times))", row)
+        figures = re.findall(
+            r"(?<![\w.])\d+(?:\.\d+)?(?= (?:×|times|to|in|is))|(?<= to )\d+(?:\.\d+)?(?= (?:×|times))", row
+        )
         assert figures or "n ≤" in row, row
         for figure in figures:
             said = rf"(?<![\w.]){re.escape(figure)}(?!\.?\d).{{0,40}}?(×|times)"
