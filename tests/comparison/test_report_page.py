@@ -26,7 +26,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(
 )
 #: axe-core's `axe.min.js`, if it is at hand (`npm install axe-core`).
 AXE = os.environ.get("AXE_CORE")
-OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--single-process", "--no-zygote", "--remote-debugging-pipe")
+OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe")
 
 
 def row(solver: str, role: str, device: str | None, number: int, **more) -> Row:
