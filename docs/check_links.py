@@ -52,6 +52,7 @@ FAULTS = {
     r'<div class="highlight"><pre>': "code that keys cannot reach",
     r'<div class="table-wrapper': "a table that keys cannot reach",
     r"<th[^>]*>\s*(?:<p>\s*</p>)?\s*</th>": "a column without a name",
+    r"<summary[^>]*aria-label": "a summary with another name than it shows",
     r"<img(?![^>]*\balt=)": "a picture without words",
 }
 #: Pages that are made of no text of ours.

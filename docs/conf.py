@@ -163,6 +163,7 @@ def reachable(app: Any, exception: Exception | None) -> None:
             '<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'
         )
         mended = mended.replace('<aside class="toc-drawer', '<aside aria-label="On this page" class="toc-drawer')
+        mended = mended.replace(' aria-label="Toggle hidden content"', "")
         mended = mended.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
         mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
         if mended != text:

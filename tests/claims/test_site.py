@@ -106,11 +106,12 @@ def test_pages_that_cannot_be_heard_are_found(tmp_path):
     unheard = loaded("check_links").unheard
     assert unheard(tmp_path) == []
     (tmp_path / "b.html").write_text(
-        head.format("a").split("<meta")[0] + '<aside class="x"></aside><p role="heading"></p><img src="x">'
+        head.format("a").split("<meta")[0]
+        + '<aside class="x"></aside><p role="heading"></p><img src="x"><summary aria-label="x">y</summary>'
         '<div class="highlight"><pre></pre></div><div class="table-wrapper x"><th class="head"><p></p></th></div>'
     )
     found = unheard(tmp_path)
-    assert len(found) == 9
+    assert len(found) == 10
     assert found[0] == "a.html: the title 'a' is not its own"
     assert {line.split(": ")[0] for line in found[1:]} == {"b.html"}
     (tmp_path / "search.html").write_text("<title>Search</title>")
