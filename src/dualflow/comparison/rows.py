@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -32,8 +34,11 @@ __all__ = ["ProgressCallback", "Rows"]
 
 #: Runs of a classical row of less than so many seconds, the quickest of which counts.
 AGAIN, QUICK_S = 3, 0.05
+#: Seconds of a row that begins just before the end.
+LEAST_S = 0.01
 #: Why a row has no numbers after Ctrl-C.
 _LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
+_TOO_LATE = "not run: the time for the whole comparison was up"
 _CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
 
 #: Of all shots of a run and encoding, the shot floors of a section in gap and excess.
@@ -55,6 +60,8 @@ class Rows:
     done: int = 0
     interrupted: bool = False
     warm: set[int] = field(default_factory=set)
+    #: Of `time.monotonic`, when no row begins any more.
+    ends: float = math.inf
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
         problem, certifier = task.problem, task.certifier
@@ -69,8 +76,8 @@ class Rows:
                 continue
             row = Row(task.name, entry.name, entry.role, entry.device, entry.shots)
             try:
-                if self.interrupted:
-                    row = replace(row, status="NOT RUN", reason=_LEFT_OUT)
+                if self.interrupted or self.late:
+                    row = replace(row, status="NOT RUN", reason=_LEFT_OUT if self.interrupted else _TOO_LATE)
                 elif (refused := barred_by(entry, certifier)) is not None:
                     role = "quantum" if entry.role in ("control", "emulated") else entry.role
                     row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
@@ -95,6 +102,11 @@ class Rows:
             task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, _ranked(rows, self.tol)
         )
 
+    @property
+    def late(self) -> bool:
+        """Whether the time for all of it is up."""
+        return time.monotonic() >= self.ends
+
     def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
         """Say what comes next, and count it."""
         try:
@@ -109,6 +121,8 @@ class Rows:
         interrupted = "no reference: the comparison was interrupted (Ctrl-C)"
         if self.interrupted:
             return None, interrupted
+        if self.late:
+            return None, f"no reference: {_TOO_LATE}"
         try:
             self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
             solution = self.solved(problem, REFERENCE)
@@ -145,8 +159,8 @@ class Rows:
         """Refinement on one repair of the task's kernel."""
         row = Row(task.name, SOLVER, "repair", repair=method)
         self.tell(task, method)
-        if self.interrupted:
-            return replace(row, status="NOT RUN", reason=_LEFT_OUT)
+        if self.interrupted or self.late:
+            return replace(row, status="NOT RUN", reason=_LEFT_OUT if self.interrupted else _TOO_LATE)
         try:
             other, mended = repaired(task, method)
             row = self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None)
@@ -200,17 +214,21 @@ class Rows:
     def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False) -> Solution:
         """The answer of one run, or of the quickest of some where runs are so short that their time is mostly luck."""
         found: list[Solution] = []
+        limit = self.time_limit
+        if self.ends < math.inf:  # what begins has a moment at least
+            left = max(self.ends - time.monotonic(), LEAST_S)
+            limit = left if limit is None else min(limit, left)
         while len(found) < AGAIN:
             solution = solve(
                 problem,
                 solver,
                 refine=True,
                 tol=self.tol,
-                time_limit=self.time_limit,
+                time_limit=limit,
                 random_state=self.random_state,
             )
             found.append(solution)
-            if once or solution.ended is Status.INTERRUPTED or solution.cost.wall_time_s > QUICK_S:
+            if once or self.late or solution.ended is Status.INTERRUPTED or solution.cost.wall_time_s > QUICK_S:
                 break
         return min(found, key=lambda solution: solution.cost.wall_time_s)
 
