@@ -133,7 +133,8 @@ def _first_other(points: Any, X: Any) -> int | None:
 
     if points.shape != X.shape:
         return 0
-    if isinstance(X, np.ndarray):
+    if isinstance(points, np.ndarray):  # few sparse ones are, too
+        X = X if isinstance(X, np.ndarray) else X.toarray()
         other = ~np.isclose(points, X, rtol=1e-9, atol=1e-12).all(axis=1)
         return int(np.argmax(other)) if other.any() else None
     from scipy.sparse import csr_array

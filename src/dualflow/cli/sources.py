@@ -47,7 +47,7 @@ class Source:
     """
 
     def __init__(self, path: Path, file: BinaryIO | None = None) -> None:
-        self.path, self._file = path, file
+        self.path, self._file, self._measured = path, file, False
         self.name = "standard input" if file is not None else str(path)
 
     @contextlib.contextmanager
@@ -72,9 +72,14 @@ class Source:
             if not start.startswith(b"\x1f\x8b"):
                 yield file
                 return
-            size = file.seek(0, os.SEEK_END)
+            most = min(MAX_BYTES, max(GZ_BYTES, GZ_RATIO * file.seek(0, os.SEEK_END)))
+            if not self._measured:  # before minutes of reading, not after them
+                file.seek(0)
+                packed = _Unpacked(gzip.GzipFile(fileobj=file, mode="rb"), self.name, most)
+                while packed.read(1 << 16):
+                    pass
+                self._measured = True
             file.seek(0)
-            most = min(MAX_BYTES, max(GZ_BYTES, GZ_RATIO * size))
             yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file, mode="rb"), self.name, most))
 
     def begins_with(self, magic: bytes) -> bool:
