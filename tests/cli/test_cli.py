@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -254,6 +255,14 @@ def test_devices_lists_all():
     assert result.exit_code == 0
     for info in dualflow.list_devices():
         assert info.name in result.stdout
+
+
+@pytest.mark.parametrize("words", [("solvers",), ("devices",), ("circuits", "list")])
+def test_lists_are_json_on_request(words):
+    found = json.loads(run(*words, "--json").stdout)
+    rows = found["devices"] if words == ("devices",) else found
+    assert {"smo", "aer", "tree-4"} & {row[words[0].rstrip("s")] for row in rows} or len(rows) > 10
+    assert len({tuple(row) for row in rows}) == 1
 
 
 def test_version_and_help():

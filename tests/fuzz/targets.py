@@ -209,14 +209,15 @@ def _run_journal(folder: Path, content: bytes) -> None:
 @cache
 def _tables() -> list[bytes]:
     rows = [f"{a:.3f},{b:.3f},{'up' if b > 0 else 'down'}" for a, b in X]
+    gaps = [f"{'rgb'[k % 3]};{'NA' if k % 5 else b};;{k % 2}" for k, (_, b) in enumerate(X)]
     numbers = [f"{a:.3f};{b:.3f}".replace(";", ",") + f",{k % 2}" for k, (a, b) in enumerate(X)]
     return [
         "\n".join(["a,b,kind", *rows]).encode(),
         "\r\n".join(numbers).encode(),
         b"\xef\xbb\xbf" + "\n".join(['"a","b ""x""",kind', *rows, ""]).encode(),
-        "\n".join(["colour;b;c;kind", *(f"{'rgb'[k % 3]};{'NA' if k % 5 else b};;{k % 2}" for k, (_, b) in enumerate(X))]).encode(),
+        "\n".join(["colour;b;c;kind", *gaps]).encode(),
         gzip.compress("\n".join(["a\tb\tkind", *(row.replace(",", "\t") for row in rows)]).encode(), mtime=0),
-    ]  # fmt: skip
+    ]
 
 
 @cache

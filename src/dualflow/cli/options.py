@@ -10,6 +10,7 @@ import typer
 from ..exceptions import ProblemError
 from .cells import Cells
 from .csv_data import Form
+from .output import Json
 from .table import MISSING
 
 __all__ = [
@@ -65,7 +66,6 @@ Standardise = Annotated[
         help="Columns of numbers to mean 0 and deviation 1; by default all but those of svmlight.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Say the result as JSON, on standard output.")]
 
 
 def form_of(delimiter: str | None, header: bool | None, decimal: str, missing: list[str] | None) -> Form:

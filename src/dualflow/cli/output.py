@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
@@ -10,8 +9,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,7 @@ __all__ = [
     "CLOSED",
     "INTERRUPTED",
     "OVERWRITE",
+    "Json",
     "check_output",
     "clear_errors",
     "console",
@@ -40,6 +41,7 @@ WIDTH = 120  # of tables that do not go to a terminal
 #: Exit codes, those of a shell: 128 and the signal, of Ctrl-C and of a reader that has left.
 INTERRUPTED, CLOSED = 130, 141
 
+Json = Annotated[bool, typer.Option("--json", help="Say the result as JSON, on standard output.")]
 OVERWRITE = "Overwrite files that are there, even if dualflow did not write them."
 
 
@@ -77,7 +79,7 @@ def say(text: str, err: bool = False) -> None:
 
 def say_json(value: Any) -> None:
     """A value as JSON on one line; what JSON has no word for, NaN and infinity, is null."""
-    typer.echo(json.dumps(_plain(value), allow_nan=False))
+    typer.echo(dumps(_plain(value), allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
@@ -165,8 +167,11 @@ def console() -> Console:
     return Quiet(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
-def print_table(headers: Any, rows: Any) -> None:
-    """A table whose cells are text, whatever is in them."""
+def print_table(headers: Any, rows: Any, json: bool = False) -> None:
+    """A table whose cells are text, whatever is in them; as ``json`` a list of its rows."""
+    if json:
+        say_json([dict(zip(headers, row, strict=True)) for row in rows])
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
