@@ -132,7 +132,7 @@ def test_csv_with_numeric_labels_keeps_them(folder):
         (table() + "1.0,nan,up\n", ("--no-impute",), ("line 42", "b", "missing")),
         (table() + "1.0,2.0\n", (), ("line 42 has 2 cells", "3")),
         (table() + "1.0,2.0,3\n", (), ("mixes numbers and text", "'3'")),
-        (table() + "1.0,2.0,\n", (), ("kind is empty",)),
+        (table() + "1.0,2.0,\n", (), ("kind is empty or missing",)),
         (table() + "1.0,2.0,sideways\n", (), ("3 classes", '--classes "down,sideways"')),
         (table(), ("--classes", "up,left"), ("no class 'left'", "down, up")),
         (table(), ("--classes", "up"), ("two different labels",)),

@@ -218,6 +218,25 @@ def test_a_column_of_nothing_is_left_out(tmp_path):
     assert table.notes == ["Column none holds nothing, and is left out."]
 
 
+def test_the_index_that_pandas_writes_is_left_out(tmp_path):
+    table = read(tmp_path, ",a,kind\n0,5,x\n1,6,y\n")
+    assert table.chosen.names == ["a"]
+    assert table.notes == ["The first column has no name and counts the rows; it is left out."]
+    assert read(tmp_path, ",a,kind\n0,5,x\n2,6,y\n").chosen.names == ["column 1", "a"]
+
+
+def test_names_that_are_there_twice_are_told_apart(tmp_path):
+    table = read(tmp_path, "a,a,a (2),,column 4,kind\n1,2,3,4,5,x\n")
+    assert table.chosen.names == ["a", "a (3)", "a (2)", "column (2)", "column 4"]
+    assert fit_encoding(table, standardise=False).transform(table)[0].tolist() == [[1.0, 2.0, 3.0, 4.0, 5.0]]
+
+
+def test_a_label_may_be_called_none_and_may_not_be_missing(tmp_path):
+    assert labels_of(read(tmp_path, "a,kind\n1,None\n2,mild\n")).tolist() == ["None", "mild"]
+    with pytest.raises(ProblemError, match="line 3: the label kind is empty or missing"):
+        labels_of(read(tmp_path, "a,kind\n1,mild\n2,NA\n"))
+
+
 def test_labels_are_compared_by_what_they_are_and_shown_as_written(tmp_path):
     table = read(tmp_path, "a,kind\n1,+1\n2,-1\n3,1.0\n")
     y = labels_of(table)

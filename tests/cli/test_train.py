@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -292,6 +291,9 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
         (["--kind", "svdd", "--C", "1"], "--C is a parameter of svc and svr, not of svdd"),
         (["--kind", "svdd", "--search"], "--search needs labels"),
         (["--kind", "svdd", "--label", "kind", "--cv", "3"], "--cv needs labels"),
+        (["--search", "--time-limit", "1e-9"], "--search found nothing"),
+        (["--kernel", "precomputed"], "--kernel precomputed is for kernel matrices"),
+        (["--seed", "-1"], "--seed=-1"),
         (["--cv", "1"], "--cv 1 of data.csv must be from 2 to"),
         (["--kind", "svr"], "line 2: the label kind, 'down', is not a finite number"),
         (["--label", "a"], "say --kind svr"),
@@ -427,18 +429,22 @@ cli.main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-def test_ctrl_c_in_a_fit_leaves_no_model(folder):
+def test_ctrl_c_in_a_fit_leaves_the_model_of_what_there_was(folder):
     write(folder, table(40))
     code = """
-import os, signal, sys
-import dualflow.estimators.svc as svc
-svc.SVC.fit = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+import os, signal
 from dualflow_command import main
+from dualflow.solvers.smo import SMO
+kept = SMO.step
+def step(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    return kept(*arguments)
+SMO.step = step
 main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, "train", "data.csv"], capture_output=True, text=True, timeout=120, env=os.environ
-    )
-    assert done.returncode == 130
-    assert done.stderr == "Interrupted.\n"
-    assert [path.name for path in folder.iterdir()] == ["data.csv"]
+    words = [sys.executable, "-c", code, "train", "data.csv", "--cv", "3", "--solver", "smo"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == ""
+    assert "Interrupted; model.dualflow is the model of what there was, and not optimal." in done.stderr.splitlines()
+    assert run("check", "model.dualflow").exit_code == 1

@@ -11,7 +11,7 @@ from math import isfinite
 import numpy as np
 
 from ..exceptions import ProblemError
-from .table import MISSING, SHOWN, Words, short
+from .table import CLASSES, MISSING, SHOWN, Words, short
 
 __all__ = ["MAX_WORDS", "Cells", "Gathered", "Tally", "number"]
 
@@ -43,6 +43,10 @@ class Cells:
 
     decimal: str = "."
     missing: tuple[str, ...] = MISSING
+
+    def label(self, cell: str) -> str:
+        """A stripped cell as a label, "" if there is none; a class may be called None."""
+        return "" if cell in self.missing and cell not in CLASSES else cell
 
     def number(self, cell: str) -> float | None:
         """The number that a stripped cell is."""

@@ -146,7 +146,8 @@ def compare(
             with progress_bar() as progress:
                 forecast = dry_run(*arguments, **options, progress=progress)
             if json:
-                say_json({"rows": [dict(zip(DRY, cells, strict=True)) for cells in forecast.cells()]})
+                rows = [dict(zip(DRY, cells, strict=True)) for cells in forecast.cells()]
+                say_json({"rows": rows, "total": forecast.total()})
                 return
             print_table(DRY, forecast.cells())
             for line in (*forecast.left_out(), *forecast.advice(), forecast.total(), "Nothing was sent."):

@@ -68,7 +68,7 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
         The file cannot be read.
     """
     delimiter = form.delimiter or _delimiter(source)
-    first, tallies = _survey(source, delimiter, form.cells)
+    first, tallies, counts = _survey(source, delimiter, form.cells)
     cells = [cell.strip() for cell in first[1]]
     header = form.header
     if header is None:
@@ -81,6 +81,10 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
             tally.add(cell, first[0], form.cells)
     # A delimiter at the end of each line makes a column of nothing.
     blank = {k for k, tally in enumerate(tallies) if tally.blank and (not header or not cells[k])}
+    notes = []
+    if counts and header and not cells[0] and isinstance(chooser, Asked):
+        blank.add(0)  # pandas' index, as to_csv writes it
+        notes.append("The first column has no name and counts the rows; it is left out.")
     chosen = chooser.chosen(names, header, blank, source.name)
     kinds = [
         kind or tallies[place].kind(name, source.name)
@@ -98,30 +102,31 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
             for column, k in zip(columns, chosen.places, strict=True):
                 column.add(row[k].strip(), place, form.cells)
             if labels is not None and chosen.label is not None:
-                label = row[chosen.label].strip()
+                label = form.cells.label(row[chosen.label].strip())
                 labels.append(seen.setdefault(label, label))
             numbers.append(number)
     if not numbers:
         raise ProblemError(f"{source.name} has a header only; rows of data are needed")
     gathered = [column.column() for column in columns]
     where = np.array(numbers, dtype=np.int64)
-    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=list(chosen.notes))
+    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=[*notes, *chosen.notes])
 
 
-def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tally]]:
-    """The first line, and what is in the columns below it."""
+def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tally], bool]:
+    """The first line, what is in the columns below it, and whether the first of them counts the rows, from 0."""
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
         first = next(lines, None)
         if first is None:
             raise ProblemError(f"{source.name} is empty; rows of data are needed")
         top = [cell.strip() for cell in first[1]]
-        tallies = [Tally() for _ in top]
-        for number, row in lines:
+        tallies, counts = [Tally() for _ in top], True
+        for k, (number, row) in enumerate(lines):
             _check_width(row, len(top), f"{source.name}, line {number}")
             for tally, cell, above in zip(tallies, row, top, strict=True):
                 tally.add(cell := cell.strip(), number, form)
                 tally.again |= cell == above
-    return first, tallies
+            counts = counts and row[0].strip() == str(k)
+    return first, tallies, counts
 
 
 def _has_header(first: list[str], tallies: list[Tally], form: Cells) -> bool:

@@ -86,5 +86,5 @@ def _cells(table: Table | Sparse) -> tuple[list[str], str]:
         raise ProblemError(f"{table.source} has no label; name its column with --label")
     if "" in table.labels:
         place = table.place(table.labels.index(""))
-        raise ProblemError(f"{place}: the label {name} is empty; fill or drop such rows")
+        raise ProblemError(f"{place}: the label {name} is empty or missing; fill or drop such rows")
     return table.labels, name

@@ -41,8 +41,7 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
         raise SolverUnavailable(
             f"{source.name} is a parquet file, which needs pyarrow: pip install 'dualflow[parquet]'"
         ) from error
-    # Whatever a damaged file leads to: pyarrow's own errors are OSError, ValueError, NotImplementedError.
-    with source.raw() as raw, _sentences(source.name, (pyarrow.ArrowException, OSError)):
+    with source.raw() as raw, _sentences(source.name, (pyarrow.ArrowException, OSError, ValueError)):
         file = pyarrow.parquet.ParquetFile(raw)
         about, schema = file.metadata, file.schema_arrow
         names = [str(name) for name in schema.names]
@@ -66,7 +65,9 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
                 _add(column, batch.column(k), places, form, source.name)
             if labels is not None and chosen.label is not None:
                 _simple(batch.column(chosen.label).type, source.name, names[chosen.label])
-                labels += ["" if v is None else str(v) for v in batch.column(chosen.label).to_pylist()]
+                labels += [
+                    "" if v is None else form.label(str(v).strip()) for v in batch.column(chosen.label).to_pylist()
+                ]
     if not rows:
         raise ProblemError(f"{source.name} has no rows; rows of data are needed")
     gathered = [column.column() for column in columns]
@@ -78,7 +79,9 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
 def _sentences(name: str, errors: Any) -> Iterator[None]:
     try:
         yield
-    except errors as error:
+    except ProblemError:
+        raise
+    except errors as error:  # whatever a damaged file leads to, text that is not UTF-8 included
         if isinstance(error, OSError) and error.filename:
             raise
         raise ProblemError(f"{name} is not a parquet file that pyarrow reads: {str(error)[:200]}") from None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError, near_miss
 
 __all__ = [
+    "CLASSES",
     "MISSING",
     "SHOWN",
     "Asked",
@@ -25,6 +26,8 @@ __all__ = [
 
 #: Cells that hold nothing, blanks around them taken off.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
+#: Of these, what may be a class by its name.
+CLASSES = ("NULL", "null", "None", "?")
 #: Characters of a cell or a name that an error shows.
 SHOWN = 40
 
@@ -198,12 +201,14 @@ def place_of(word: str, names: list[str], source: str, option: str) -> int:
 
 def told_apart(names: list[str]) -> list[str]:
     """The names, those that are empty or there before with their number."""
-    seen: dict[str, int] = {}
-    found = []
+    given, found = set(names), dict[str, None]()
     for k, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        found.append((name if seen[name] == 1 else f"{name} ({seen[name]})") if name else f"column {k + 1}")
-    return found
+        wanted, number = name or f"column {k + 1}", 1
+        while wanted in found or (wanted != name and wanted in given):
+            number += 1
+            wanted = f"{name or 'column'} ({number})"
+        found[wanted] = None
+    return list(found)
 
 
 def short(cell: str) -> str:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import OVERWRITE, check_output, clear_errors, print_table, progress_bar, say, say_json, warnings_said
+from .output import (
+    INTERRUPTED,
+    OVERWRITE,
+    check_output,
+    clear_errors,
+    print_table,
+    progress_bar,
+    say,
+    say_json,
+    warnings_said,
+)
 
 if TYPE_CHECKING:
     from .table import Sparse, Table
@@ -58,15 +68,21 @@ def train(
     """Train a model on a table, and save it. Exit code 1: the model is saved, and not certified to --tol."""
     with clear_errors():
         from .. import _container
+        from ..core.options import Number
         from ..exceptions import FitError, ProblemError
         from . import prepared
         from .reading import read_new
         from .table import Asked
-        from .training import cross_validated, made, searched
+        from .training import cross_validated, made, searched, splits_of, was_interrupted
 
         begun = time.perf_counter()
         if kind is not None and kind not in prepared.KINDS:
             raise ProblemError(f"--kind {kind!r} must be one of {', '.join(prepared.KINDS)}")
+        if kernel == "precomputed":
+            raise ProblemError(
+                "--kernel precomputed is for kernel matrices; a table holds points: linear, poly, rbf, sigmoid"
+            )
+        seed = Number(at_least=0, whole=True).check("--seed", seed)
         check_output(out, "--out", _container.is_ours, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing)
         asked = Asked(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
@@ -91,6 +107,7 @@ def train(
                 random_state=seed,
             )
             best = accuracy = None
+            splits = splits_of(kind, y, cv, seed, table.source)
             try:
                 with warnings_said():
                     if search:
@@ -99,12 +116,15 @@ def train(
                     else:
                         progress(0, None, f"fitting {X.shape[0]} points")
                         model.fit(X) if y is None else model.fit(X, y)
-                    if cv is not None:
-                        accuracy = cross_validated(kind, model, table, y, how, cv, seed, progress)
+                    prepared.known_of(table, encoding, written, form.cells).save(model, out)
+                    if was_interrupted(model):
+                        say(f"Interrupted; {out} is the model of what there was, and not optimal.", err=True)
+                        raise typer.Exit(INTERRUPTED)
+                    if splits:
+                        accuracy = cross_validated(kind, model, table, y, how, splits, progress)
             except FitError as error:  # nothing is wrong with the call: there is no such model
                 say("Failed: " + " ".join(str(error).split()), err=True)
                 raise typer.Exit(1) from None
-        prepared.known_of(table, encoding, written, form.cells).save(model, out)
         gap = model.certificate_.relative_gap
         optimal = gap is not None and gap <= tol
         facts = {
