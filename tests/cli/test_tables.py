@@ -290,13 +290,13 @@ def test_svmlight_by_its_name_or_by_flag(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"1 1:0.5\n2 2;3\n", ", line 2 is not svmlight"),
-        (b"1 1:0.5\n\n2 3:1 2:3\n", ", line 3 is not svmlight"),
-        (b"1 1:0.5\n2 1:nan\n", ", line 2 holds NaN or infinity"),
-        (b"yes 1:0.5\n", ", line 1 is not svmlight"),
-        (b"1 99999999999:0.5\n", "index|is not svmlight"),
-        (b"1 9999999:0.5\n", "at most MAX_FEATURES"),
-        (b"", "is empty"),
+        (b"1 1:0.5\n2 2;3\n", r", line 2, '2 2;3', is not 'label index:value"),
+        (b"1 1:0.5\n\n2 3:1 2:3\n", r", line 3, .* is not 'label index:value"),
+        (b"1 1:0.5\n2 1:nan\n", "a value of point 2 is not a finite number"),
+        (b"yes 1:0.5\n", r", line 1, .* is not 'label index:value"),
+        (b"1 99999999999:0.5\n", "t.svm"),
+        (b"1 99999999:0.5\n", "more than MAX_FEATURES"),
+        (b"", "has no data"),
         (b"1\n2\n", "no features"),
     ],
 )

@@ -213,7 +213,7 @@ def test_several_classes_sparse_points_and_a_search(folder):
         checked = run("check", "model.dualflow", "iris.svm", "--json")
         assert checked.exit_code == 0, checked.output
         assert json.loads(checked.stdout)["problems"] == 3
-    refused(run("predict", "model.dualflow", write(folder, table())), "is not svmlight")
+    refused(run("predict", "model.dualflow", write(folder, table())), "line 1, ", "index:value")
 
 
 def test_a_model_that_is_not_optimal_is_saved_and_says_so(folder):

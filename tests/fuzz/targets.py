@@ -30,7 +30,7 @@ from dualflow.cli.labels import labels_of
 from dualflow.cli.prepared import How
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import Asked
-from dualflow.interchange import from_libsvm, to_libsvm
+from dualflow.interchange import from_libsvm, from_svmlight, to_libsvm, to_svmlight
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
 from . import mutations
@@ -221,7 +221,7 @@ def _tables() -> list[bytes]:
 
 
 @cache
-def _svmlight() -> list[bytes]:
+def _points() -> list[bytes]:
     folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
     for k in range(2):
         dump_svmlight_file(X * (X > 0), Y, str(folder / str(k)), zero_based=bool(k), comment="a" * k)
@@ -261,7 +261,7 @@ def _run_table(folder: Path, content: bytes, name: str = "data.csv") -> None:
                 raise Defect("a table that is none")
 
 
-def _run_svmlight(folder: Path, content: bytes) -> None:
+def _run_points(folder: Path, content: bytes) -> None:
     _run_table(folder, content, "data.svm")
 
 
@@ -424,6 +424,28 @@ def _run_libsvm(folder: Path, content: bytes) -> None:
         raise Defect("what was read is written otherwise")
 
 
+# --- data in svmlight's format ---------------------------------------------------------------------
+
+
+def _svmlight_data() -> list[bytes]:
+    folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+    to_svmlight(X, Y, folder / "data")
+    written = (folder / "data").read_bytes()
+    shutil.rmtree(folder)
+    return [written, b"# a comment\n+1 qid:3 1:0.5 7:-2e3 # another\n\n-1\n0.25 2:1\n"]
+
+
+def _run_svmlight(folder: Path, content: bytes) -> None:
+    (folder / "data").write_bytes(content)
+    points, labels = from_svmlight(folder / "data")
+    if points.shape[0] != len(labels) or not (np.isfinite(points.data).all() and np.isfinite(labels).all()):
+        raise Defect("data of another shape, or no numbers")
+    to_svmlight(points, labels, folder / "again")
+    again, _ = from_svmlight(folder / "again", points.shape[1])
+    if not np.allclose(again.data, points.data[points.data != 0], rtol=1e-15, atol=0.0):
+        raise Defect("what was read is written otherwise")
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -431,8 +453,9 @@ TARGETS = {
         Target("checkpoint", _checkpoints, mutations.checkpoint_changed, _run_checkpoint),
         Target("journal", _journals, mutations.database_changed, _run_journal),
         Target("libsvm", _libsvm_models, mutations.flipped, _run_libsvm),
+        Target("svmlight", _svmlight_data, mutations.flipped, _run_svmlight),
         Target("csv", _tables, mutations.flipped, _run_table),
-        Target("svmlight", _svmlight, mutations.flipped, _run_svmlight),
+        Target("points", _points, mutations.flipped, _run_points),
         Target("parquet", _parquet, mutations.flipped, _run_table),
         Target("trained", lambda: [_trained()], mutations.trained_changed, _run_trained),
         Target("cli", _command_lines, _words_changed, _run_command),
