@@ -17,7 +17,7 @@ from ..core.options import Flag, Number
 from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
 
-__all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "to_svmlight"]
+__all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
 
 #: Most bytes of a file, and of a line of it, which is split at once.
 MAX_BYTES, MAX_LINE = 1 << 30, 1 << 24
@@ -96,18 +96,25 @@ def from_svmlight(
     >>> X.toarray().tolist(), y.tolist()
     ([[0.5, 0.0, 2.0], [0.0, -1.0, 0.0]], [1, -1])
     """
-    from sklearn.datasets import load_svmlight_file
-
     n_features = Number(at_least=1, whole=True, none=True).check("n_features", n_features)
     Flag().check("zero_based", zero_based)
     with open_regular(path, MAX_BYTES, "MAX_BYTES") as file:
-        lines = _Lines(file, path)
-        try:
-            X, y = load_svmlight_file(lines, zero_based=bool(zero_based))
-        except ProblemError:
-            raise
-        except (ValueError, OverflowError) as error:
-            raise ProblemError(lines.complaint(error)) from None
+        return parsed(file, path, n_features, bool(zero_based))
+
+
+def parsed(
+    file: BinaryIO, path: str | Path, n_features: int | None, zero_based: bool
+) -> tuple[sparse.csr_array, NDArray]:
+    """`from_svmlight` of an open file; ``path`` is for its errors."""
+    from sklearn.datasets import load_svmlight_file
+
+    lines = _Lines(file, path)
+    try:
+        X, y = load_svmlight_file(lines, zero_based=zero_based)
+    except ProblemError:
+        raise
+    except (ValueError, OverflowError) as error:
+        raise ProblemError(lines.complaint(error)) from None
     if not len(y):
         raise ProblemError(f"{path} has no data; lines 'label index:value …' are needed")
     X, y, width = sparse.csr_array(X), np.array(y), X.shape[1]
