@@ -126,7 +126,7 @@ def folds_of(cv: Any, X: Any, y: NDArray, classifier: bool) -> NDArray | None:
     """
     n = len(y)
     if n < 2:
-        raise ProblemError(f"X holds {n} point; a model without it needs another, give at least two")
+        raise ProblemError(f"X holds {n} sample; a model without it needs another, give at least two")
     if cv is None:
         return None
     fold, times = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
