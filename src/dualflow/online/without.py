@@ -17,6 +17,8 @@ __all__ = ["Without"]
 
 #: The part of a bias interval's ends within which a point counts as one that sets it.
 NEAR = 1e-9
+#: The part of the largest weight by which one is off its bounds that fixes the bias beyond doubt.
+CLEAR = 1e-6
 #: Columns that are kept beside the margin's, for the next point may want them too.
 SPARE = 512
 
@@ -86,11 +88,13 @@ class Without:
     def at_rest(self) -> tuple[NDArray, float]:
         """α and the multiplier's negative b where the engine stands; b is the middle of its interval, if it has one."""
         engine = self.engine
+        alpha, S, b = np.clip(engine.alpha, 0.0, self.upper), engine.margin, engine.b
+        if (np.minimum(alpha[S], self.upper[S] - alpha[S]) > CLEAR * alpha.max(initial=0.0)).any():
+            return alpha, b
         low, high = engine.bias_interval()
-        b = engine.b
         if low <= high and (np.isfinite(low) or np.isfinite(high)):
             b = 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else low if np.isfinite(low) else high
-        return np.clip(engine.alpha, 0.0, self.upper), float(b)
+        return alpha, float(b)
 
     def movers(self) -> NDArray:
         """The points without which the model is another: those with weight, and where no weight is free, those that
