@@ -13,7 +13,7 @@ from ..core.bounds import gaps
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
 from ..core.kept import KeptGram
-from ..core.memory import check_memory
+from ..core.memory import memory_bytes
 from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..exceptions import ProblemError
@@ -24,6 +24,9 @@ __all__ = ["POINTS", "Models", "held_out", "left_out"]
 
 #: Points of which each may be left out: half a gigabyte a matrix of them.
 POINTS = 8000
+#: What is there at a time at most, in such matrices: kernel, weights, the margin's columns (a tube's are twice as long)
+#: and the inverse of its system.
+MATRICES = 5
 #: Certified relative gap of every model.
 TOL = 1e-9
 #: The part of the weights' sum by which they may be beyond their bounds, or their signed sum off 0.
@@ -75,12 +78,12 @@ class Models:
 def left_out(problem: DualProblem, alpha: NDArray) -> Models:
     """Every model without one point. Only points with a weight are taken out, for without another all stays."""
     n = problem.gram.n
-    if n > POINTS:
+    there, wanted = memory_bytes(), MATRICES * 8 * n * n
+    if n > POINTS or (there is not None and wanted > there):
         raise ProblemError(
-            f"cv=None: leaving out one of n={n} points keeps their kernel matrix, which is for {POINTS} points at "
+            f"cv=None: leaving out one of n={n} points may take {wanted / 1e9:.3g} GB, and is for {POINTS} points at "
             "most; give cv=10, for ten folds"
         )
-    check_memory(n, "leaving out one point at a time", matrices=5)
     best = optimum(problem, alpha)
     posed = problem.centred()
     K = KeptGram(posed.gram).full()

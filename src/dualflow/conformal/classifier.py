@@ -32,8 +32,9 @@ class ConformalSVC(ClassifierMixin, Conformal):
     Parameters
     ----------
     estimator : SVC, optional
-        Unfitted, with the parameters of all models; `SVC` with its defaults if None. It is cloned. Not with
-        ``class_weight="balanced"``, which every model would have its own of; give the weights.
+        Unfitted, with the parameters of all models; `SVC` with its defaults if None. It is cloned. Its solver, limits
+        and ``tol`` are those of `estimator_` alone: models without a point are brought to the optimum. Not
+        with ``class_weight="balanced"``, which every model would have its own of; give the weights.
     confidence_level : float in (0, 1), default=0.9
         1 − α. It is read where sets are asked for: another one needs no other fit.
     method : {"plus", "minmax", "base"}, default="plus"

@@ -24,7 +24,8 @@ class ConformalSVR(RegressorMixin, Conformal):
     Parameters
     ----------
     estimator : SVR, optional
-        Unfitted, with the parameters of all models; `SVR` with its defaults if None. It is cloned.
+        Unfitted, with the parameters of all models; `SVR` with its defaults if None. It is cloned. Its solver, limits
+        and ``tol`` are those of `estimator_` alone: models without a point are brought to the optimum.
     confidence_level : float in (0, 1), default=0.9
         1 − α. It is read where intervals are asked for: another one needs no other fit.
     method : {"plus", "minmax", "base"}, default="plus"
