@@ -126,11 +126,11 @@ def test_a_path_that_breaks_off_is_mended_by_refits(monkeypatch):
     X, y, Z = friedman()
     estimator = SVR(C=50.0, epsilon=0.3, gamma=0.3)
     wanted = ConformalSVR(estimator).fit(X, y).predict_interval(Z)
-    real = _models.Without.without
-    monkeypatch.setattr(_models.Without, "without", lambda self, point: None if point % 2 else real(self, point))
+    real = _models.PointPaths.without
+    monkeypatch.setattr(_models.PointPaths, "without", lambda self, point: None if point % 2 else real(self, point))
     np.testing.assert_allclose(ConformalSVR(estimator).fit(X, y).predict_interval(Z), wanted, rtol=0, atol=1e-5)
     # One that goes astray is found out, for the gap is by a product from scratch.
-    monkeypatch.setattr(_models.Without, "without", lambda self, point: (real(self, point)[0], 1.0))
+    monkeypatch.setattr(_models.PointPaths, "without", lambda self, point: (real(self, point)[0], 1.0))
     model = ConformalSVR(estimator).fit(X, y)
     np.testing.assert_allclose(model.predict_interval(Z), wanted, rtol=0, atol=1e-5)
     assert model.max_relative_gap_ <= 1e-9

@@ -149,9 +149,9 @@ def test_a_path_that_breaks_off_is_mended_by_refits(monkeypatch):
     X, y, Z = two()
     estimator = SVC(C=5.0, gamma=0.5)
     wanted = ConformalSVC(estimator).fit(X, y)
-    real = _models.Without.without
+    real = _models.PointPaths.without
     for broken in (lambda self, point: None, lambda self, point: (1.01 * real(self, point)[0], real(self, point)[1])):
-        monkeypatch.setattr(_models.Without, "without", broken)
+        monkeypatch.setattr(_models.PointPaths, "without", broken)
         found = ConformalSVC(estimator).fit(X, y)
         np.testing.assert_allclose(found.conformity_scores_, wanted.conformity_scores_, rtol=0, atol=1e-6)
         assert found.max_relative_gap_ <= 1e-9

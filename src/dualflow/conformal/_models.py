@@ -17,8 +17,8 @@ from ..core.memory import memory_bytes
 from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..exceptions import ProblemError
+from ..online.point_paths import PointPaths
 from ..online.state import PathError
-from ..online.without import Without
 
 __all__ = ["POINTS", "Models", "held_out", "left_out"]
 
@@ -147,13 +147,13 @@ def optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
 
 def _path(
     problem: DualProblem, posed: DualProblem, K: NDArray, alpha: NDArray, b: float
-) -> tuple[Without, float] | None:
+) -> tuple[PointPaths, float] | None:
     """The path to models without a point, and the gap where it begins; None where the problem has none, or it breaks
     off."""
     if problem.d or problem.ridge.any() or not np.isfinite(problem.upper).all():
         return None
     try:
-        path = Without(posed, K, alpha, b)
+        path = PointPaths(posed, K, alpha, b)
     except (PathError, np.linalg.LinAlgError):
         return None
     weights, b = _read(problem, *path.at_rest())

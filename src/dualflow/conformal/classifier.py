@@ -80,7 +80,7 @@ class ConformalSVC(ClassifierMixin, Conformal):
 
     **Memory.** While leaving out one: 40 n² bytes at most, n the points of a pair of classes. Kept are the weights of
     each pair, u rows and k columns for u points that have a weight in any of the k models that differ, 8uk bytes;
-    p-values take 64 MB besides, however many there are.
+    p-values take some 150 MB besides, however many.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class ConformalSVR(RegressorMixin, Conformal):
     There is no ``sample_weight``: points of different weights are not exchangeable.
 
     **Memory.** While leaving out one: 40 n² bytes at most. Kept are the weights, u rows and k columns for u points that
-    have a weight in any of the k models that differ, 8uk bytes; intervals take 64 MB besides, however many there are.
+    have a weight in any of the k models that differ, 8uk bytes; intervals take some 150 MB besides, however many.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from .incremental import Engine
 from .newcomers import LITTLE, seat
 from .state import PathError
 
-__all__ = ["Without"]
+__all__ = ["PointPaths"]
 
 #: The part of a bias interval's ends within which a point counts as one that sets it.
 NEAR = 1e-9
@@ -49,7 +49,7 @@ class _Signed:
         return values
 
 
-class Without:
+class PointPaths:
     """A problem at its optimum, and what becomes of it where a point is taken out.
 
     Parameters
