@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ._estimate import Estimate, estimate
     from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
+    from .conformal import ConformalSVC, ConformalSVR
     from .core.arena import release_memory
     from .estimators import (
         SVC,
@@ -75,6 +76,8 @@ __all__ = [
     "Comparison",
     "Concentration",
     "ConcentrationWarning",
+    "ConformalSVC",
+    "ConformalSVR",
     "Cost",
     "Device",
     "DeviceError",
@@ -142,6 +145,7 @@ _ROOMS = {
     "_estimate": ("Estimate", "estimate"),
     "_resources": ("ResourceTable", "resources"),
     "comparison": ("Comparison", "compare"),
+    "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
         "SVC",
         "SVDD",
