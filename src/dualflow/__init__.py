@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
     from .core.arena import release_memory
+    from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
     from .estimators import (
         SVC,
         SVDD,
@@ -73,6 +74,7 @@ __all__ = [
     "Certificate",
     "Checkpoint",
     "Comparison",
+    "ComparisonDisplay",
     "Concentration",
     "ConcentrationWarning",
     "Cost",
@@ -83,6 +85,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "EcosystemDisplay",
     "Estimate",
     "FidelityKernel",
     "FitError",
@@ -114,7 +117,9 @@ __all__ = [
     "SolverMismatch",
     "SolverUnavailable",
     "Status",
+    "SupportDisplay",
     "Trajectory",
+    "TrajectoryDisplay",
     "Workspace",
     "__version__",
     "certify",
@@ -157,6 +162,7 @@ _ROOMS = {
         "load",
     ),
     "core.arena": ("release_memory",),
+    "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.kernels.alignment": ("kernel_alignment",),
     "quantum.kernels.concentration": ("Concentration", "concentration"),
