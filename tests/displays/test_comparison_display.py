@@ -79,6 +79,12 @@ def test_roles_are_in_the_legend_under_the_axes(comparison):
     assert not any(extent.overlaps(ax.get_window_extent()) for ax in display.axes_)
 
 
+def test_it_fits_into_a_subfigure(comparison):
+    part = Figure(layout="constrained").subfigures(1, 2)[0]
+    display = ComparisonDisplay.from_comparison(comparison, problems="hinge", ax=part.subplots())
+    assert display.texts_[0]
+
+
 def test_repairs_are_left_out_and_gaps_may_be_missing(comparison):
     section = comparison.sections[0]
     repair = replace(section.rows[0], role="repair", repair="clip")
@@ -126,3 +132,12 @@ def test_a_front_shows_the_point_that_was_picked():
     assert not any(line.get_marker() == "*" for line in plain.get_lines())
     with pytest.raises(ProblemError, match="picked must be a point of the front"):
         front.plot(axes(), picked=3)
+
+
+def test_a_table_is_text_in_a_notebook_too(comparison, monkeypatch):
+    from rich import console
+
+    plain = str(comparison)
+    monkeypatch.setattr(console, "_is_jupyter", lambda: True)
+    assert plain.startswith("Use ")
+    assert str(comparison) == plain

@@ -133,6 +133,24 @@ def test_runs_that_ended_at_once(k):
     display.figure_.draw_without_rendering()
 
 
+def test_a_broken_end_is_drawn_as_far_as_it_goes():
+    from dataclasses import replace
+
+    path = replace(made(), objective=np.array([3.0, 2.0, 1.0, 1.0, np.nan, np.nan]))
+    display = path.plot(ax=Figure().subplots(2, 2))
+    assert not display.axes_[2].texts
+    display.figure_.draw_without_rendering()
+
+
+def test_subfigures_are_figures_too(problem):
+    figure = Figure(layout="constrained")
+    upper, lower = figure.subfigures(2, 1)
+    display = TrajectoryDisplay.from_solution(solve(problem, "smo", trajectory=True), ax=upper.subplots())
+    assert display.figure_ is upper
+    assert not lower.axes
+    figure.draw_without_rendering()
+
+
 def test_an_interrupted_run_says_so(problem):
     def stop(progress):
         raise KeyboardInterrupt

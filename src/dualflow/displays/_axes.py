@@ -26,6 +26,7 @@ __all__ = [
     "VERMILION",
     "axes_for",
     "class_name",
+    "decades",
     "drawn_gaps",
     "legend_above",
     "legend_below",
@@ -172,3 +173,10 @@ def drawn_gaps(gap: Any) -> Any:
     """Gaps as a logarithmic axis can show them: 0 is `LEAST_GAP`, and what is not finite is left out."""
     gap = np.asarray(gap, dtype=float)
     return np.where(np.isfinite(gap), np.maximum(gap, LEAST_GAP), math.nan)
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Powers of ten from above ``low`` to ``high``, five at most."""
+    first, last = math.floor(math.log10(low)) + 1, math.floor(math.log10(high)) if high > 0 else -999
+    step = max(1, -(-(last - first + 1) // 5))
+    return [10.0**k for k in range(first, last + 1, step)]

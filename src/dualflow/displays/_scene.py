@@ -87,7 +87,7 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
         X, estimator = estimator[:-1].transform(X), model
     columns = None if not hasattr(X, "columns") else [str(name) for name in X.columns]
     points = dense_rows(X) if hasattr(X, "tocsr") else np.asarray(X)
-    if points.ndim != 2 or not len(points.shape) or points.shape[0] < 1:
+    if points.ndim != 2 or points.shape[0] < 1:
         raise ProblemError(f"X must be the points that were fitted, one a row, found shape {points.shape}")
     if not np.issubdtype(points.dtype, np.number):
         try:
@@ -121,6 +121,10 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
             return np.asarray(estimator.predict(table(Z)))
 
         return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube)
+    if is_classifier(model) and labels is not None:
+        known = set(np.asarray(model.classes_).tolist())
+        if unknown := sorted(set(labels.tolist()) - known, key=str):
+            raise ProblemError(f"y holds {unknown[0]!r}, which is no class of the fit: {model.classes_.tolist()}")
     if is_classifier(model) and len(model.classes_) > 2:
         places = {label: k for k, label in enumerate(model.classes_.tolist())}
 

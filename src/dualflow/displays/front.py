@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import ProblemError
-from ._axes import BLUE, DARK, GREY, VERMILION, axes_for, legend_below
+from ._axes import BLUE, DARK, GREY, VERMILION, axes_for, decades, legend_below
 
 __all__ = ["draw_front"]
 
@@ -23,6 +23,7 @@ def draw_front(front: Any, ax: Any = None, picked: Any = None) -> Any:
         ax.set_xscale("log")
     elif len(positive):
         ax.set_xscale("symlog", linthresh=float(positive.min()))
+        ax.set_xticks([0.0, *decades(float(positive.min()), float(positive.max()))])
     handles = []
     if front.errors == "hinge":
         # Mixtures lie on straight lines, which a logarithmic axis bends.

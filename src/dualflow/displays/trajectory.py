@@ -10,7 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError, near_miss
-from ._axes import BLUE, LEAST_GAP, SIGNS, axes_for, drawn_gaps, legend_above, mark_level, matplotlib_part, say_level
+from ._axes import (
+    BLUE,
+    LEAST_GAP,
+    SIGNS,
+    axes_for,
+    decades,
+    drawn_gaps,
+    legend_above,
+    mark_level,
+    matplotlib_part,
+    say_level,
+)
 
 __all__ = ["TrajectoryDisplay"]
 
@@ -190,9 +201,10 @@ class TrajectoryDisplay:
         end = float(f[-1])
         if end and float(np.ptp(f)) > FAR * abs(end):  # else the start would hide all that comes after it
             ax.set_yscale("symlog", linthresh=abs(end))
-            ax.set_yticks([0.0, *_decades(abs(end), float(f.max()))])
+            ax.set_yticks([0.0, *decades(abs(end), float(f.max()))])
             ax.yaxis.set_minor_locator(matplotlib_part("ticker").NullLocator())
-        say_level(ax, end, f"{end:.4g}".replace("-", "−"))
+        if math.isfinite(end):
+            say_level(ax, end, f"{end:.4g}".replace("-", "−"))
         return list(lines)
 
     def _gap(self, ax: Any, style: dict[str, Any]) -> list[Any]:
@@ -226,15 +238,8 @@ class TrajectoryDisplay:
         ax.set_xlabel("step" if np.array_equal(t, np.arange(len(t))) else "flow time t")
         if len(t) > 2 and t[1] > 0 and t[-1] > LONG * t[1]:
             ax.set_xscale("symlog", linthresh=float(t[1]), linscale=0.5)
-            ax.set_xticks([0.0, *_decades(float(t[1]), float(t[-1]))])
+            ax.set_xticks([0.0, *decades(float(t[1]), float(t[-1]))])
             ax.xaxis.set_minor_locator(matplotlib_part("ticker").NullLocator())
             ax.set_xlim(0.0, 2.0 * float(t[-1]))
         elif len(t) > 1 and ax.get_xlabel() == "step":
             ax.xaxis.set_major_locator(matplotlib_part("ticker").MaxNLocator("auto", integer=True))
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten from above ``low`` to ``high``, five at most."""
-    first, last = math.floor(math.log10(low)) + 1, math.floor(math.log10(high)) if high > 0 else -999
-    step = max(1, -(-(last - first + 1) // 5))
-    return [10.0**k for k in range(first, last + 1, step)]
