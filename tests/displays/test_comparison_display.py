@@ -69,6 +69,23 @@ def test_names_cover_no_mark_and_no_other_name(comparison):
     assert not any("null" in name for name in names)
 
 
+def test_a_name_without_room_is_left_out():
+    from dualflow.displays._labels import place_labels
+
+    ax = axes()
+    points = np.column_stack([np.linspace(1.0, 1.1, 12), np.linspace(1.0, 1.02, 12)])
+    points = np.vstack([points, [[1.5, 1.5]]])
+    ax.scatter(*points.T)
+    ax.set(xlim=(0, 2), ylim=(0, 2))
+    ax.figure.draw_without_rendering()
+    texts, without = place_labels(ax, points, [*["a long name"] * 12, "alone"], level=0.1)
+    assert len(texts) + without == 13
+    assert without > 5
+    assert texts[-1].get_text() == "alone"
+    boxes = [text.get_window_extent() for text in texts]
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[k + 1 :])
+
+
 def test_roles_are_in_the_legend_under_the_axes(comparison):
     display = ComparisonDisplay.from_comparison(comparison, ax=axes(2))
     display.figure_.draw_without_rendering()

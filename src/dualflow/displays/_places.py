@@ -66,7 +66,7 @@ def plane_of(X: Any) -> Plane:
             return np.asarray(X.T @ u).ravel() - mean * u.sum()
 
         operator = LinearOperator((n, m), matvec=forth, rmatvec=back, dtype=float)
-        _, sizes, axes = svds(operator, k=2, random_state=0)
+        _, sizes, axes = svds(operator, k=2, v0=np.arange(min(n, m)) + 0.7)
         order = np.argsort(-sizes)
         sizes, axes = sizes[order], axes[order]
         squares = X.multiply(X).sum() if hasattr(X, "multiply") else float(np.vdot(X, X))
