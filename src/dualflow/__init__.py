@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison, compare
     from .conformal import ConformalSVC, ConformalSVR
     from .core.arena import release_memory
+    from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
     from .estimators import (
         SVC,
         SVDD,
@@ -74,6 +75,7 @@ __all__ = [
     "Certificate",
     "Checkpoint",
     "Comparison",
+    "ComparisonDisplay",
     "Concentration",
     "ConcentrationWarning",
     "ConformalSVC",
@@ -86,6 +88,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "EcosystemDisplay",
     "Estimate",
     "FidelityKernel",
     "FitError",
@@ -117,7 +120,9 @@ __all__ = [
     "SolverMismatch",
     "SolverUnavailable",
     "Status",
+    "SupportDisplay",
     "Trajectory",
+    "TrajectoryDisplay",
     "Workspace",
     "__version__",
     "certify",
@@ -161,6 +166,7 @@ _ROOMS = {
         "load",
     ),
     "core.arena": ("release_memory",),
+    "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.kernels.alignment": ("kernel_alignment",),
     "quantum.kernels.concentration": ("Concentration", "concentration"),
