@@ -159,13 +159,30 @@ def test_what_is_rejected_has_a_p_value_up_to_the_share(kind):
     low = model.p_values(Z, "jackknife") <= 0.1
     np.testing.assert_array_equal(model.predict(Z) == -1, low)
     assert 0.1 < low.mean() < 0.95
-    np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
     np.testing.assert_allclose(
         model.decision_function(Z), model.score_samples(Z) - (model.offset_ if kind is SVDD else model.offset_[0])
     )
     if kind is SVDD:
         assert model.radius_ != pytest.approx(model.certificate_.radius, rel=1e-3)
         np.testing.assert_allclose(model.radius_**2, -model.offset_, rtol=1e-10)
+
+
+@BOTH
+def test_of_training_points_it_is_the_share_that_scores_least_by_models_without_them(kind):
+    X = normal(120)
+    X[7] = X[8]
+    for share, count in ((0.05, 6), (0.25, 30), (0.5, 60)):
+        model = kind(contamination=share, gamma=0.3)
+        labels = model.fit_predict(X)
+        assert labels.dtype.kind == "i"
+        assert (labels == -1).sum() == count
+        assert model.loo_scores_[labels == -1].max() < model.loo_scores_[labels == 1].min()
+    weight = np.where(np.arange(120) < 100, 1.0, 0.0)
+    labels = model.set_params(contamination=0.1).fit_predict(X, sample_weight=weight)
+    assert (labels[:100] == -1).sum() == 10
+    np.testing.assert_array_equal(labels[100:], model.predict(X[100:]))  # who was not there is new
+    plain = kind(nu=0.2, gamma=0.3)
+    np.testing.assert_array_equal(plain.fit_predict(X), plain.predict(X))
 
 
 def test_the_ball_and_the_plane_say_the_same_where_the_kernel_is_radial():

@@ -13,7 +13,7 @@ from ..exceptions import ProblemError
 from ..online.each_without import each_without
 from ._optimum import TOL, optimum
 
-__all__ = ["LeftOutScores", "Scores", "left_out_scores", "rank_for"]
+__all__ = ["LeftOutScores", "Scores", "left_out_scores", "rank_for", "share_of"]
 
 _EPS = float(np.finfo(float).eps)
 
@@ -69,13 +69,18 @@ class LeftOutScores(Scores):
 
 def rank_for(contamination: float, n: int) -> int:
     """How many of n + 1 points may be outside; ProblemError where that is none."""
-    rank = int(np.floor(contamination * (n + 1) * (1 + 4 * _EPS)))
+    rank = share_of(contamination, n + 1)
     if rank < 1:
         least = int(np.ceil(1.0 / contamination)) - 1
         raise ProblemError(
             f"contamination={contamination!r} needs {least} points or more to tell so small a share; there are {n}"
         )
     return rank
+
+
+def share_of(contamination: float | None, n: int) -> int:
+    """The whole points in a share of n: ⌊cn⌋, to round-off."""
+    return int(np.floor((contamination or 0.0) * n * (1 + 4 * _EPS)))
 
 
 def left_out_scores(problem: DualProblem, alpha: NDArray) -> LeftOutScores:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OutlierMixin
 
 from ..core.options import Number, OneOf, Rule
 from ..core.problem import DualProblem
@@ -15,7 +16,7 @@ from ..core.solution import Solution
 from ..problems.description import SHARE, SHARE_OR_NONE
 from ._attributes import fitted
 from ._base import KernelMachine
-from ._left_out_scores import LeftOutScores, Scores, left_out_scores, rank_for
+from ._left_out_scores import LeftOutScores, Scores, left_out_scores, rank_for, share_of
 from ._verify import stored
 
 __all__ = ["NU", "NU_OR_NONE", "ShareOfNew"]
@@ -31,10 +32,14 @@ AT_ONCE = 1 << 21
 _METHOD = OneOf(words=("jackknife+", "jackknife"))
 
 
-class ShareOfNew(KernelMachine):
+class ShareOfNew(OutlierMixin, KernelMachine):
     """Base of `SVDD` and `OneClassSVM`: what is said of new points by models without each training point."""
 
     _rules: ClassVar[dict[str, Rule]] = {"contamination": Number(above=0, at_most=0.5, none=True)}
+
+    #: scikit-learn's word for detectors whose `predict` is about new points, so that a share of the training points
+    #: is what `fit_predict` says.
+    novelty: ClassVar[bool] = True
 
     nu: Any
     contamination: Any
@@ -67,6 +72,21 @@ class ShareOfNew(KernelMachine):
     def _leave_out(self) -> LeftOutScores:
         (solution,) = self.solutions_
         return left_out_scores(solution.problem, solution.certificate.alpha)
+
+    def fit_predict(self, X: Any, y: Any = None, **more: Any) -> NDArray:
+        """Fit, and +1 or −1 for the training points, shape (n,); ``more`` is for `fit`.
+
+        With a ``contamination`` each is judged by the model without it: −1 is the share of them that scores least, by
+        their ranks among each other. Without, this is `predict`, by the model of all.
+        """
+        if self.nu != "auto" and self.contamination is None:
+            found: NDArray = super().fit_predict(X, y, **more)
+            return found
+        self.fit(X, **more)
+        values, labels = self._left_out().values, self.predict(X)
+        ranks = np.searchsorted(np.sort(values), values + self._round_off(), side="right")
+        labels[self._rows[0]] = np.where(ranks <= share_of(self._rejects, len(values)), -1, 1)
+        return np.asarray(labels)
 
     # --- attributes --------------------------------------------------------------------------
 

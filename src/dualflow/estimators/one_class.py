@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OutlierMixin
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
@@ -39,7 +38,7 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
     return replace(problems.one_class(gram), upper=column["upper"])
 
 
-class OneClassSVM(OutlierMixin, ShareOfNew, BatchMachine):
+class OneClassSVM(ShareOfNew, BatchMachine):
     """Plane that separates the data from the origin in feature space; what lies on the origin's side is an outlier.
 
     Minimises ½‖w‖² + Σ ξᵢ − νnρ subject to ⟨w, φ(xᵢ)⟩ ≥ ρ − ξᵢ, by its dual (Schölkopf et al. 2001). Parameters,

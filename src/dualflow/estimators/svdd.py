@@ -97,6 +97,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
     new points that is a share of c in the mean, as far as a point more or less hardly moves the ball, give or take
     √(c(1 − c)/n) by the luck of the training data; nothing is guaranteed beyond. ``nu`` then says only what the ball
     leaves out to find its centre, and the two never contradict each other. Weights do not count in the share.
+    Of the *training* points `fit_predict` marks that share, each judged by the ball without it, and `predict` fewer.
 
     Examples
     --------
