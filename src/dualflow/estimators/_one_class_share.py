@@ -71,7 +71,10 @@ class ShareOfNew(OutlierMixin, KernelMachine):
 
     def _leave_out(self) -> LeftOutScores:
         (solution,) = self.solutions_
-        return left_out_scores(solution.problem, solution.certificate.alpha)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = left_out_scores(solution.problem, solution.certificate.alpha)
+        self._finite(found.values)
+        return found
 
     def fit_predict(self, X: Any, y: Any = None, **more: Any) -> NDArray:
         """Fit, and +1 or −1 for the training points, shape (n,); ``more`` is for `fit`.
