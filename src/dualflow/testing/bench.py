@@ -108,8 +108,8 @@ class Bench:
         if (encoding or encoding_of(z.problem)) == "simplex":
             return factor * floor + REFERENCE
         gaps = _sampled_gaps(z, shots, BOX_DRAWS, encoding)
-        if np.median(gaps) >= 1.0:
-            return np.inf  # α = 0 lies nearer than the sampled optimum: so few shots cannot show an answer
+        if np.median(_sampled_gaps(z, self.shots, BOX_DRAWS, encoding) if spent else gaps) >= 1.0:
+            return np.inf  # α = 0 lies nearer than the optimum sampled by one circuit: it cannot show an answer
         # Noise that breaks the equality one way costs more than the other way, and a median over a few seeds falls
         # on either side: whoever samples the exact optimum itself must pass.
         medians = np.median(np.random.default_rng(20261121).choice(gaps, (1000, self.seeds)), axis=1)

@@ -246,12 +246,8 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState) -> Lineari
 
 
 def _rejected(state: LinearisedState, moved: LinearisedState) -> LinearisedState:
-    booked: dict[str, Any] = {
-        "account": moved.account,
-        "kept": moved.kept,
-        "reads": moved.reads,
-        "longest": moved.longest,
-    }
+    names = ("account", "kept", "reads", "longest")
+    booked: dict[str, Any] = {name: getattr(moved, name) for name in names}
     return replace(state, windows=moved.windows, rejected=state.rejected + 1, **booked)
 
 
