@@ -40,10 +40,9 @@ def command_line(
 
 
 def is_part(options: argparse.Namespace) -> bool:
-    """Whether less than the claim was asked for."""
-    return any(
-        getattr(options, name, None) for name in ("quick", "only", "runs", "rows", "sizes", "seeds", "some", "n", "how")
-    )
+    """Whether less than the claim was asked for, or something else."""
+    names = ("quick", "only", "runs", "rows", "sizes", "seeds", "some", "n", "how", "shots")
+    return any(getattr(options, name, None) for name in names)
 
 
 def chosen(case: str, only: str) -> bool:

@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualflow import DualProblem, Solver
+from dualflow import DualProblem, Solver, Workspace
+from dualflow.core.workspace import twin
 
 
 class Walk:
     """A solver on a problem, a step at a time, as the driver makes them; ``changed`` are fields of its first state."""
 
     def __init__(self, problem: DualProblem, solver: Solver, seed: int = 0, **changed: Any) -> None:
-        self.problem, self.solver = problem, solver
-        self.state: Any = solver.start(problem, np.random.default_rng(seed))
+        own = twin(problem)
+        self.solver, self.context = solver, solver.open(own, Workspace(own))
+        self.state: Any = solver.start(self.context, np.random.default_rng(seed))
         if changed:
             self.state = replace(self.state, **changed)
 
     def look(self) -> Any:
         """The state after a step that is not taken."""
-        return self.solver.step(self.problem, self.state)
+        return self.solver.step(self.context, self.state)
 
     def step(self) -> None:
-        self.state = self.solver.step(self.problem, self.state)
+        self.state = self.solver.step(self.context, self.state)
 
     @property
     def alpha(self) -> NDArray:
@@ -37,8 +39,8 @@ class Walk:
 
     @property
     def cost(self) -> dict[str, Any]:
-        return self.solver.cost(self.state)
+        return self.solver.cost(self.context, self.state)
 
     @property
     def extras(self) -> dict[str, Any]:
-        return self.solver.extras(self.state)
+        return self.solver.extras(self.context, self.state)

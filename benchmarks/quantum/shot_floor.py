@@ -11,8 +11,10 @@ has a C); moons, circles, iris, wine, breast cancer, n = 8 and 16, RBF with gamm
 - beside each cell the null device, one seed
 
 Run again with the same --csv it goes on with the rows that are missing. ``--quick`` is moons, n = 8, C = 1, one seed.
+``--shots`` asks for another number of shots a circuit, ``--n`` for one size.
 """
 
+import argparse
 import os
 import sys
 from itertools import product
@@ -61,17 +63,17 @@ def medians(z: ZooProblem, answers: list[NDArray]) -> tuple[float, float]:
     )
 
 
-def run(table: Rows, case: str, name: str, model: str, data: str, n: int, C: float, seeds: int) -> None:
+def run(table: Rows, case: str, name: str, model: str, data: str, n: int, C: float, shots: int, seeds: int) -> None:
     """A row, if the solver takes the problem."""
     z = problem(model, data, n, C)
-    solver: Any = make_solver(name, {"device": RIGHT, "shots": SHOTS})
+    solver: Any = make_solver(name, {"device": RIGHT, "shots": shots})
     try:
         solver.check(z.problem)
     except DualflowError:
         return
     runs = [solve(z.problem, solver, random_state=seed, tol=1e-12) for seed in range(seeds)]
     try:
-        null = medians(z, [solve(z.problem, name, device="null", shots=SHOTS, tol=1e-12).raw_alpha])[0]
+        null = medians(z, [solve(z.problem, name, device="null", shots=shots, tol=1e-12).raw_alpha])[0]
     except DualflowError:  # nothing that it keeps
         null = float("inf")
     cost, rng = runs[0].cost, np.random.default_rng(20261122)
@@ -118,18 +120,26 @@ def verdicts(table: Rows) -> list[Verdict]:
     return out
 
 
+def own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--shots", type=int, metavar="N", help=f"of a circuit; {SHOTS} by default")
+    parser.add_argument("--n", type=int, choices=SIZES, help="cells of one size")
+
+
 def main() -> int:
-    options = command_line(__doc__, "only")
+    options = command_line(__doc__, "only", extra=own_options)
     table = Rows(f"{TITLE}_rows", options, SHOWN)
     if csv_path(TITLE, options):
         table.resume()
     done = {row["case"] for row in table.lines}
     sizes, names, costs = ((8,), DATA[:1], COSTS[:1]) if options.quick else (SIZES, DATA, COSTS)
+    sizes = (options.n,) if options.n else sizes
+    shots = options.shots or SHOTS
     for data, solver, model, n, C in product(names, SOLVERS, MODELS, sizes, costs):
         single = model in ("SVDD", "one-class")
         case = f"{solver}, {model}, {data}, n = {n}" + ("" if single else f", C = {C:g}")
+        case += f", {shots} shots" if options.shots else ""
         if (not single or costs[0] == C) and chosen(case, options.only) and case not in done:
-            run(table, case, solver, model, data, n, C, 1 if options.quick else SEEDS)
+            run(table, case, solver, model, data, n, C, shots, 1 if options.quick else SEEDS)
     return conclude(TITLE, verdicts(table), options)
 
 

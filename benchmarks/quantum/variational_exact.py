@@ -15,6 +15,7 @@ import functools
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -188,7 +189,8 @@ def faithful(options: argparse.Namespace, sizes: tuple[int, ...]) -> list[Verdic
 
 def gradient_flow(problem: DualProblem, start: np.ndarray) -> np.ndarray:
     """The path of `gradient-flow` at t = 0, 1, …, from this very start: a warm one would be moved inwards first."""
-    walk = Walk(problem, GradientFlow(integrator="LSODA", time_step=1.0, t_end=T_END), alpha=start)
+    walk = Walk(problem, GradientFlow(integrator="LSODA", time_step=1.0, t_end=T_END))
+    walk.state = replace(walk.state, at=replace(walk.state.at, alpha=start))
     path = [start]
     while not walk.finished:
         walk.step()

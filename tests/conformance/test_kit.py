@@ -122,14 +122,14 @@ def test_good_solver_is_accepted_on_the_same_problems():
 def test_sampled_gaps_are_judged_by_the_median_of_all_seeds_and_no_run_too_many(monkeypatch):
     z = next(z for z in few() if z.name == "squared hinge clouds")
     monkeypatch.setattr(checks, "objective", lambda z, alpha: z.optimum + alpha * abs(z.optimum))
-    monkeypatch.setattr(Bench, "allowed_gap", lambda bench, z: 1.0)
+    monkeypatch.setattr(Bench, "allowed_gap", lambda bench, z, spent: 1.0)
     for seeds, gaps in ((n, gaps) for n in (1, 2, 3, 4, 5) for gaps in product((0.5, 2.0), repeat=n)):
         asked = []
         bench = Bench(solver_class("variational-flow")(shots=10), [z], seeds, 1.0)
 
         def run(z, seed, gaps=gaps, asked=asked):
             asked.append(seed)
-            return SimpleNamespace(raw_certificate=SimpleNamespace(alpha=gaps[seed]))
+            return SimpleNamespace(raw_certificate=SimpleNamespace(alpha=gaps[seed]), cost=SimpleNamespace(shots=10))
 
         monkeypatch.setattr(bench, "run", run)
         if np.median(gaps) <= 1.0:
@@ -174,6 +174,27 @@ except AssertionError:
 
 
 # --- the null device ---------------------------------------------------------------------------
+
+
+class Forgetful(solver_class("variational-flow")):
+    """Answers with its last circuit, whatever the others before it had measured."""
+
+    def alpha(self, state):
+        return state.measured
+
+
+def test_a_sampled_answer_is_held_against_all_shots_of_its_run():
+    z = next(z for z in few() if z.name == "squared hinge clouds")
+    for cls, good in ((solver_class("variational-flow"), True), (Forgetful, False)):
+        bench = Bench(cls(device="classical-sampler", shots=1000), [z], 7, 60.0)
+        if good:
+            checks.gap(bench, z)
+        else:
+            with pytest.raises(AssertionError, match="'sampled' allows"):
+                checks.gap(bench, z)
+        # By the shots of one circuit alone both would pass.
+        assert bench.gaps[z.name] <= bench.allowed_gap(z)
+        assert bench.bounds[z.name] == bench.allowed_gap(z, 41_000) < bench.allowed_gap(z) / 10
 
 
 @pytest.mark.parametrize("shots", [None, 10_000])

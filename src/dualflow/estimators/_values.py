@@ -66,6 +66,8 @@ def encode(value: Any, where: str) -> Any:
 
 
 def _fix(where: str) -> str:
+    if where.endswith("['ansatz']"):
+        return "; keep a model with an ansatz of your own by pickle, or fit with ansatz='tree'"
     return {
         "kernel": "; fit with kernel='precomputed' on the matrix of its values, or with a kernel that has a name",
         "callback": "; it serves training only: set_params(callback=None) before saving",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.options import Number, OneOf, option
+from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
-from ..quantum.engines.ansatz import ANSAETZE, make_ansatz, too_many_angles
+from ..quantum.engines.ansatz import ANSAETZE, make_ansatz, unfit
+from ..quantum.engines.own_circuit import NameOrCircuit, own_circuit
 from ..quantum.engines.variational_flow import SimplexFlow, SimplexState
 from ._variational import VariationalSolver
 
@@ -37,6 +38,12 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     tangents by the parameter-shift rule, 2P + 1 circuits a step in one batch (P more with shots, for the gradient).
     With fewer angles than points it is a model of the optimum: it ends above it, and the certificate says how far.
 
+    A circuit of one's own, on as many qubits or more, is taken apart into h, x, cx, cz, rx, ry, rz. Each rotation's
+    angle must be an affine function of the parameters: a multiple of one, a sum of them. A parameter may stand in many
+    gates; each of the R rotations is shifted by itself, and the chain rule does the rest: 2R + 1 circuits a step,
+    exact and on any device (R more with shots). It starts at random angles, ends where its own distributions end, and
+    outcome i = Σ_k bit_k 2^k (qubit or wire k) counts for point i mod n.
+
     From exact distributions a step is taken only if f falls (then h doubles, else h/4); with counts every step is
     taken, h grows at once, and the last three quarters of the steps are damped. α is then the mean of the
     distributions measured in the second half of the steps, in which most of their noise cancels, since each step
@@ -54,9 +61,15 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
         Of each circuit; None asks the device for exact distributions. "adaptive" begins with 100
         and takes half as many again whenever their noise in f is above a quarter of the fall the step promises,
         until ``shot_budget`` is spent.
-    ansatz : {"tree", "hardware-efficient"}
+    ansatz : {"tree", "hardware-efficient"}, qiskit.QuantumCircuit, or PennyLane function or QNode
+        A QuantumCircuit has parameters and no measurements. A function applies operations for weights, or for
+        (weights, wires); its measurements at the end are left out.
     layers : int ≥ 0, optional
         Of the hardware-efficient ansatz: (layers + 1)·q angles. By default about 1.25 n angles.
+    angles : int or tuple of int, optional
+        Of a PennyLane function: the shape of its weights.
+    qubits : int, optional
+        Of a PennyLane function that takes wires; a QNode's are its device's by default.
     integrator : {"semi-implicit", "lsoda"}
         "lsoda" follows the flow faithfully from exact distributions, ``time_step`` a step up to ``t_end``.
     final_shots : int, optional
@@ -75,7 +88,10 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     Raises
     ------
     ProblemError
-        An option is out of range, or the hardware-efficient ansatz is given a warm start.
+        An option is out of range; an ansatz other than the tree is given a warm start; or something in a circuit is no
+        unitary gate, or an angle no affine function of the parameters.
+    SolverMismatch
+        From `open`: a circuit has fewer outcomes than the problem has variables.
     DeviceError, SolverUnavailable
         From `open`: the device is not known, cannot do what is asked, or is not installed.
 
@@ -86,10 +102,19 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     >>> solution = solve(problem, "variational-flow", device="emulator", tol=1e-4)
     >>> round(solution.certificate.radius, 2), bool(solution.cost.circuits > 0)
     (1.5, True)
+
+    An ansatz of one's own:
+
+    >>> from qiskit.circuit.library import real_amplitudes
+    >>> solution = solve(problem, "variational-flow", device="emulator", ansatz=real_amplitudes(2), tol=1e-4)
+    >>> round(solution.certificate.radius, 2), solution.provenance["angles"]
+    (1.5, 8)
     """
 
-    ansatz: str = option("tree", OneOf(words=tuple(ANSAETZE), note="(others are not known)"))
+    ansatz: Any = option("tree", NameOrCircuit(words=tuple(ANSAETZE)))  # noqa: RUF009 - frozen
     layers: int | None = option(None, Number(at_least=0, whole=True, none=True))
+    angles: int | tuple[int, ...] | None = field(default=None, repr=False)
+    qubits: int | None = field(default=None, repr=False)
 
     state_type: ClassVar[type] = SimplexState
 
@@ -98,11 +123,15 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     kinds = frozenset({Kind.SIMPLEX})
 
     def __post_init__(self) -> None:
+        # A circuit is taken apart once, into plain data that is compared, pickled and written out.
+        own = {"ansatz": own_circuit(self.ansatz, self.angles, self.qubits), "angles": None, "qubits": None}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
         super().__post_init__()
-        make_ansatz(self.ansatz, 2, self.layers)  # refuses layers of the tree
+        make_ansatz(self.ansatz, 2, self.layers)  # refuses layers of all but one
 
     def mismatch(self, problem: DualProblem) -> str | None:
-        return super().mismatch(problem) or too_many_angles(self.name, self.ansatz, problem.n, self.layers)
+        return super().mismatch(problem) or unfit(self.name, self.ansatz, problem.n, self.layers)
 
     def cheaper(self) -> tuple[str, dict[str, Any]] | None:
         if self.ansatz == "tree":
@@ -118,16 +147,19 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
 
     def extras(self, context: SimplexFlow, state: SimplexState) -> dict[str, NDArray]:
         """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""
-        mu = context.ansatz.measured(context.circuit.distribution(state.theta))
+        ansatz = context.ansatz
+        mu = ansatz.measured(context.circuit.distribution(ansatz.angles(state.theta)))
         return super().extras(context, state) | {"parameter_alpha": context.workspace.d * mu}
 
     def final_angles(self, context: SimplexFlow, state: SimplexState) -> NDArray:
-        return state.theta
+        return context.ansatz.angles(state.theta)
 
     def drowned(self, context: SimplexFlow, state: SimplexState) -> bool:
         found = np.atleast_2d(state.distributions)[0]
-        return context.lab.drowned(state.account, context.circuit, state.theta, found, state.shots_behind or None)
+        angles = context.ansatz.angles(state.theta)
+        return context.lab.drowned(state.account, context.circuit, angles, found, state.shots_behind or None)
 
     def provenance(self, context: SimplexFlow, state: SimplexState) -> dict[str, Any]:
-        about = {"ansatz": self.ansatz, "padding": context.ansatz.padding}
+        ansatz = self.ansatz if isinstance(self.ansatz, str) else repr(self.ansatz)
+        about = {"ansatz": ansatz, "padding": context.ansatz.padding, "angles": context.ansatz.n_angles}
         return super().provenance(context, state) | about

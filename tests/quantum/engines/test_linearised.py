@@ -418,6 +418,20 @@ def test_shots_are_within_three_times_the_floor(solver):
     assert all(run.cost.shots == shots * run.cost.circuits == shots * 61 for run in runs)
 
 
+@pytest.mark.parametrize("solver", [LCHS, SCHRODINGERISATION])
+def test_with_few_shots_no_run_strays(solver):
+    """Windows that keep next to nothing are not gone on from: of 1000 shots one was taken for the state once."""
+    problem = problem_of("moons", "svdd", 8)
+    best = dualflow.solve(problem, tol=1e-12, refine=True)
+    f, shots = best.certificate.objective, 61 * 1000
+    draws = np.random.default_rng(0).multinomial(shots, best.alpha, 101) / shots
+    floor = np.median([problem.objective(draw) - f for draw in draws])
+    for seed in range(6):
+        found = dualflow.solve(problem, solver, device="emulator", shots=1000, tol=1e-12, random_state=seed)
+        assert found.cost.shots == shots
+        assert problem.objective(problem.project(found.raw_alpha)) - f <= 12 * floor
+
+
 def test_budgets_final_shots_and_adaptive_shots():
     problem = problem_of("moons", "svdd", 8)
     run = {"device": "classical-sampler", "tol": 1e-9, "random_state": 0}

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
 from ..circuits.encoding import free_angles, pad, qubits_for, simplex_to_angles
+from .own_circuit import OwnCircuit
 
 __all__ = [
     "ANSAETZE",
     "Ansatz",
     "HardwareEfficientAnsatz",
+    "OwnAnsatz",
     "TreeAnsatz",
     "make_ansatz",
     "normalised",
-    "too_many_angles",
+    "unfit",
 ]
 
 #: ∂μ/∂θ: an array, or a sparse one.
@@ -30,7 +32,7 @@ LEAST_ANGLE = 1e-5
 #: Angles of the hardware-efficient ansatz a variable, unless layers are given: with as many angles as variables the
 #: flow meets points where ∂π/∂θ is nearly singular and crawls; with a quarter more it does not.
 ANGLES_A_VARIABLE = 1.25
-#: Most angles of the hardware-efficient ansatz: a step takes 2P + 1 circuits and O(P²n) classical work.
+#: Most rotations of an ansatz with shifts: a step takes 2P + 1 circuits and O(P²n) classical work.
 MOST_ANGLES = 1600
 
 
@@ -54,17 +56,26 @@ class Ansatz:
     #: Circuits of a step with shots that are run at θ itself, besides the first.
     repeats: int = 0
 
+    @property
+    def n_angles(self) -> int:
+        """P: how many angles θ has."""
+        return self.circuit.n_parameters
+
+    def angles(self, theta: NDArray) -> NDArray:
+        """The circuit's angles at θ."""
+        return theta
+
     def start(self, mu: NDArray | None, rng: np.random.Generator) -> NDArray:
         """First angles, shape (P,): of a given μ, or of the ansatz' own choice."""
         raise NotImplementedError
 
     def bindings(self, theta: NDArray, exact: bool) -> NDArray:
-        """Angles of the circuits a step needs at θ: shape (P,) or (k, P), θ itself first."""
+        """The circuit's angles of all circuits a step needs at θ, one's or one a row, those of θ itself first."""
         raise NotImplementedError
 
     def circuits_a_step(self, exact: bool) -> int:
         """Circuits of one batch of `bindings`."""
-        return len(np.atleast_2d(self.bindings(np.zeros(self.circuit.n_parameters), exact)))
+        return len(np.atleast_2d(self.bindings(np.zeros(self.n_angles), exact)))
 
     def measured(self, distributions: NDArray) -> NDArray:
         """μ as it was measured, shape (n,), from those distributions of `bindings` that are of θ itself.
@@ -132,38 +143,38 @@ class TreeAnsatz(Ansatz):
         return np.where(self.free, np.clip(theta + step, least, np.pi - least), 0.0)
 
 
-class HardwareEfficientAnsatz(Ansatz):
-    """Layers of RY and CX; 2P + 1 circuits a step (parameter shift), with shots 3P + 1.
+class ShiftedAnsatz(Ansatz):
+    """Any circuit of rotations: R of them take 2R + 1 circuits a step (parameter shift), with shots 3R + 1.
 
     Outcome i counts for variable i mod n.
     """
 
-    circuit: HardwareEfficientCircuit
     least_mass = 1e-20
 
-    def __init__(self, n: int, layers: int | None = None) -> None:
-        qubits = qubits_for(n)
-        if layers is None:
-            angles = max(int(np.ceil(ANGLES_A_VARIABLE * n)), n + 2 * qubits)
-            layers = -(-angles // qubits) - 1
-        self.n, self.circuit = n, HardwareEfficientCircuit(qubits, layers)
+    def __init__(self, n: int, circuit: ParametricCircuit) -> None:
+        self.n, self.circuit = n, circuit
         # With shots θ itself is run again as often as it has angles: the gradient is made of that distribution
         # alone, and for half as many circuits more its noise falls by √P.
-        self.repeats = self.circuit.n_parameters
-        self.variable = np.arange(2**qubits) % n
-        shared = f"{2**qubits - n} of {2**qubits} outcomes shared: outcome i counts for variable i mod {n}"
-        self.padding = shared if 2**qubits > n else "none"
+        self.repeats, outcomes = circuit.n_parameters, 2**circuit.n_qubits
+        self.variable = np.arange(outcomes) % n
+        shared = f"{outcomes - n} of {outcomes} outcomes shared: outcome i counts for variable i mod {n}"
+        self.padding = shared if outcomes > n else "none"
 
     def start(self, mu: NDArray | None, rng: np.random.Generator) -> NDArray:
         if mu is not None:
             raise ProblemError(
-                "warm: ansatz='hardware-efficient' cannot be started from a given alpha (its angles are not known); "
+                f"warm: ansatz={self.title} cannot be started from a given alpha (its angles are not known); "
                 "use ansatz='tree', or leave warm out"
             )
-        return rng.uniform(0.0, 2.0 * np.pi, self.circuit.n_parameters)
+        return rng.uniform(0.0, 2.0 * np.pi, self.n_angles)
+
+    @property
+    def title(self) -> str:
+        """What the user gave."""
+        raise NotImplementedError
 
     def bindings(self, theta: NDArray, exact: bool) -> NDArray:
-        return self.circuit.shifts(theta, again=0 if exact else self.repeats)
+        return self.circuit.shifts(self.angles(theta), again=0 if exact else self.repeats)
 
     def measured(self, distributions: NDArray) -> NDArray:
         folded = self._fold(np.atleast_2d(distributions))
@@ -178,26 +189,83 @@ class HardwareEfficientAnsatz(Ansatz):
         if len(self.variable) == self.n:
             return distributions
         folded = distributions[:, : self.n].copy()
-        folded[:, : len(self.variable) - self.n] += distributions[:, self.n :]
+        for first in range(self.n, len(self.variable), self.n):
+            part = distributions[:, first : first + self.n]
+            folded[:, : part.shape[1]] += part
         return folded
+
+
+class HardwareEfficientAnsatz(ShiftedAnsatz):
+    """Layers of RY and CX."""
+
+    circuit: HardwareEfficientCircuit
+
+    def __init__(self, n: int, layers: int | None = None) -> None:
+        qubits = qubits_for(n)
+        if layers is None:
+            angles = max(int(np.ceil(ANGLES_A_VARIABLE * n)), n + 2 * qubits)
+            layers = -(-angles // qubits) - 1
+        super().__init__(n, HardwareEfficientCircuit(qubits, layers))
+
+    @property
+    def title(self) -> str:
+        return "'hardware-efficient'"
+
+
+class OwnAnsatz(ShiftedAnsatz):
+    """A circuit of the user's: θ are its parameters, and its rotations' angles are affine functions of them."""
+
+    def __init__(self, n: int, own: OwnCircuit) -> None:
+        super().__init__(n, own.circuit)
+        self.own = own
+
+    @property
+    def title(self) -> str:
+        return repr(self.own)
+
+    @property
+    def n_angles(self) -> int:
+        return self.own.n_angles
+
+    def angles(self, theta: NDArray) -> NDArray:
+        return self.own.angles(theta)
+
+    def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, NDArray]:
+        mu, by_rotation = super().tangents(distributions, shots)
+        return mu, by_rotation @ self.own.jacobian
 
 
 ANSAETZE: dict[str, Any] = {"tree": TreeAnsatz, "hardware-efficient": HardwareEfficientAnsatz}
 
 
-def make_ansatz(name: str, n: int, layers: int | None = None) -> Ansatz:
-    """The ansatz of a name for n variables."""
-    ansatz: Ansatz = ANSAETZE[name](n, layers)
+def make_ansatz(given: str | OwnCircuit, n: int, layers: int | None = None) -> Ansatz:
+    """The ansatz of a name, or of a circuit, for n variables."""
+    if isinstance(given, OwnCircuit):
+        if layers is not None:
+            raise ProblemError(f"layers={layers!r} is an option of ansatz='hardware-efficient'; a circuit has its own")
+        return OwnAnsatz(n, given)
+    ansatz: Ansatz = ANSAETZE[given](n, layers)
     return ansatz
 
 
-def too_many_angles(solver: str, name: str, n: int, layers: int | None) -> str | None:
-    """Why an ansatz is too large to be worth a run, or None."""
-    angles = make_ansatz(name, n, layers).circuit.n_parameters
-    if name != "hardware-efficient" or angles <= MOST_ANGLES:
+def unfit(solver: str, given: str | OwnCircuit, n: int, layers: int | None) -> str | None:
+    """Why an ansatz is too small for n variables, or too large to be worth a run, or None."""
+    if isinstance(given, OwnCircuit) and 2**given.circuit.n_qubits < n:
+        return (
+            f"{solver!r}: {given!r} has {2**given.circuit.n_qubits} outcomes, and the problem has {n} variables; give "
+            f"a circuit of {qubits_for(n)} qubits or more, or ansatz='tree'"
+        )
+    ansatz = make_ansatz(given, n, layers)
+    rotations = ansatz.circuit.n_parameters
+    if given == "tree" or rotations <= MOST_ANGLES:
         return None
+    if isinstance(given, OwnCircuit):
+        return (
+            f"{solver!r} takes at most {MOST_ANGLES} rotations, and {given!r} has {rotations}; give a circuit with "
+            "fewer, or ansatz='tree'"
+        )
     return (
-        f"{solver!r} with ansatz={name!r} takes at most {MOST_ANGLES} angles, and {n} variables ask for {angles}; "
+        f"{solver!r} with ansatz={given!r} takes at most {MOST_ANGLES} angles, and {n} variables ask for {rotations}; "
         "set fewer layers, or try ansatz='tree' or 'working-set'"
     )
 

@@ -29,6 +29,7 @@ __all__ = [
     "LinearModel",
     "linearise",
     "measured",
+    "of_the_mean",
     "quadratic_form",
     "sampling_noise",
     "system_qubits",
@@ -144,6 +145,15 @@ def window_angles(circuit: SelectCircuit, model: LinearModel, t: float, cut: flo
     if circuit.n_rotations == 2:
         del rotations[1]
     return np.concatenate([tree, *(rotation_angles(turn).ravel() for turn in rotations), phases])
+
+
+def of_the_mean(H: NDArray, mean: NDArray, share: float) -> NDArray:
+    """H of f as a function of the next read-out μ, which enters the mean m with a share τ: of f((1−τ)m + τμ), over τ.
+
+    The window then goes where the mean is best, and makes up for the noise in it. At a share of 1 it is H itself.
+    """
+    b = H @ mean
+    return np.asarray(share * H + (1.0 - share) * (b[:, None] + b))
 
 
 def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int) -> tuple[NDArray | None, float]:

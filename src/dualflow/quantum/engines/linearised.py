@@ -13,14 +13,16 @@ from ..circuits.select import SelectCircuit
 from ..runs.batches import Schedule
 from ..runs.budget import ShotPlan
 from ..runs.laboratory import Account, QuantumContext
-from .linear_model import LinearModel, linearise, measured, sampling_noise, window_angles
+from .linear_model import LinearModel, linearise, measured, of_the_mean, sampling_noise, window_angles
 
 __all__ = ["LinearisedContext", "LinearisedState", "start", "step"]
 
 #: With shots: standard deviations that f may rise in a window.
 TOLERATED = 3.0
-#: With shots: counts that every variable is given before a window.
-PRIOR = 0.5
+#: With shots: least part of what the last window kept, for one that takes its place.
+LEAST_KEPT = 0.25
+#: With shots: counts that a variable is given before a window, one whose weight the flow lets grow, and any other.
+PRIOR, LEAST_PRIOR = 0.5, 0.02
 #: Weight mixed in before a window from exact distributions: what is 0 would stay 0.
 FLOOR = 1e-13
 #: Weight mixed into a warm start.
@@ -85,10 +87,10 @@ class LinearisedState:
     mean : array of shape (n,)
         The answer, which the next window starts from: ``mu``, or with shots the mean of what was measured since
         averages began, by shots.
-    mean_shots : int
-        Shots behind the mean; 0 before averages began.
+    mean_shots : float
+        Shots kept behind the mean; 0 before averages began.
     seen : float
-        Shots kept in all that was taken.
+        Shots kept behind ``mean``, averages or not.
     window : float
         Length of the window to try next, in flow time; 0 before the first.
     objective, fall : float
@@ -113,7 +115,7 @@ class LinearisedState:
     account: Account
     shots: int = 0
     shots_kept: float = 0.0
-    mean_shots: int = 0
+    mean_shots: float = 0.0
     seen: float = 0.0
     window: float = 0.0
     flow_time: float = 0.0
@@ -158,13 +160,15 @@ def step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
     """One more window, or, at rest, the final state's own circuit."""
     if state.resting:
         final = context.plan.final or 0
-        share = final / (state.mean_shots + final)
-        model = linearise(context.form, _of_the_mean(context.H, state.mean, share), _interior(state))
+        wanted = final * state.kept / state.reads
+        share = wanted / (state.mean_shots + wanted)
+        model = linearise(context.form, of_the_mean(context.H, state.mean, share), _interior(context.H, state))
         moved = _some(context, _window(context, state, model, _length(context, state, model), final))
+        share = moved.shots_kept / (state.mean_shots + moved.shots_kept)
         mean = (1.0 - share) * state.mean + share * moved.mu
         return replace(moved, windows=state.windows, **_with_mean(context, mean), measured_finally=True)
     if context.plan.shots is None:
-        model = linearise(context.form, context.H, _interior(state))
+        model = linearise(context.form, context.H, _interior(context.H, state))
         if not model.spread > 0:
             return replace(state, windows=state.windows + 1, resting=True)
         return _exact_step(context, state, model, _length(context, state, model))
@@ -178,25 +182,18 @@ def _length(context: LinearisedContext, state: LinearisedState, model: LinearMod
     return min(t, model.longest * context.circuit.trotter_steps, context.longest / spread)
 
 
-def _of_the_mean(H: NDArray, mean: NDArray, share: float) -> NDArray:
-    """H of f as a function of the next read-out μ, which enters the mean m with a share τ: of f((1−τ)m + τμ), over τ.
-
-    The window then goes where the mean is best, and makes up for the noise in it. At a share of 1 it is H itself.
-    """
-    b = H @ mean
-    return np.asarray(share * H + (1.0 - share) * (b[:, None] + b))
-
-
 def _with_mean(context: LinearisedContext, mean: NDArray) -> dict[str, Any]:
     problem = context.workspace
     return {"mean": mean, "objective": problem.objective(problem.d * mean)}
 
 
-def _interior(state: LinearisedState) -> NDArray:
+def _interior(H: NDArray, state: LinearisedState) -> NDArray:
     """μ > 0 to linearise at and to prepare: what was never measured may still grow."""
-    n, shots = len(state.mean), state.seen
+    n, shots = len(state.mean), state.seen or state.shots_kept  # an older checkpoint has not seen anything
     if shots > 0:
-        return (state.mean * shots + PRIOR) / (shots + PRIOR * n)
+        F = H @ state.mean
+        prior = np.where(state.mean @ F >= F, PRIOR, LEAST_PRIOR)
+        return np.asarray((state.mean * shots + prior) / (shots + prior.sum()))
     return (1.0 - FLOOR) * state.mean + FLOOR / n
 
 
@@ -216,16 +213,21 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState) -> Lineari
     excess, _ = sampling_noise(H, state.mu, state.shots_kept)
     shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1) or 0
     averages = plan.averages(state.windows, context.windows, state.account, 1)
-    behind = state.mean_shots + shots if averages else shots
-    share = shots / behind
-    model = linearise(context.form, _of_the_mean(H, state.mean, share), _interior(state))
+    before = state.mean_shots if averages else 0.0
+    # What is kept of the shots is seen afterwards: as large a part as of all so far is looked for.
+    wanted = shots * state.kept / state.reads
+    share = wanted / (before + wanted)
+    model = linearise(context.form, of_the_mean(H, state.mean, share), _interior(context.H, state))
     if not model.spread > 0:
         return replace(state, windows=state.windows + 1, resting=True)
     t = _length(context, state, model)
     moved = _window(context, state, model, t, shots)
     ended = context.spent(moved.windows, shots, moved.account)
-    if moved.objective == np.inf:
+    kept = moved.shots_kept
+    # What damps nearly all of the state goes too far for its linear model, and what is left is too few to go on from.
+    if moved.objective == np.inf or kept < LEAST_KEPT * wanted:
         return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
+    share = kept / (before + kept)
     excess, deviation = sampling_noise(H, state.mean, moved.shots_kept)
     mean = moved.mu if share == 1.0 else (1.0 - share) * state.mean + share * moved.mu
     moved = replace(moved, **_with_mean(context, mean))
@@ -234,8 +236,8 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState) -> Lineari
         return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
     return replace(
         moved,
-        mean_shots=behind if averages else 0,
-        seen=state.seen + moved.shots_kept,
+        mean_shots=before + kept if averages else 0.0,
+        seen=before + kept,
         window=2.0 * t,
         flow_time=state.flow_time + t,
         fall=max(fall, 0.0),
@@ -244,15 +246,9 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState) -> Lineari
 
 
 def _rejected(state: LinearisedState, moved: LinearisedState) -> LinearisedState:
-    return replace(
-        state,
-        windows=moved.windows,
-        rejected=state.rejected + 1,
-        account=moved.account,
-        kept=moved.kept,
-        reads=moved.reads,
-        longest=moved.longest,
-    )
+    names = ("account", "kept", "reads", "longest")
+    booked: dict[str, Any] = {name: getattr(moved, name) for name in names}
+    return replace(state, windows=moved.windows, rejected=state.rejected + 1, **booked)
 
 
 def _window(

@@ -80,9 +80,10 @@ class SimplexFlow(AngleFlow[SimplexState]):
         return self.measure(state, self.plan.first)
 
     def measure(self, state: SimplexState, shots: int | None, final: bool = False) -> SimplexState:
-        bindings = state.theta if final else self.ansatz.bindings(state.theta, self.exact)
+        ansatz = self.ansatz
+        bindings = ansatz.angles(state.theta) if final else ansatz.bindings(state.theta, self.exact)
         found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
-        mu = self.ansatz.measured(found)
+        mu = ansatz.measured(found)
         if not final:
             normalised(mu)  # nothing but padding measured is an error, and at once
         alpha = self.workspace.d * mu

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
-from ..circuits.fidelity import ROTATIONS, SELF_INVERSE, Step
+from ..circuits.fidelity import Step
+from ..circuits.taken_apart import pennylane_steps, pennylane_tape
 from .maps import FeatureMap, digest
 
 __all__ = ["PennyLaneMap"]
@@ -27,25 +28,9 @@ class PennyLaneMap(FeatureMap):
         self.name = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", "pennylane"))
 
     def _tape(self, x: NDArray) -> Any:
-        import pennylane
-
-        with pennylane.queuing.AnnotatedQueue() as queue:
-            self.function(x, range(self.n_qubits))
-        tape = pennylane.tape.QuantumScript.from_queue(queue)
-        if not tape.operations:
-            raise ProblemError(
-                "feature_map: the function applies no operation of PennyLane's; of a QNode give the function it was "
-                "made of (its attribute func)"
-            )
-        for operation in tape.operations:
-            if operation.name == "MidMeasureMP":
-                raise ProblemError("feature_map: the function measures; a feature map prepares a state")
-            if unknown := [wire for wire in operation.wires if wire not in range(self.n_qubits)]:
-                raise ProblemError(
-                    f"feature_map: {operation.name} acts on wire {unknown[0]!r}, and the wires are 0 to "
-                    f"{self.n_qubits - 1}; set n_qubits to have more"
-                )
-        return tape
+        wires = range(self.n_qubits)
+        of_qnode = "of a QNode give the function it was made of (its attribute func)"
+        return pennylane_tape(lambda: self.function(x, wires), self.n_qubits, "feature_map", of_qnode)
 
     def states(self, X: NDArray) -> NDArray:
         import pennylane
@@ -59,27 +44,8 @@ class PennyLaneMap(FeatureMap):
         return bits.transpose(0, *range(self.n_qubits, 0, -1)).reshape(len(X), -1)
 
     def _steps(self, x: NDArray) -> tuple[tuple[Step, ...], list[float]]:
-        import pennylane
-
-        from ..circuits.gates import PENNYLANE
-
-        names = {theirs: ours for ours, theirs in PENNYLANE.items() if ours in ROTATIONS + SELF_INVERSE}
-        tape = pennylane.tape.QuantumScript(self._tape(x).operations, [])
-        (tape,), _ = pennylane.transforms.decompose(tape, gate_set={*names, "GlobalPhase"})
-        steps: list[Step] = []
-        angles: list[float] = []
-        for operation in tape.operations:
-            if operation.name in ("GlobalPhase", "Barrier"):
-                continue
-            if operation.name not in names:
-                raise ProblemError(
-                    f"feature_map: PennyLane's {operation.name} does not come apart into {', '.join(names)}; on "
-                    "device='emulator' any operation with a state goes"
-                )
-            angle = len(angles) if operation.parameters else None
-            angles += [float(value) for value in operation.parameters]
-            steps.append((names[operation.name], tuple(int(wire) for wire in operation.wires), angle))
-        return tuple(steps), angles
+        way_out = "on device='emulator' any operation with a state goes"
+        return pennylane_steps(self._tape(x), "feature_map", way_out)
 
     def gates(self, X: NDArray) -> tuple[str, tuple[Step, ...], NDArray]:
         points, where = np.unique(X, axis=0, return_inverse=True)

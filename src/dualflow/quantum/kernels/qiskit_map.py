@@ -2,86 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import ProblemError, near_miss
-from ..circuits.fidelity import ROTATIONS, SELF_INVERSE, Step
+from ..circuits.expressions import Expression
+from ..circuits.fidelity import Step
+from ..circuits.taken_apart import qiskit_gates
 from .maps import StepsMap, digest
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
 __all__ = ["QiskitAngles", "from_qiskit"]
-
-#: Operations that no feature map has, and what to do about them.
-WAYS_OUT = {
-    "measure": "circuit.remove_final_measurements(inplace=False) is without those at its end",
-    "initialize": "prepare_state does it without a reset",
-}
-#: An expression of more parameters is bound point by point: it would have too many coefficients.
-MANY = 6
-
-
-class Expression:
-    """A Qiskit parameter expression as a function of columns of numbers.
-
-    One that is affine in each of its parameters (all angles of Qiskit's feature maps are) is a polynomial whose 2^k
-    coefficients are found from its values at the corners of {0, 1}^k; others are bound point by point.
-    """
-
-    def __init__(self, expression: Any, column: dict[Any, int]) -> None:
-        self.expression = expression
-        self.parameters = sorted(getattr(expression, "parameters", ()), key=column.__getitem__)
-        self.columns = [column[parameter] for parameter in self.parameters]
-        self.coefficients: dict[tuple[int, ...], float] | None = None
-        if len(self.parameters) <= MANY and all(self._is_affine_in(p) for p in self.parameters):
-            self.coefficients = self._expanded()
-
-    def __call__(self, values: NDArray) -> NDArray:
-        """Its values, shape (n,), for the values of all parameters, shape (n, columns)."""
-        if self.coefficients is None:
-            return np.array([self._bound([float(row[k]) for k in self.columns]) for row in values])
-        out = np.zeros(len(values))
-        for which, coefficient in self.coefficients.items():
-            out += coefficient * np.prod(values[:, list(which)], axis=1)
-        return out
-
-    def derivative(self, parameter: Any, column: dict[Any, int]) -> Expression:
-        """∂/∂parameter."""
-        try:
-            return Expression(self.expression.gradient(parameter), column)
-        except RuntimeError as error:
-            raise ProblemError(f"weights: the angle {self.expression} has no derivative; leave it fixed") from error
-
-    def _is_affine_in(self, parameter: Any) -> bool:
-        # Its second derivative is 0; what Qiskit says of the parameters of a derivative is what they were before.
-        try:
-            slope = self.expression.gradient(parameter)
-            return not hasattr(slope, "gradient") or bool(slope.gradient(parameter) == 0)
-        except RuntimeError:  # of sign(x)
-            return False
-
-    def _expanded(self) -> dict[tuple[int, ...], float] | None:
-        found: dict[tuple[int, ...], float] = {}
-        for corner in sorted(product((0, 1), repeat=len(self.parameters)), key=sum):
-            which = tuple(c for c, bit in zip(self.columns, corner, strict=True) if bit)
-            value = self._bound([float(bit) for bit in corner])
-            found[which] = value - sum(a for part, a in found.items() if set(part) < set(which))
-        return {which: a for which, a in found.items() if a} if np.isfinite(list(found.values())).all() else None
-
-    def _bound(self, values: list[float]) -> float:
-        if not self.parameters:
-            return float(self.expression)
-        try:
-            return float(self.expression.bind(dict(zip(self.parameters, values, strict=True))))
-        except (ArithmeticError, RuntimeError, TypeError):  # Qiskit's ways to say infinite, NaN, complex
-            return np.nan
 
 
 class QiskitAngles:
@@ -131,7 +68,7 @@ def from_qiskit(circuit: QuantumCircuit, n_features: int, weights: Mapping[Any, 
         raise ProblemError(_miscounted(len(features), n_features, len(fixed)))
     steps: list[Step] = []
     index: dict[Any, int] = {}
-    for instruction, qubits in _gates_of(circuit):
+    for instruction, qubits in qiskit_gates(circuit, "feature_map"):
         angle: int | float | None = None
         if instruction.params:
             value = instruction.params[0]
@@ -157,40 +94,6 @@ def _miscounted(found: int, n_features: int, fixed: int) -> str:
         return f"{text}; of parameters that are no features give values, weights={{parameter: value}}"
     out = " and out of weights" if fixed else ""
     return f"{text}; leave as many parameters unbound{out} as there are features, or take fewer features, by PCA"
-
-
-def _gates_of(circuit: QuantumCircuit) -> Iterator[tuple[Any, tuple[int, ...]]]:
-    """The circuit's operations in the gates that are known here, and their qubits; barriers are left out."""
-    from qiskit import transpile
-    from qiskit.exceptions import QiskitError
-
-    known, gates = {*ROTATIONS, *SELF_INVERSE}, circuit
-    for instruction in circuit.data:
-        if instruction.operation.name in WAYS_OUT or instruction.clbits:
-            raise ProblemError(_no_gate(instruction.operation.name))
-    if not set(circuit.count_ops()) <= known:
-        try:
-            gates = transpile(circuit, basis_gates=sorted(known), optimization_level=0)
-        except QiskitError as error:
-            raise ProblemError(
-                f"feature_map: Qiskit cannot take the circuit apart into {', '.join(sorted(known))}; leave out what is "
-                f"no unitary gate. It says: {str(error)[:200]}"
-            ) from error
-    for instruction in gates.data:
-        gate = instruction.operation
-        if gate.name == "barrier":
-            continue
-        if gate.name not in known or instruction.clbits:
-            raise ProblemError(_no_gate(gate.name))
-        yield gate, tuple(gates.find_bit(qubit).index for qubit in instruction.qubits)
-
-
-def _no_gate(name: str) -> str:
-    """Of an operation that is no unitary gate."""
-    return (
-        f"feature_map: the circuit holds {name!r}, which is no unitary gate; a feature map prepares a state, without "
-        f"measurements, resets, delays or conditions: {WAYS_OUT.get(name, 'leave it out')}"
-    )
 
 
 def _weights_of(circuit: QuantumCircuit, weights: Mapping[Any, Any]) -> dict[Any, float]:

@@ -1,0 +1,10 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] theta_0;
+input float[64] theta_1;
+qubit[2] q;
+ry(theta_0) q[0];
+cx q[0], q[1];
+ry(theta_1) q[1];
+rz(0.5) q[0];
+h q[0];

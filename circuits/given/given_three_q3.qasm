@@ -1,0 +1,14 @@
+OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] theta_0;
+input float[64] theta_1;
+input float[64] theta_2;
+qubit[3] q;
+ry(theta_0) q[0];
+cx q[0], q[1];
+ry(theta_1) q[1];
+rz(0.5) q[0];
+h q[0];
+cz q[1], q[2];
+rx(theta_2) q[2];
+x q[1];
