@@ -78,7 +78,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
     reaches: ClassVar[str] = (
         '1e-6, by windows 60 to 21,000 × what the ancillas resolve (windows="resolved": 12 to 203 circuits at n = 8, '
-        "one of 1000 and 1e-4 at n = 16); with 10 000 shots a circuit within 3 × the floor of all in 7 of 8"
+        "one of 1000 and 1e-4 at n = 16); with 10 000 shots a circuit within 3 × the floor of all in 6 of 8"
     )
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
