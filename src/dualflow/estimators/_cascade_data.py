@@ -1,0 +1,171 @@
+"""What `CascadeSVC` is given, as parts, and what is to be known of all of them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+
+from ..cascade.parts import Part, Rows
+from ..cascade.sources import chunks_of, is_dask, is_parts, parts_of
+from ..cascade.tasks import Survey
+from ..core.kernel_checks import check_gamma, check_number
+from ..exceptions import ProblemError
+from ._labels import class_weights, encode, several, weighed
+from ._validation import checked_data, exact_labels, kept_weight
+
+__all__ = ["Whole", "numbered", "parts_given"]
+
+
+def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> list[Part]:
+    """X, y and weights as parts; features' names are set where there are any, their number later."""
+    model.__dict__.pop("feature_names_in_", None)
+    if is_parts(X):
+        if y is not None or sample_weight is not None:
+            raise ProblemError("X is a list of parts, which hold labels and weights: leave y and sample_weight out")
+        return list(X)
+    if is_dask(X):
+        if y is None:
+            raise ProblemError("y is needed beside a dask collection X: give one of the same chunks")
+        names = getattr(X, "columns", None)
+        if names is not None and all(isinstance(name, str) for name in names):
+            model.feature_names_in_ = np.asarray(names, dtype=object)
+        return chunks_of(X, y, sample_weight)
+    if isinstance(X, np.memmap) and X.ndim == 2 and y is not None:
+        labels = _column(y, len(X), "y")
+        weight = None if sample_weight is None else _column(sample_weight, len(X), "sample_weight")
+        points: NDArray = X
+    else:
+        points, labels = checked_data(model, X, y, first=True, least=2)
+        weight = None if sample_weight is None else kept_weight(sample_weight, points)
+    return parts_of(points, labels, weight, int(model.partitions), model.partitioner, np.random.default_rng(seed))
+
+
+def _column(values: Any, n: int, name: str) -> NDArray:
+    array = values if isinstance(values, np.memmap) else np.asarray(exact_labels(values, name))
+    if array.shape != (n,):
+        raise ProblemError(f"{name} has shape {array.shape}, X has {n} rows")
+    return array
+
+
+def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:
+    """Rows of parts as rows of X; where there is no X, as if the parts followed one another."""
+    numbers = (np.cumsum(sizes) - sizes)[part] + row
+    for k, own in enumerate(parts):
+        if isinstance(own, Rows):
+            mine = part == k
+            rows = np.arange(own.rows.start, own.rows.stop) if isinstance(own.rows, slice) else own.rows
+            numbers[mine] = rows[row[mine]]
+    return numbers
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What all parts are together.
+
+    Attributes
+    ----------
+    n : int
+        Rows.
+    sizes : array of shape (n_parts,)
+    classes, class_weight, mass : array of shape (n_classes,)
+        Labels, what multiplies their C, and the sum of the weights of their rows.
+    gamma : float
+    center : array of shape (m,), or None
+        What is taken from all points.
+    told : str
+        Of a checkpoint: means and spreads of the features.
+    """
+
+    n: int
+    sizes: NDArray
+    classes: NDArray
+    class_weight: NDArray
+    mass: NDArray
+    gamma: float
+    center: NDArray | None
+    mean: NDArray
+    spread: NDArray
+
+    @classmethod
+    def of(cls, model: Any, surveys: list[Survey]) -> Whole:
+        """From what was found in the parts, in their order; sets the model's number of features."""
+        widths = {len(one.mean) for one in surveys}
+        if len(widths) > 1:
+            raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
+        names = getattr(model, "feature_names_in_", None)
+        model.n_features_in_ = widths.pop() if names is None else len(names)
+        kinds = {one.classes.dtype.kind for one in surveys}
+        if len(kinds & set("biuf")) and len(kinds - set("biuf")):
+            raise ProblemError("y: some parts hold numbers, others do not; give labels of one type")
+        check_classification_targets(np.concatenate([one.classes for one in surveys]))
+        classes, code = encode(np.concatenate([one.classes for one in surveys]))
+        several(classes, "y")
+        counts, weighty, mass = (
+            np.bincount(code, np.concatenate([getattr(one, name) for one in surveys]), minlength=len(classes))
+            for name in ("counts", "weighty", "mass")
+        )
+        weight = _class_weights(model.class_weight, classes, counts)
+        weighed((weighty * (weight > 0)).astype(np.intp), classes)
+        sizes = np.array([one.n for one in surveys])
+        mean, spread = _moments(surveys)
+        gamma = _gamma(model, mean, spread, int(sizes.sum()))
+        check_number(model.degree, "degree", lower=0.0)
+        translatable = model.kernel == "linear" or (model.kernel == "poly" and model.degree == 1)
+        moves = translatable and model.fit_intercept is True and model.loss == "hinge"
+        if model.kernel == "poly" and not (float(model.degree).is_integer() and model.coef0 >= 0):
+            raise ProblemError(
+                f"degree={model.degree!r}, coef0={model.coef0!r}: 'poly' has a bound over parts with a whole degree and "
+                "coef0 ≥ 0 only"
+            )
+        center = mean if moves else None
+        return cls(int(sizes.sum()), sizes, classes, weight, mass, gamma, center, mean, spread)
+
+    def mass_of(self, model: Any, i: int, j: int) -> float:
+        """What the multipliers of a pair's rows sum to at most."""
+        if model.loss == "squared_hinge":
+            return 1.0
+        return float(model.C * (self.class_weight[[i, j]] @ self.mass[[i, j]]))
+
+    def digest(self) -> dict[str, Any]:
+        """What tells these data from others."""
+        return {
+            "sizes": self.sizes.tolist(),
+            "classes": [str(label) for label in self.classes],
+            "class_weight": self.class_weight.tolist(),
+            "mass": self.mass.tolist(),
+            "mean": self.mean.tolist(),
+            "spread": self.spread.tolist(),
+        }
+
+
+def _moments(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
+    """Mean of all rows, and the sum of their squared distances from it, each feature its own (Chan, Golub, LeVeque)."""
+    n, mean, spread = 0, np.zeros_like(surveys[0].mean), np.zeros_like(surveys[0].mean)
+    for one in surveys:
+        total = n + one.n
+        step = one.mean - mean
+        spread = spread + one.spread + step**2 * (n * one.n / total)
+        mean, n = mean + step * (one.n / total), total
+    return mean, spread
+
+
+def _gamma(model: Any, mean: NDArray, spread: NDArray, n: int) -> float:
+    """γ as `Gram` has it, "scale" by the variance of all entries."""
+    if model.kernel == "linear":
+        return 1.0
+    if isinstance(model.gamma, str) and model.gamma == "scale":
+        # All entries together: the features' own variances, and that of their means.
+        variance = float(np.mean(spread) / n + mean.var())
+        # Of ± its root the variance is this, and checks are made in one place.
+        return check_gamma("scale", np.full((2, len(mean)), np.sqrt(variance)) * np.array([[-1.0], [1.0]]))
+    return check_gamma(model.gamma, np.zeros((1, len(mean))))
+
+
+def _class_weights(given: Any, classes: NDArray, counts: NDArray) -> NDArray:
+    if isinstance(given, str) and given == "balanced":
+        return counts.sum() / (len(classes) * counts)
+    return class_weights(given, classes, classes)
