@@ -4,6 +4,6 @@
 """
 
 from .parts import Part, RowGroup, row_groups
-from .run import Round
+from .records import Round
 
 __all__ = ["Part", "Round", "RowGroup", "row_groups"]

@@ -1,4 +1,4 @@
-"""Parts on a dask cluster: `Client.submit` with retries, a worker's death costs what it was at, the scheduler's is told.
+"""Parts on a dask cluster: `Client.submit` with retries; a worker's death costs what it was at.
 
 A part is a task of its own that makes its description (or computes its chunk), so that the scheduler can have it made
 again elsewhere. What all share in a round is scattered to all workers; should those that have it all die, it is
@@ -8,6 +8,7 @@ scattered again, and what was not done is submitted again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 import dask
@@ -24,6 +25,8 @@ __all__ = ["Dask"]
 RETRIES = 3
 #: Seconds between two looks whether the scheduler is still there.
 PATIENCE = 1.0
+#: Seconds in which a result that is there has come; after them it is asked for again.
+GATHERED = 60.0
 #: How large a graph may be before dask warns: arrays in memory have to go there somehow, once.
 LARGE = "1 TiB"
 
@@ -38,11 +41,10 @@ class Dask:
 
     def __init__(self, parts: Sequence[Part], client: Any) -> None:
         self.parts, self.client, self.sent, self.received = parts, client, 0, 0
-        self._alone = [not isinstance(part, Chunk) for part in parts]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
             self._held = [
-                client.submit(_made, part, pure=False, retries=RETRIES) if alone else None
-                for part, alone in zip(parts, self._alone, strict=True)
+                None if isinstance(part, Chunk) else client.submit(_made, part, pure=False, retries=RETRIES)
+                for part in parts
             ]
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
@@ -61,34 +63,47 @@ class Dask:
         self, function: Any, own: Sequence[Any], shared: Any, wanted: list[int], results: dict[int, Any]
     ) -> BaseException | None:
         """Submit tasks and take what they return; what is in the way of some that is worth another try."""
-        client, futures = self.client, {}
+        client, tasks, others = self.client, {}, []
         try:
-            told = None
+            told = shared
             if nbytes(shared):
-                told = client.scatter(shared, broadcast=True, hash=False)
-                self.sent += nbytes(shared) * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+                (told,) = client.scatter([shared], broadcast=True, hash=False)
+                others.append(told)
+                self.sent += nbytes(shared) * max(1, len(client.nthreads()))
             for k in wanted:
-                part = self._held[k] if self._alone[k] else client.compute(self._delayed(k), retries=RETRIES)
-                given = shared if told is None else told
+                part = self._held[k]
+                if part is None:
+                    part = client.compute(self._delayed(k), retries=RETRIES)
+                    others.append(part)
+                task = client.submit(run_task, function, part, k, own[k], told, pure=False, retries=RETRIES)
                 self.sent += nbytes(own[k])
-                future = client.submit(run_task, function, part, k, own[k], given, pure=False, retries=RETRIES)
-                futures[future] = k
-            waiting = set(futures)
+                tasks[task] = k
+            waiting = set(tasks)
             while waiting:
                 try:
                     done = distributed.wait(waiting, timeout=PATIENCE, return_when="FIRST_COMPLETED").done
                 except TimeoutError:
                     self._look()
                     continue
-                for future in sorted(done, key=futures.__getitem__):
-                    results[futures[future]] = found = future.result()
+                for task in sorted(done, key=tasks.__getitem__):
+                    try:
+                        results[tasks[task]] = found = task.result(timeout=GATHERED)
+                    except TimeoutError:
+                        continue  # who had it has died, and it is made again
                     self.received += nbytes(found)
-                waiting -= done
-        except (distributed.CancelledError, OSError) as error:
+                    waiting.discard(task)
+                    task.release()
+                self._look()
+        except distributed.KilledWorker as error:
+            raise EngineError(
+                f"dask: several workers died at one part, one after another: {error}. If they were out of memory, give "
+                "more partitions, or workers with more of it"
+            ) from error
+        except (CancelledError, OSError) as error:
             self._look(error)
             return error
         finally:
-            self._drop(list(futures))
+            self._drop([*tasks, *others])
         return None
 
     def _delayed(self, k: int) -> Any:
@@ -100,7 +115,7 @@ class Dask:
         """`EngineError` if there is no scheduler to talk to."""
         if self.client.status != "running":
             raise EngineError(
-                f"dask: the scheduler is lost (the client is {self.client.status!r}); with a checkpoint, fit again with "
+                f"dask: the scheduler is lost (client {self.client.status!r}); with a checkpoint, fit again with "
                 "a client of a new cluster, and it goes on from the last round"
             ) from error
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import _checkpoint
 from .._checkpoint import Checkpoint, Saved
 from ..exceptions import ProblemError
-from .run import PairState
+from .records import PairState
 
 __all__ = ["Keeping", "State", "pool_key"]
 
@@ -29,7 +33,9 @@ class State:
 def pool_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[str, Any]:
     """What makes a run the same."""
     seeded = seed if model.random_state is not None else None
-    return {"solver": "cascade", "data": data, "parts": parts, "seed": seeded} | {n: getattr(model, n) for n in _ALIKE}
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+    asked = {name: getattr(model, name) for name in _ALIKE}
+    return {"solver": "cascade", **asked, "seed": seeded, "parts": parts, "data": f"digest {digest}"}
 
 
 @dataclass
@@ -88,7 +94,8 @@ def _check(path: Path, state: PairState, parts: int) -> None:
     integers = state.part.dtype.kind == state.row.dtype.kind == "i" and state.alpha.dtype.kind == "f"
     sound = integers and state.part.shape == state.row.shape == state.alpha.shape == (n,) and n > 0
     if sound:
-        order = (state.part[1:] > state.part[:-1]) | ((state.part[1:] == state.part[:-1]) & (state.row[1:] > state.row[:-1]))
+        apart, next_row = np.diff(state.part), np.diff(state.row)
+        order = (apart > 0) | ((apart == 0) & (next_row > 0))
         inside = state.part.min() >= 0 and state.part.max() < parts and state.row.min() >= 0
         sound = bool(order.all() and inside and (state.alpha >= 0).all() and state.alpha.max() < float("inf"))
     if not (sound and state.width > 0 and state.own_tol > 0 and state.steps >= 0):

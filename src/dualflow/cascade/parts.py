@@ -80,7 +80,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of arrays, in memory or mapped; ``rows`` says which of them, and is what a part is known by."""
+    """Rows of arrays: these alone, in memory, or of those in a file the ``rows`` that are named."""
 
     X: NDArray | Mapped
     y: NDArray | Mapped
@@ -89,8 +89,10 @@ class Rows:
 
     def load(self) -> Loaded:
         """The rows."""
-        found = [array.take(self.rows) if isinstance(array, Mapped) else array for array in (self.X, self.y, self.weight)]  # type: ignore[misc]
-        return Loaded(*found)  # type: ignore[arg-type]
+        return Loaded(self._of(self.X), self._of(self.y), None if self.weight is None else self._of(self.weight))
+
+    def _of(self, array: NDArray | Mapped) -> NDArray:
+        return array.take(self.rows) if isinstance(array, Mapped) else array
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,8 @@ class RowGroup:
     def load(self) -> Loaded:
         """The rows."""
         table = _parquet(self.path).read_row_group(self.group)
-        missing = {self.target, *(self.features or ()), *([self.weight] if self.weight else ())} - set(table.column_names)
-        if missing:
+        asked = {self.target, *(self.features or ()), *([self.weight] if self.weight else ())}
+        if missing := asked - set(table.column_names):
             raise ProblemError(f"{self.path} has no column {sorted(missing)}; its columns are {table.column_names}")
         others = [name for name in table.column_names if name not in (self.target, self.weight)]
         columns = [_numbers(table[name], name, self.path) for name in self.features or others]
@@ -231,7 +233,9 @@ def load(part: Part | Loaded, number: int) -> Loaded:
     weight = None if found.weight is None else np.asarray(_plain(found.weight), dtype=float)
     if y.shape != (len(X),) or (weight is not None and weight.shape != (len(X),)):
         shapes = f"{y.shape}" + ("" if weight is None else f" and {weight.shape}")
-        raise ProblemError(f"part {number}: X has {len(X)} rows, labels{' and weights' * (weight is not None)} {shapes}")
+        raise ProblemError(
+            f"part {number}: X has {len(X)} rows, labels{' and weights' * (weight is not None)} {shapes}"
+        )
     if weight is not None and not np.isfinite(weight).all():
         raise ProblemError(f"part {number}: sample_weight contains NaN or infinity")
     return Loaded(X, y, weight)

@@ -5,6 +5,7 @@ It ends when the bound of all points, reduced from the parts' shares, is within 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,9 +23,10 @@ from ..core.values import immutable
 from .bound import Window, reduced
 from .engines import Engine
 from .model import Model
+from .records import Ended, PairState, Round
 from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, sweep
 
-__all__ = ["Cascade", "Ended", "PairState", "Round"]
+__all__ = ["Cascade"]
 
 #: The part of the tolerance that a round's own solve may leave, and the part that points may add which violate a
 #: condition by too little to be fetched.
@@ -35,80 +37,10 @@ PARTS_TOL = 1e-3
 REFINE_FROM, LEAST_TOL = 1e-5, 1e-14
 #: Half the width of the window of multipliers for which knots are sent, at first and at least, in units of the margin;
 #: and how many times as wide as the multiplier was off it is.
-FIRST_WIDTH, LEAST_WIDTH, WIDER = 0.5, 1e-3, 4.0
-
-
-@dataclass(frozen=True)
-class Round:
-    """What a round of a cascade came to.
-
-    Attributes
-    ----------
-    pair : int
-        Which pair of classes it is of.
-    step : int
-        Its number, from 1.
-    points : int
-        That were solved together.
-    survivors : int
-        Of them that have weight.
-    invaders, violators : int
-        Points that join for the next round, and all that violate a condition by more than the tolerance lets them.
-    objective, lower_bound, relative_gap : float
-        Certified, over all points of all parts.
-    sent, received : int
-        Bytes of arrays that went to parts, once a process for what all of them need, and that came back.
-    wall_time_s : float
-        Since the fit began.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualflow import CascadeSVC
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> rounds = CascadeSVC(partitions=3, random_state=0).fit(X, X[:, 0] > 0).rounds_
-    >>> rounds[-1].relative_gap <= 1e-3, rounds[-1].points >= rounds[-1].survivors
-    (True, True)
-    """
-
-    pair: int
-    step: int
-    points: int
-    survivors: int
-    invaders: int
-    violators: int
-    objective: float
-    lower_bound: float
-    relative_gap: float
-    sent: int
-    received: int
-    wall_time_s: float
-
-
-@dataclass(frozen=True)
-class PairState:
-    """Where a pair's cascade is, as a checkpoint has it: which points are solved together next, from which
-    multipliers; all else is read from the parts again. ``closed`` says that there is no next."""
-
-    part: NDArray
-    row: NDArray
-    alpha: NDArray
-    steps: int
-    width: float
-    own_tol: float
-    closed: bool
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a pair's cascade came to: the survivors, their weights in the decision function, the certificate over all
-    points, and how it ended."""
-
-    survivors: Survivors
-    coefficients: NDArray
-    certificate: Certificate
-    status: Status
-    steps: int
+FIRST_WIDTH, LEAST_WIDTH, WIDER = 0.1, 1e-3, 4.0
+#: Invaders of all parts in a round at most, as a part of the survivors: those left out are not as bad, and often are
+#: inside when the worst have joined. And what a part may send in any case.
+INVADERS, AT_LEAST = 0.6, 64
 
 
 @dataclass
@@ -127,7 +59,7 @@ class Cascade:
         What bounds the multipliers' sum over all points.
     tol : float
         Relative gap at which it ends.
-    most : int
+    most : int, optional
         Invaders of a part in a round at most.
     max_steps : int
         Rounds at most.
@@ -147,7 +79,7 @@ class Cascade:
     parts: int
     mass: float
     tol: float
-    most: int
+    most: int | None
     max_steps: int
     started: float
     deadline: float | None
@@ -174,7 +106,9 @@ class Cascade:
         """The survivors of the parts' own problems; what is feasible in each is feasible in all together."""
         tol = max(PARTS_TOL, OWN * self.tol)
         pool = Survivors.joined(self.engine.run(begin, [None] * self.parts, (self.model, tol)))
-        return self._state(pool, 0, FIRST_WIDTH, OWN * self.tol, False), pool
+        if self.model.on_simplex and (total := float(pool.alpha.sum())) > 0:
+            pool = replace(pool, alpha=pool.alpha / total)
+        return PairState(pool.part, pool.row, pool.alpha, 0, FIRST_WIDTH, OWN * self.tol, False), pool
 
     def _fetched(self, state: PairState) -> Survivors:
         own = [(state.row[mine], state.alpha[mine]) for mine in self._by_part(state.part)]
@@ -183,81 +117,83 @@ class Cascade:
     def _by_part(self, part: NDArray) -> list[NDArray]:
         """Places of each part's rows, which are sorted by part."""
         ends = np.searchsorted(part, np.arange(self.parts + 1))
-        return [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-
-    @staticmethod
-    def _state(pool: Survivors, steps: int, width: float, own_tol: float, closed: bool) -> PairState:
-        return PairState(pool.part, pool.row, pool.alpha, steps, width, own_tol, closed)
+        return [np.arange(a, b) for a, b in itertools.pairwise(ends)]
 
     def _round(self, state: PairState, pool: Survivors) -> tuple[Ended, PairState, Survivors]:
         """Solve, unless that was done, and hold all parts against what came of it."""
-        sent, received, model = self.engine.sent, self.engine.received, self.model
-        problem = model.pose(pool.X, pool.sign, pool.weight)
-        certificate, status = self._solved(problem, pool, state)
-        pool = replace(pool, alpha=np.array(certificate.alpha))
-        nu = 0.0 if certificate.multiplier is None else certificate.multiplier
-        low, high = certificate.multiplier_interval or (0.0, 0.0)
-        window = (low - state.width, high + state.width)
+        before = self.engine.sent, self.engine.received
+        problem = self.model.pose(pool.X, pool.sign, pool.weight)
+        own, status = self._solved(problem, pool, state)
+        pool = replace(pool, alpha=np.array(own.alpha))
         heavy = np.flatnonzero(pool.alpha > 0)
-        shared = Broadcast(
-            model,
-            pool.X[heavy],
-            pool.sign[heavy] * pool.alpha[heavy],
-            nu,
-            window,
-            LEFT * self.tol * abs(certificate.objective) / self.mass,
-            self.most,
-        )
-        own = [(pool.row[mine], pool.alpha[mine]) for mine in self._by_part(pool.part)]
-        found: list[Found] = self.engine.run(sweep, own, shared)
-        whole, inside = self._certified(problem, certificate, found, window)
+        low, high = own.multiplier_interval or (0.0, 0.0)
+        window = (low - state.width, high + state.width)
+        negligible = LEFT * self.tol * abs(own.objective) / self.mass
+        coefficients = pool.sign[heavy] * pool.alpha[heavy]
+        nu = own.multiplier or 0.0
+        most = max(AT_LEAST, int(INVADERS * len(heavy) / self.parts))
+        if self.most is not None:
+            most = min(most, self.most)
+        told = Broadcast(self.model, pool.X[heavy], coefficients, nu, window, negligible, most)
+        mine = [(pool.row[J], pool.alpha[J]) for J in self._by_part(pool.part)]
+        found: list[Found] = self.engine.run(sweep, mine, told)
+        whole, off = self._certified(problem, own, found, window)
         invaders = Survivors.joined([one.invaders for one in found])
         steps = state.steps + (not state.closed)
+        # Where nobody invades, what is missing is in the survivors' own solve.
         own_tol = state.own_tol if len(invaders) else 0.1 * state.own_tol
-        late = self.deadline is not None and time.monotonic() >= self.deadline
+        alone = not len(invaders) and (own_tol < LEAST_TOL or status is not Status.OPTIMAL)
+        ended = self._standing(whole, steps, alone)
+        violators = sum(one.violators for one in found)
+        row = self._row(steps, pool, heavy, invaders, violators, whole, before)
+        told_to_stop = bool(self.told(row))
+        weights = problem.reading.coefficients(problem, pool.alpha, own.quadratic, whole.multiplier)
+        answer = Ended(pool.take(heavy), weights[heavy], whole, ended or Status.STOPPED, steps)
+        # Limits and callbacks end this run, and not what a checkpoint resumes.
+        closed = ended in (Status.OPTIMAL, Status.FINISHED)
+        if not closed:
+            pool = self._joined(pool, found, invaders)
+        width = max(LEAST_WIDTH, WIDER * (2.0 * state.width if off is None else off))
+        state = PairState(pool.part, pool.row, pool.alpha, steps, width, own_tol, closed)
+        self.save(state)
+        return answer, replace(state, closed=ended is not None or told_to_stop), pool
+
+    def _standing(self, whole: Certificate, steps: int, alone: bool) -> Status | None:
+        """What ends the cascade after a round; None if it goes on. ``alone`` are survivors that nobody joins, and that
+        come no nearer to their own optimum."""
         if whole.within(self.tol):
-            status = Status.OPTIMAL
-        elif status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        elif late:
-            status = Status.TIME_LIMIT
-        elif not len(invaders) and (own_tol < LEAST_TOL or status is not Status.OPTIMAL):
-            status = Status.FINISHED  # nobody is left to join, and they themselves come no nearer
-        elif steps >= self.max_steps:
-            status = Status.STEP_LIMIT
-        else:
-            status = Status.STOPPED  # unless it goes on
-        row = Round(
+            return Status.OPTIMAL
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return Status.TIME_LIMIT
+        if alone:
+            return Status.FINISHED
+        return Status.STEP_LIMIT if steps >= self.max_steps else None
+
+    def _row(
+        self,
+        steps: int,
+        pool: Survivors,
+        heavy: NDArray,
+        invaders: Survivors,
+        violators: int,
+        whole: Certificate,
+        before: tuple[int, int],
+    ) -> Round:
+        """What the round came to."""
+        return Round(
             self.pair,
             steps,
             len(pool),
             len(heavy),
             len(invaders),
-            sum(one.violators for one in found),
+            violators,
             whole.objective,
             float(whole.lower_bound),  # type: ignore[arg-type]
             float(whole.relative_gap),  # type: ignore[arg-type]
-            self.engine.sent - sent,
-            self.engine.received - received,
+            self.engine.sent - before[0],
+            self.engine.received - before[1],
             time.monotonic() - self.started,
         )
-        closed = bool(self.told(row)) or status is not Status.STOPPED
-        coefficients = problem.reading.coefficients(problem, pool.alpha, certificate.quadratic, whole.multiplier)
-        ended = Ended(pool.take(heavy), coefficients[heavy], whole, status, steps)
-        if not closed:
-            off = self._off(whole.multiplier_interval, (low, high), problem, certificate)
-            width = max(LEAST_WIDTH, WIDER * (off if inside else 2.0 * state.width))
-            pool = self._joined(pool, found, invaders)
-            state = self._state(pool, steps, width, own_tol, False)
-        else:
-            # Limits and callbacks end a run, and not what a checkpoint resumes.
-            done = status in (Status.OPTIMAL, Status.FINISHED)
-            joined = pool if done else self._joined(pool, found, invaders)
-            state = self._state(joined, steps, state.width, own_tol, done)
-            self.save(state)
-            return ended, replace(state, closed=True), pool
-        self.save(state)
-        return ended, state, pool
 
     def _solved(self, problem: DualProblem, pool: Survivors, state: PairState) -> tuple[Certificate, Status]:
         """The pool's problem solved on its own, from the multipliers it has."""
@@ -268,7 +204,8 @@ class Cascade:
             problem,
             tol=state.own_tol,
             refine="early" if state.own_tol < REFINE_FROM else False,
-            warm=pool.alpha if state.steps else None,
+            # The parts' own answers are a feasible start, but a worse one than none, unless the time may be short.
+            warm=pool.alpha if state.steps or self.deadline is not None else None,
             time_limit=left,
         )
         if solution.ended is Status.INTERRUPTED:
@@ -285,14 +222,18 @@ class Cascade:
 
     def _certified(
         self, problem: DualProblem, own: Certificate, found: list[Found], window: Window
-    ) -> tuple[Certificate, bool]:
-        """The certificate over all points, and whether no multiplier gives a better bound."""
+    ) -> tuple[Certificate, float | None]:
+        """The certificate over all points; and how far its multipliers are from those of the pool alone, None if some
+        outside of the window may give a better bound."""
         shares = [one.share for one in found]
         bound, interval, inside = reduced(shares, window, own.quadratic, kind_of(self.model))
         gap, relative = gaps(own.objective, bound)
-        if interval is not None and problem.gram.center is not None and problem.gram.is_translatable:
-            # The points are less their centre here, which moves the multiplier.
-            moved = problem.scale * problem.gram.constant(problem.reading.coefficients(problem, own.alpha, 0.0))
+        off = 0.0
+        if interval is not None and own.multiplier_interval is not None:
+            off = max(abs(a - b) for a, b in zip(interval, own.multiplier_interval, strict=True))
+            # Where the points are less their centre, that moves the multiplier.
+            weights = problem.reading.coefficients(problem, own.alpha, own.quadratic)
+            moved = problem.gram.constant(weights)
             interval = (interval[0] + moved, interval[1] + moved)
         bias, bias_interval = problem.reading.bias(problem, own.alpha, own.quadratic, interval)
         whole = replace(
@@ -306,14 +247,4 @@ class Cascade:
             bias=bias,
             bias_interval=bias_interval,
         )
-        return whole, inside
-
-    def _off(self, whole: Window | None, own: Window, problem: DualProblem, certificate: Certificate) -> float:
-        """How far the multipliers of all points are from those of the pool alone."""
-        if whole is None:
-            return 0.0
-        moved = 0.0
-        if problem.gram.center is not None and problem.gram.is_translatable:
-            weights = problem.reading.coefficients(problem, certificate.alpha, 0.0)
-            moved = problem.scale * problem.gram.constant(weights)
-        return max(abs(a - moved - b) for a, b in zip(whole, own, strict=True))
+        return whole, off if inside else None

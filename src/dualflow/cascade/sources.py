@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from .parts import Chunk, Loaded, Mapped, Part, Rows
+from .parts import Chunk, Mapped, Part, Rows
 
 __all__ = ["PARTITIONERS", "chunks_of", "is_dask", "is_parts", "parts_of"]
 
@@ -48,7 +49,7 @@ def parts_of(
     count = min(count, n)
     if partitioner == "given":
         ends = np.linspace(0, n, count + 1).astype(np.intp)
-        rows: list[Any] = [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        rows: list[Any] = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
     elif partitioner == "random":
         order = rng.permutation(n)
         # By class and then dealt out like cards: every part has of every class its share.
@@ -57,17 +58,15 @@ def parts_of(
     else:
         near = _clusters(X, count, rng)
         rows = [found for k in range(count) if len(found := np.flatnonzero(near == k))]
-    return [Rows(*(_held(array, own) for array in (X, y, weight)), own) for own in rows]  # type: ignore[arg-type]
+    return [Rows(_held(X, own), _held(y, own), None if weight is None else _held(weight, own), own) for own in rows]
 
 
 def _codes(y: NDArray) -> NDArray:
     return np.unique(np.asarray(y), return_inverse=True)[1]
 
 
-def _held(array: NDArray | None, rows: Any) -> NDArray | Mapped | None:
+def _held(array: NDArray, rows: Any) -> NDArray | Mapped:
     """Where the rows of a part are from now on: in the file they are in, or in a copy."""
-    if array is None:
-        return None
     return Mapped.of(array) or np.array(array[rows])
 
 
@@ -106,8 +105,3 @@ def _delayed(array: Any, name: str) -> list[Any]:
         array = array.rechunk({1: -1})
     found = array.to_delayed()
     return list(np.asarray(found, dtype=object).ravel())
-
-
-def describe(part: Part | Loaded) -> str:
-    """A part as errors name it."""
-    return type(part).__name__

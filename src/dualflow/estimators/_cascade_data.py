@@ -9,15 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..cascade.model import Model
 from ..cascade.parts import Part, Rows
+from ..cascade.records import Ended
 from ..cascade.sources import chunks_of, is_dask, is_parts, parts_of
 from ..cascade.tasks import Survey
 from ..core.kernel_checks import check_gamma, check_number
 from ..exceptions import ProblemError
+from ._batch import kept
+from ._classifier import Joint, joined, pairs_of
 from ._labels import class_weights, encode, several, weighed
 from ._validation import checked_data, exact_labels, kept_weight
 
-__all__ = ["Whole", "numbered", "parts_given"]
+__all__ = ["Whole", "parts_given", "put_together"]
 
 
 def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> list[Part]:
@@ -51,6 +55,27 @@ def _column(values: Any, n: int, name: str) -> NDArray:
     return array
 
 
+def signed(classes: int, i: int, j: int) -> tuple[int, int]:
+    """The classes of y = +1 and y = −1 of a pair."""
+    return (j, i) if classes == 2 else (i, j)
+
+
+def put_together(parts: list[Part], whole: Whole, found: list[Ended]) -> tuple[Joint, NDArray]:
+    """The support vectors of all pairs by class and then by row, with their coefficients; and the points themselves."""
+    of_pairs, points = [], []
+    for (i, j), ended in zip(pairs_of(len(whole.classes)), found, strict=True):
+        weights, survivors = kept(ended.coefficients), ended.survivors
+        heavy = np.flatnonzero(weights)
+        numbers = numbered(parts, whole.sizes, survivors.part, survivors.row)[heavy]
+        positive, negative = signed(len(whole.classes), i, j)
+        codes = np.where(survivors.sign[heavy] > 0, positive, negative)
+        order = np.lexsort((numbers, codes))
+        of_pairs.append((numbers[order], codes[order], weights[heavy][order]))
+        points.append(survivors.X[heavy][order])
+    joint = joined(len(whole.classes), of_pairs)
+    return joint, np.concatenate(points)[joint.first]
+
+
 def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:
     """Rows of parts as rows of X; where there is no X, as if the parts followed one another."""
     numbers = (np.cumsum(sizes) - sizes)[part] + row
@@ -76,8 +101,8 @@ class Whole:
     gamma : float
     center : array of shape (m,), or None
         What is taken from all points.
-    told : str
-        Of a checkpoint: means and spreads of the features.
+    mean, spread : array of shape (m,)
+        Of the features, and the sum of squared distances from it.
     """
 
     n: int
@@ -114,15 +139,34 @@ class Whole:
         mean, spread = _moments(surveys)
         gamma = _gamma(model, mean, spread, int(sizes.sum()))
         check_number(model.degree, "degree", lower=0.0)
+        check_number(model.coef0, "coef0")
         translatable = model.kernel == "linear" or (model.kernel == "poly" and model.degree == 1)
         moves = translatable and model.fit_intercept is True and model.loss == "hinge"
         if model.kernel == "poly" and not (float(model.degree).is_integer() and model.coef0 >= 0):
             raise ProblemError(
-                f"degree={model.degree!r}, coef0={model.coef0!r}: 'poly' has a bound over parts with a whole degree and "
-                "coef0 ≥ 0 only"
+                f"degree={model.degree!r}, coef0={model.coef0!r}: kernel='poly' has a bound over parts with a whole "
+                "degree and coef0 ≥ 0 only"
             )
         center = mean if moves else None
         return cls(int(sizes.sum()), sizes, classes, weight, mass, gamma, center, mean, spread)
+
+    def model(self, parameters: Any, i: int, j: int) -> Model:
+        """The problem of a pair; of two classes the second is y = +1, of more the first of the pair."""
+        positive, negative = signed(len(self.classes), i, j)
+        return Model(
+            classes=self.classes,
+            class_weight=self.class_weight,
+            positive=positive,
+            negative=negative,
+            C=float(parameters.C),
+            loss=parameters.loss,
+            fit_intercept=parameters.fit_intercept,
+            kernel=parameters.kernel,
+            gamma=self.gamma,
+            degree=float(parameters.degree),
+            coef0=float(parameters.coef0),
+            center=self.center,
+        )
 
     def mass_of(self, model: Any, i: int, j: int) -> float:
         """What the multipliers of a pair's rows sum to at most."""

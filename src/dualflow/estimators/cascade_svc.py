@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._checkpoint import Checkpoint
 from ..cascade.engines import engine_of
 from ..cascade.keeping import Keeping, pool_key
-from ..cascade.model import Model
 from ..cascade.parts import Part
-from ..cascade.run import Cascade, Ended, Round
+from ..cascade.records import Ended, Round
+from ..cascade.run import Cascade
 from ..cascade.sources import PARTITIONERS
 from ..cascade.tasks import survey
 from ..core.certificate import Certificate
@@ -27,9 +27,9 @@ from ..core.solution import Status
 from ..exceptions import ProblemError
 from ..problems.classification import FINITE_COST
 from ._attributes import refused, set_by_fit
-from ._batch import kept, seeds_of
-from ._cascade_data import Whole, numbered, parts_given
-from ._classifier import PairClassifier, joined, pairs_of
+from ._batch import seeds_of
+from ._cascade_data import Whole, parts_given, put_together
+from ._classifier import PairClassifier, pairs_of
 from ._solving import jobs_of
 from ._sparse import frozen
 
@@ -40,8 +40,8 @@ class CascadeSVC(PairClassifier):
     """Support vector classifier of data in parts, which need not be in one place, with a certificate over all of them.
 
     Every part solves its own dual; its support vectors travel, and are solved together; every part holds its rows
-    against what came of it, and sends those that violate a condition, which join in the next round. What the parts' rows
-    add to the dual bound is summed, so that the certified gap is that of all rows together, in float64, as `certify`
+    against what came of it, and sends those that violate a condition, which join in the next round. What the rows add
+    to the dual bound is summed, so that the certified gap is that of all rows together, in float64, as `certify`
     computes it where they are in one place. The rounds end when it is within ``tol``.
 
     Parameters
@@ -67,7 +67,8 @@ class CascadeSVC(PairClassifier):
         Which rows make a part: as many of each class as chance deals; rows near each other, by k-means (Hsieh, Si and
         Dhillon 2014); or rows that follow one another.
     max_invaders : int, optional
-        Rows that a part sends in a round at most, the worst.
+        Rows that a part sends in a round at most, the worst. All parts together never send more than 0.6 of the
+        survivors, but for 64 each.
     tol : float > 0, default=1e-3
         Certified relative gap at which the rounds end.
     max_steps : int, default=100
@@ -99,7 +100,7 @@ class CascadeSVC(PairClassifier):
     support_vectors_, n_support_, dual_coef_, intercept_
         As in `SVC`.
     certificates_ : list of Certificate
-        One a pair of classes: over all rows of it in all parts; its ``alpha`` is that of the survivors, all others' is 0.
+        One a pair of classes, over all its rows in all parts; ``alpha`` is that of the survivors, all others' is 0.
     certificate_ : Certificate
         The worst.
     statuses_ : list of Status
@@ -245,23 +246,27 @@ class CascadeSVC(PairClassifier):
                     rounds.append(row)
                     return None if self.callback is None else self.callback(row)
 
-                found = []
-                for k, (i, j) in enumerate(pairs_of(len(whole.classes))):
+                found: list[Ended] = []
+                for k, (i, j) in enumerate(pairs := pairs_of(len(whole.classes))):
+                    interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
                     cascade = Cascade(
-                        engine,
-                        self._model(whole, i, j),
-                        k,
-                        len(parts),
-                        whole.mass_of(self, i, j),
-                        self.tol,
-                        self.max_invaders or whole.n,
-                        self.max_steps,
-                        started,
-                        None if self.time_limit is None else started + self.time_limit,
-                        told,
-                        keeping.saver(k),
+                        engine=engine,
+                        model=whole.model(self, i, j),
+                        pair=k,
+                        parts=len(parts),
+                        mass=whole.mass_of(self, i, j),
+                        tol=self.tol,
+                        most=self.max_invaders,
+                        max_steps=1 if interrupted else self.max_steps,
+                        started=started,
+                        deadline=self._deadline(started, len(pairs) - k),
+                        told=told,
+                        save=keeping.saver(k),
                     )
-                    found.append(cascade.run(keeping.state(k)))
+                    ended = cascade.run(keeping.state(k))
+                    if interrupted and ended.status is Status.STEP_LIMIT:
+                        ended = replace(ended, status=Status.INTERRUPTED)
+                    found.append(ended)
             finally:
                 engine.close()
             self._read(whole, parts, found)
@@ -269,53 +274,29 @@ class CascadeSVC(PairClassifier):
         self._warn_unless_optimal(found)
         return self
 
-    def _model(self, whole: Whole, i: int, j: int) -> Model:
-        """The problem of a pair; of two classes the second is y = +1, of more the first of the pair."""
-        positive, negative = (j, i) if len(whole.classes) == 2 else (i, j)
-        return Model(
-            whole.classes,
-            whole.class_weight,
-            positive,
-            negative,
-            float(self.C),
-            self.loss,
-            self.fit_intercept,
-            self.kernel,
-            whole.gamma,
-            float(self.degree),
-            float(self.coef0),
-            whole.center,
-        )
+    def _deadline(self, started: float, waiting: int) -> float | None:
+        """When the next pair's time is over, of so many that wait: each has its share of what is left."""
+        if self.time_limit is None:
+            return None
+        now = time.monotonic()
+        return now + max(0.0, started + self.time_limit - now) / waiting
 
     def _read(self, whole: Whole, parts: list[Part], found: list[Ended]) -> None:
         """Set what the pairs came to is to the user."""
-        several, points, codes_of_pairs = [], [], []
-        for (i, j), ended in zip(pairs_of(len(whole.classes)), found, strict=True):
-            positive, negative = (j, i) if len(whole.classes) == 2 else (i, j)
-            weights, survivors = kept(ended.coefficients), ended.survivors
-            heavy = np.flatnonzero(weights)
-            numbers = numbered(parts, whole.sizes, survivors.part, survivors.row)[heavy]
-            codes = np.where(survivors.sign[heavy] > 0, positive, negative)
-            order = np.lexsort((numbers, codes))
-            several.append((numbers[order], codes[order], weights[heavy][order]))
-            points.append(survivors.X[heavy][order])
-            codes_of_pairs.append(codes)
-        joint = joined(len(whole.classes), several)
+        joint, points = put_together(parts, whole, found)
         self.classes_, self.class_weight_ = whole.classes, whole.class_weight
-        self.support_, self.n_support_ = joint.support, joint.n_support
+        self.support_, self.n_support_, self.support_vectors_ = joint.support, joint.n_support, points
         self._pair_coef, self.dual_coef_ = joint.pair_coef, joint.dual_coef
-        self.support_vectors_ = np.concatenate(points)[joint.first]
         self.certificates_ = [ended.certificate for ended in found]
         self.statuses_ = [ended.status for ended in found]
         self.intercept_ = np.array([ended.certificate.bias for ended in found])
         self.n_iter_ = np.array([ended.steps for ended in found])
         self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
         self._support_gram, self._constants = None, 0.0
-        if len(self.support_):
-            gram = self._model(whole, 0, 1).gram(self.support_vectors_)
+        if len(points):
+            gram = whole.model(self, 0, 1).gram(points)
             self._support_gram = KeptGram(gram)
-            if gram.center is not None and gram.is_translatable:
-                self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
+            self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
         for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
             frozen(getattr(self, name))
 
