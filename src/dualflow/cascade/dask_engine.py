@@ -15,7 +15,7 @@ import dask
 import distributed
 
 from ..exceptions import EngineError
-from .engines import nbytes
+from .moved import nbytes
 from .parts import Chunk, Part
 from .tasks import run_task
 

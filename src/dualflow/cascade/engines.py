@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from ..exceptions import EngineError, ProblemError
+from .moved import nbytes
 from .parts import Part
 from .tasks import run_task
 
-__all__ = ["Engine", "InProcess", "Joblib", "engine_of", "nbytes"]
+__all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
 
 #: How often a round is begun again in which a process died.
 RETRIES = 3
@@ -102,12 +100,3 @@ def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
 
         return Dask(parts, engine)
     raise ProblemError(f"engine={engine!r} is not one of None, 'joblib', or a distributed.Client")
-
-
-def nbytes(value: Any) -> int:
-    """Bytes of the arrays in a value."""
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
-    if is_dataclass(value) and not isinstance(value, type):
-        return sum(nbytes(getattr(value, f.name)) for f in fields(value))
-    return sum(map(nbytes, value)) if isinstance(value, (list, tuple)) else 0

@@ -40,7 +40,7 @@ REFINE_FROM, LEAST_TOL = 1e-5, 1e-14
 FIRST_WIDTH, LEAST_WIDTH, WIDER = 0.1, 1e-3, 4.0
 #: Invaders of all parts in a round at most, as a part of the survivors: those left out are not as bad, and often are
 #: inside when the worst have joined. And what a part may send in any case.
-INVADERS, AT_LEAST = 0.6, 64
+INVADERS, AT_LEAST = 0.5, 64
 
 
 @dataclass

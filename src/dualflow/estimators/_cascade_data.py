@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..cascade.model import Model
@@ -15,13 +17,14 @@ from ..cascade.records import Ended
 from ..cascade.sources import chunks_of, is_dask, is_parts, parts_of
 from ..cascade.tasks import Survey
 from ..core.kernel_checks import check_gamma, check_number
+from ..core.solution import Status
 from ..exceptions import ProblemError
 from ._batch import kept
 from ._classifier import Joint, joined, pairs_of
 from ._labels import class_weights, encode, several, weighed
 from ._validation import checked_data, exact_labels, kept_weight
 
-__all__ = ["Whole", "parts_given", "put_together"]
+__all__ = ["Whole", "parts_given", "put_together", "warn_unless_optimal"]
 
 
 def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> list[Part]:
@@ -74,6 +77,17 @@ def put_together(parts: list[Part], whole: Whole, found: list[Ended]) -> tuple[J
         points.append(survivors.X[heavy][order])
     joint = joined(len(whole.classes), of_pairs)
     return joint, np.concatenate(points)[joint.first]
+
+
+def warn_unless_optimal(found: list[Ended]) -> None:
+    """Say of the worst pair of classes that it ended above the tolerance."""
+    if short := [ended for ended in found if ended.status is not Status.OPTIMAL]:
+        worst = max(short, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
+        of = f" ({len(short)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
+        gap = f"{worst.certificate.relative_gap:.3g}{of}"
+        warnings.warn(
+            f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning, stacklevel=3
+        )
 
 
 def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:

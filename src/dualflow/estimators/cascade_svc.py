@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._checkpoint import Checkpoint
 from ..cascade.engines import engine_of
@@ -28,7 +26,7 @@ from ..exceptions import ProblemError
 from ..problems.classification import FINITE_COST
 from ._attributes import refused, set_by_fit
 from ._batch import seeds_of
-from ._cascade_data import Whole, parts_given, put_together
+from ._cascade_data import Whole, parts_given, put_together, warn_unless_optimal
 from ._classifier import PairClassifier, pairs_of
 from ._solving import jobs_of
 from ._sparse import frozen
@@ -46,17 +44,11 @@ class CascadeSVC(PairClassifier):
 
     Parameters
     ----------
-    C : float > 0, default=1.0
-        As in `SVC`, but finite.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        As in `SVC`.
+    C, loss, gamma, degree, coef0, fit_intercept, decision_function_shape, break_ties, predict_dtype
+        As in `SVC`, with a finite C; ``gamma="scale"`` is that of all parts together.
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         A kernel that is positive semidefinite whatever the data ("poly" with a whole degree and coef0 ≥ 0): of others
         no bound is known.
-    gamma, degree, coef0
-        As in `SVC`; "scale" is that of all parts together.
-    fit_intercept : bool or "penalised", default=True
-        As in `SVC`.
     engine : None, "joblib" or distributed.Client, default=None
         Who works on the parts: this process, one after another; the processes of joblib, as ``n_jobs`` and
         `joblib.parallel_config` say; or the workers of a dask cluster (``pip install 'dualflow[dask]'``). At the same
@@ -67,7 +59,7 @@ class CascadeSVC(PairClassifier):
         Which rows make a part: as many of each class as chance deals; rows near each other, by k-means (Hsieh, Si and
         Dhillon 2014); or rows that follow one another.
     max_invaders : int, optional
-        Rows that a part sends in a round at most, the worst. All parts together never send more than 0.6 of the
+        Rows that a part sends in a round at most, the worst. All parts together never send more than half of the
         survivors, but for 64 each.
     tol : float > 0, default=1e-3
         Certified relative gap at which the rounds end.
@@ -78,8 +70,6 @@ class CascadeSVC(PairClassifier):
         hold against it after that is not, for it gives the certificate.
     class_weight : dict or "balanced", optional
         Multiplies C, class by class.
-    decision_function_shape, break_ties
-        As in `SVC`.
     checkpoint : str, Path or Checkpoint, optional
         File to save the survivors' numbers and multipliers to after each round, and to resume from if it exists; their
         rows are read from the parts again. ``interval_s`` is not looked at.
@@ -87,8 +77,6 @@ class CascadeSVC(PairClassifier):
         Called with a `dualflow.cascade.Round` after each; a true return value ends that pair of classes.
     random_state : int, RandomState or None, default=None
         Seed of the partitioner.
-    predict_dtype : {"float64", "float32"}, default="float64"
-        As in `SVC`.
     n_jobs : int, optional
         Processes of ``engine="joblib"``.
 
@@ -271,7 +259,7 @@ class CascadeSVC(PairClassifier):
                 engine.close()
             self._read(whole, parts, found)
             self.rounds_ = rounds
-        self._warn_unless_optimal(found)
+        warn_unless_optimal(found)
         return self
 
     def _deadline(self, started: float, waiting: int) -> float | None:
@@ -299,17 +287,6 @@ class CascadeSVC(PairClassifier):
             self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
         for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
             frozen(getattr(self, name))
-
-    def _warn_unless_optimal(self, found: list[Ended]) -> None:
-        short = [ended for ended in found if ended.status is not Status.OPTIMAL]
-        if short:
-            worst = max(short, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
-            of = f" ({len(short)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
-            warnings.warn(
-                f"{worst.status.text} Certified relative gap over all parts {worst.certificate.relative_gap:.3g}{of}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     def save(self, path: Any) -> None:
         """Not there: see Notes."""
