@@ -209,6 +209,7 @@ class Fixed:
         ([Fixed(X, Y, np.full(len(Y), np.nan))], "part 0: sample_weight"),
         ([Fixed(X, Y), Fixed(X, Y.astype(str))], "some parts hold numbers"),
         ([Fixed(X, np.zeros(len(Y)))], "single class"),
+        ([Fixed(X[:0], Y[:0])], "no rows"),
     ],
 )
 def test_parts_that_cannot_be(parts, says):
@@ -253,6 +254,14 @@ def same(one, other):
     names = ("support_", "dual_coef_", "intercept_", "n_iter_")
     alike = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
     return alike and one.certificate_.gap == other.certificate_.gap
+
+
+def test_parts_without_rows_and_many_classes():
+    there = CascadeSVC().fit([Fixed(X[:0], Y[:0]), Fixed(X, Y), Fixed(X[:0], Y[:0].astype(object))])
+    assert same(there, CascadeSVC(partitions=1, partitioner="given").fit(X, Y))
+    names = np.array([f"class {k:02}" for k in range(25)], dtype=object)
+    model = CascadeSVC(partitions=2, random_state=0).fit(np.repeat(np.eye(25), 4, axis=0), np.repeat(names, 4))
+    assert model.predict(np.eye(25)).tolist() == names.tolist() == model.classes_.tolist()
 
 
 class Deadly:

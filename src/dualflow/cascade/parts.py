@@ -227,7 +227,9 @@ class Chunk:
 def load(part: Part | Loaded, number: int) -> Loaded:
     """What a part holds, checked: X a finite matrix of float64, labels and weights one a row."""
     found = Loaded(*(part if isinstance(part, Loaded) else part.load()))
-    X, y = as_matrix(_plain(found.X), f"part {number}: X"), _plain(found.y)
+    X, y = _plain(found.X), _plain(found.y)
+    # A filter may have left nothing of a part.
+    X = np.empty(X.shape) if X.ndim == 2 and len(X) == 0 else as_matrix(X, f"part {number}: X")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     weight = None if found.weight is None else np.asarray(_plain(found.weight), dtype=float)

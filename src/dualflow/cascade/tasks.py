@@ -148,7 +148,7 @@ def survey(part: Part, number: int, own: None, shared: None) -> Survey:
     classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     kept = np.ones(len(X)) if weight is None else np.maximum(weight, 0.0)
     weighty = np.bincount(codes, kept > 0, minlength=len(classes)).astype(np.intp)
-    mass, mean = np.bincount(codes, kept, minlength=len(classes)), X.mean(axis=0)
+    mass, mean = np.bincount(codes, kept, minlength=len(classes)), X.sum(axis=0) / max(1, len(X))
     return Survey(len(X), classes, counts, weighty, mean, ((X - mean) ** 2).sum(axis=0), mass)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 
 from ..cascade.model import Model
 from ..cascade.parts import Part, Rows
@@ -137,20 +136,23 @@ class Whole:
             raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
         names = getattr(model, "feature_names_in_", None)
         model.n_features_in_ = widths.pop() if names is None else len(names)
-        kinds = {one.classes.dtype.kind for one in surveys}
+        filled = [one for one in surveys if one.n]
+        if not filled:
+            raise ProblemError("X: the parts hold no rows")
+        kinds = {one.classes.dtype.kind for one in filled}
         if len(kinds & set("biuf")) and len(kinds - set("biuf")):
             raise ProblemError("y: some parts hold numbers, others do not; give labels of one type")
-        check_classification_targets(np.concatenate([one.classes for one in surveys]))
-        classes, code = encode(np.concatenate([one.classes for one in surveys]))
+        # Three times each, lest scikit-learn takes many classes for a number of its own each.
+        classes, code = encode(np.repeat(np.concatenate([one.classes for one in filled]), 3))
         several(classes, "y")
         counts, weighty, mass = (
-            np.bincount(code, np.concatenate([getattr(one, name) for one in surveys]), minlength=len(classes))
+            np.bincount(code[::3], np.concatenate([getattr(one, name) for one in filled]), minlength=len(classes))
             for name in ("counts", "weighty", "mass")
         )
         weight = _class_weights(model.class_weight, classes, counts)
         weighed((weighty * (weight > 0)).astype(np.intp), classes)
         sizes = np.array([one.n for one in surveys])
-        mean, spread = _moments(surveys)
+        mean, spread = _moments(filled)
         gamma = _gamma(model, mean, spread, int(sizes.sum()))
         check_number(model.degree, "degree", lower=0.0)
         check_number(model.coef0, "coef0")
