@@ -30,7 +30,7 @@ def test_the_python_of_the_readme_runs():
 def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    run_blocks(README.parent / "docs" / "using.md", names, 7)
+    run_blocks(README.parent / "docs" / "using.md", names, 8)
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["solution"].raw_certificate.relative_gap <= 1e-6
     assert names["model"].certificate_.relative_gap <= 1e-9
