@@ -1,8 +1,11 @@
-"""Every link of a built site leads to a page, and to a place in it: `python docs/check_links.py site`."""
+"""Every link of a built site leads to a page, and to a place in it; titles differ, and what axe-core asks of pages that
+needs no browser is there: `python docs/check_links.py site`."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -42,10 +45,37 @@ def broken(site: Path) -> list[str]:
     return sorted(set(found))
 
 
+#: What each page must not have, and what is missing there.
+FAULTS = {
+    r"<aside(?![^>]*aria-label)": "an aside without a name",
+    r'role="heading"(?![^>]*aria-level)': "a heading without its level",
+    r'<div class="highlight"><pre>': "code that keys cannot reach",
+    r'<div class="table-wrapper': "a table that keys cannot reach",
+    r"<th[^>]*>\s*(?:<p>\s*</p>)?\s*</th>": "a column without a name",
+    r"<summary[^>]*aria-label": "a summary with another name than it shows",
+    r"<img(?![^>]*\balt=)": "a picture without words",
+}
+#: Pages that are made of no text of ours.
+WITHOUT_TEXT = {"search.html", "genindex.html"}
+
+
+def unheard(site: Path) -> list[str]:
+    """What a page lacks for those who hear it, have no mouse, or see its title among others'."""
+    texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    titles = {name: "".join(re.findall(r"<title>(.*?)</title>", text, flags=re.DOTALL)) for name, text in texts.items()}
+    several = {title for title, count in Counter(titles.values()).items() if count > 1}
+    found = [f"{name}: the title {title!r} is not its own" for name, title in titles.items() if title in several]
+    for name, text in texts.items():
+        found += [f"{name}: {fault}" for pattern, fault in FAULTS.items() if re.search(pattern, text)]
+        if name not in WITHOUT_TEXT and '<meta name="description" content=' not in text:
+            found.append(f"{name}: no description")
+    return sorted(found)
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     if not (folder / "index.html").exists():
         raise SystemExit(f"{folder} is no built site: it has no index.html")
-    lost = broken(folder)
-    print("\n".join(lost) or f"{folder}: every link leads somewhere")
+    lost = broken(folder) + unheard(folder)
+    print("\n".join(lost) or f"{folder}: every link leads somewhere, and every page can be heard")
     sys.exit(bool(lost))

@@ -11,8 +11,11 @@ import inspect
 import re
 import sys
 import warnings
+from html import escape
 from pathlib import Path
 from typing import Any
+
+from docutils import nodes
 
 import dualflow
 
@@ -38,7 +41,6 @@ html_title = "dualflow"
 #: Sources and dates would make every build another one.
 html_copy_source = False
 html_last_updated_fmt = None
-pygments_style = "friendly"
 
 # Single backticks in docstrings are names, where there is a page of that name.
 default_role = "py:obj"
@@ -56,6 +58,7 @@ OUTSIDE = {
     "../CONTRIBUTING.md": "contributing.md",
     "../CHANGELOG.md": "changelog.md",
     "../benchmarks/README.md": "benchmarks.md",
+    "benchmarks/README.md": "benchmarks.md",
     "../circuits/README.md": "circuits.md",
     "results/README.md": "benchmark-results.md",
 }
@@ -87,6 +90,7 @@ def links_to_outside(app: Any, docname: Any, *source: Any) -> None:
     source = source[-1]
     for outside, page in OUTSIDE.items():
         source[0] = source[0].replace(f"]({outside})", f"]({page})")
+    source[0] = source[0].replace("](docs/", "](")  # in what is shown of README.md
 
 
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -137,6 +141,36 @@ def lost_first(app: Any) -> None:
         path.write_text(made, encoding="utf-8")
 
 
+def described(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Search engines and links show a page's title and its first paragraph without formulas."""
+    if doctree is None or not (title := next(doctree.findall(nodes.title), None)):
+        return
+    plain = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
+    text = " ".join(f"{title.astext()}. {next(plain, '')}".split())
+    short = text if len(text) <= 160 else text[:159].rsplit(" ", 1)[0] + "…"
+    context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
+
+
+def reachable(app: Any, exception: Exception | None) -> None:
+    """What furo's pages lack for those who hear them, or have no mouse: the rules of axe-core."""
+    if exception is not None or app.builder.name != "html":
+        return
+    for path in Path(app.outdir).rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        mended = text.replace(
+            'role="heading"><span class="caption-text"', 'role="heading" aria-level="2"><span class="caption-text"'
+        )
+        mended = mended.replace(
+            '<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'
+        )
+        mended = mended.replace('<aside class="toc-drawer', '<aside aria-label="On this page" class="toc-drawer')
+        mended = mended.replace(' aria-label="Toggle hidden content"', "")
+        mended = mended.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+        mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
+        if mended != text:
+            path.write_text(mended, encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     from sphinx.util import logging
 
@@ -147,3 +181,5 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", others)
     app.connect("env-check-consistency", everyone_has_a_page)
+    app.connect("html-page-context", described)
+    app.connect("build-finished", reachable)

@@ -1,6 +1,7 @@
-"""README's table of solvers, from their classes: `python docs/solver_table.py` writes it, between its markers.
+"""The table of solvers, from their classes: `python docs/solver_table.py` writes it into docs/solvers/index.md.
 
-A row is the first line of a class's docstring, its `kinds` in words, its `max_n`, and what it `reaches`.
+A row is a link to what is said of the solver, the first line of its class's docstring, its `kinds` in words, its
+`max_n`, and what it `reaches`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dualflow.solvers import SOLVERS, Solver
 from dualflow.solvers.base import BOUNDED, EVERY_CONVEX
 from dualflow.testing.bench import CLASS_GAP
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parent / "solvers" / "index.md"
 BEGIN, END = "<!-- made by python docs/solver_table.py, from the solvers' classes -->", "<!-- end of the table -->"
 
 #: Sets of kinds in the words of models.
@@ -39,7 +40,8 @@ def row(name: str, cls: type[Solver[Any, Any]]) -> str:
     reaches = cls.reaches or f"{CLASS_GAP[cls.accuracy]:.0e}".replace("e-0", "e-")
     if not cls.reaches and "shots" in {f.name for f in fields(cls)}:
         reaches += "; with shots within 3 × the shot floor"
-    return f"| `{name}`{study} | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
+    page = f"../quantum.md#{name}" if cls.quantum else f"{name}.md"
+    return f"| [`{name}`]({page}){study} | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
 
 
 def table() -> str:
@@ -49,13 +51,13 @@ def table() -> str:
 
 
 def written(text: str) -> str:
-    """README with the table as it is now."""
+    """The page with the table as it is now."""
     pattern = f"{re.escape(BEGIN)}.*?{re.escape(END)}"
     made, count = re.subn(pattern, lambda _: f"{BEGIN}\n{table()}\n{END}", text, flags=re.DOTALL)
     if count != 1:
-        raise SystemExit(f"{README.name} must have one pair of the lines {BEGIN!r} and {END!r}, found {count}")
+        raise SystemExit(f"{PAGE.name} must have one pair of the lines {BEGIN!r} and {END!r}, found {count}")
     return made
 
 
 if __name__ == "__main__":
-    README.write_text(written(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

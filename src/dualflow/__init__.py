@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from ._estimate import Estimate, estimate
     from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
+    from .conformal import ConformalSVC, ConformalSVR
     from .core.arena import release_memory
+    from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
     from .estimators import (
         SVC,
         SVDD,
@@ -76,8 +78,11 @@ __all__ = [
     "Certificate",
     "Checkpoint",
     "Comparison",
+    "ComparisonDisplay",
     "Concentration",
     "ConcentrationWarning",
+    "ConformalSVC",
+    "ConformalSVR",
     "Cost",
     "Device",
     "DeviceError",
@@ -86,6 +91,7 @@ __all__ = [
     "DualflowError",
     "EcoSVC",
     "EcoSVDD",
+    "EcosystemDisplay",
     "EngineError",
     "Estimate",
     "FidelityKernel",
@@ -118,7 +124,9 @@ __all__ = [
     "SolverMismatch",
     "SolverUnavailable",
     "Status",
+    "SupportDisplay",
     "Trajectory",
+    "TrajectoryDisplay",
     "Workspace",
     "__version__",
     "certify",
@@ -146,6 +154,7 @@ _ROOMS = {
     "_estimate": ("Estimate", "estimate"),
     "_resources": ("ResourceTable", "resources"),
     "comparison": ("Comparison", "compare"),
+    "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
         "SVC",
         "SVDD",
@@ -162,6 +171,7 @@ _ROOMS = {
         "load",
     ),
     "core.arena": ("release_memory",),
+    "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.kernels.alignment": ("kernel_alignment",),
     "quantum.kernels.concentration": ("Concentration", "concentration"),

@@ -24,7 +24,7 @@ from ._files import open_regular, replacing
 from ._npy import array_of
 from .exceptions import ProblemError
 
-__all__ = ["DTYPES", "read", "write"]
+__all__ = ["DTYPES", "is_ours", "read", "write"]
 
 HEADER = "header.json"
 #: The archive's comment: this, and the digest in 64 hexadecimal digits, which are the last bytes of the file.
@@ -133,6 +133,14 @@ def read(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray]
         except Exception as error:  # zipfile, json and numpy between them raise nearly anything on damaged bytes
             raise ProblemError(f"{path} is not a dualflow file or is damaged: {_said(error)}") from error
     return header, arrays
+
+
+def is_ours(path: Path) -> bool:
+    """Whether `write` wrote a file, by its end; an empty one is nobody's."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 64 - len(MARK)))
+        return not size or file.read().startswith(MARK)
 
 
 def _check_header(text: bytes) -> None:

@@ -111,7 +111,18 @@ class ResourceTable:
         return f"{text}; by the model, {_number(last.t_count)} T gates a shot."
 
     def header(self) -> tuple[str, ...]:
-        return ("n", "", "qubits", "CX", "depth", "T", "circuits", "shots", "physical qubits", "time, fault-tolerant")
+        return (
+            "n",
+            "how",
+            "qubits",
+            "CX",
+            "depth",
+            "T",
+            "circuits",
+            "shots",
+            "physical qubits",
+            "time, fault-tolerant",
+        )
 
     def cells(self) -> list[tuple[str, ...]]:
         """The rows as text."""

@@ -1,7 +1,8 @@
-"""The README's Python runs as it stands, and its table of solvers is what their classes say."""
+"""The README's Python runs as it stands, its figures are said elsewhere, the table of solvers is its classes'."""
 
 import importlib.util
 import re
+import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,24 @@ def test_the_python_of_the_readme_runs():
     names = {}
     run_blocks(README, names, 1)
     assert names["clf"].certificate_.relative_gap <= 1e-6
-    assert names["solution"].raw_certificate.relative_gap <= 1e-6
+    assert names["flow"].solution_.raw_certificate.relative_gap <= 1e-6
+    assert names["flow"].support_.tolist() == names["clf"].support_.tolist()
     assert len(names["model"].ids_) == 58
+    assert names["model"].certificate_.relative_gap <= 1e-9
+
+
+def test_the_two_commands_are_those_of_the_continuous_integration():
+    text = README.read_text(encoding="utf-8")
+    first, second = re.findall(r"^python3 -m venv .*$", text, flags=re.MULTILINE)
+    assert first.endswith(".venv/bin/dualflow compare")
+    assert second.endswith(".venv/bin/python -m pytest -n 2")
+    assert len(re.findall(r"^```sh$", text, flags=re.MULTILINE)) == 2
 
 
 def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    run_blocks(README.parent / "docs" / "using.md", names, 8)
+    run_blocks(README.parent / "docs" / "using.md", names, 11)
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["solution"].raw_certificate.relative_gap <= 1e-6
     assert names["model"].certificate_.relative_gap <= 1e-9
@@ -66,7 +77,63 @@ def test_controls_of_the_page_on_evidence_are_all_there_are():
 
 
 def test_the_readme_fits_two_screens():
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 100
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 80
+
+
+def test_the_verdicts_figures_are_said_on_the_pages_it_names():
+    text = README.read_text(encoding="utf-8")
+    before, table = re.search(r"## Verdict\n\n(.*?)\n\n(\|.*?)\n\n", text, flags=re.DOTALL).groups()
+    pages = re.findall(r"\]\(([^)]+\.md)\)", before)
+    assert len(pages) == 3
+    told = " ".join((README.parent / page).read_text(encoding="utf-8") for page in pages)
+    told = re.sub(r"[\s|]+", " ", told)
+    rows = table.splitlines()[2:]
+    assert len(rows) >= 8
+    for row in rows:
+        figures = re.findall(
+            r"(?<![\w.])\d+(?:\.\d+)?(?= (?:×|times|to|in|is))|(?<= to )\d+(?:\.\d+)?(?= (?:×|times))", row
+        )
+        assert figures or "n ≤" in row, row
+        for figure in figures:
+            said = rf"(?<![\w.]){re.escape(figure)}(?!\.?\d).{{0,40}}?(×|times)"
+            assert re.search(said, told), (row, figure)
+
+
+def test_what_is_lost_is_said_in_every_row_of_the_verdict():
+    table = re.search(r"\| for \| take \| measured \| lost \|\n.*?\n\n", README.read_text(encoding="utf-8"), re.DOTALL)[
+        0
+    ]
+    assert all(row.split("|")[4].strip() for row in table.strip().splitlines()[2:])
+
+
+def test_the_picture_is_small_leans_on_nothing_and_is_described():
+    found = re.search(r"!\[([^\]]{80,})\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
+    path = README.parent / found[2]
+    text = path.read_text(encoding="utf-8")
+    assert path.stat().st_size < 150_000
+    root = xml.etree.ElementTree.fromstring(text)
+    assert root.tag.endswith("svg")
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert not tags & {"script", "image", "foreignObject"}
+    assert not re.findall(r'href="(?!#)', text)
+    # Its titles and what is said of it are the same.
+    counts = re.search(r"(\d+) points survive, (\d+) die out", text).groups()
+    assert re.search(r"of (\d+) points .* (\d+) survive, (\d+) die out", found[1]).groups()[1:] == counts
+    assert int(re.search(r"of (\d+) points", found[1])[1]) == sum(map(int, counts))
+
+
+def test_the_picture_is_of_a_run(loaded):
+    pytest.importorskip("matplotlib")
+    picture = loaded("picture")
+    X, y, solution = picture.run()
+    figure = picture.draw(X, y, solution)
+    drawn = [axes.get_title(loc="left") for axes in figure.axes]
+    kept = picture.PICTURE.read_text(encoding="utf-8")
+    assert drawn[0] in kept
+    assert solution.certificate.relative_gap <= 1e-9
+    assert solution.trajectory.gap[-1] < 1e-5
+    shown = float(re.search(r"certified on the way, to (\S+?)[<\s]", kept)[1])
+    assert 0.5 < solution.trajectory.gap[-1] / shown < 2
 
 
 def test_links_of_the_pages_lead_somewhere():
@@ -76,25 +143,43 @@ def test_links_of_the_pages_lead_somewhere():
 
 
 @pytest.fixture(scope="module")
-def solver_table():
-    spec = importlib.util.spec_from_file_location("solver_table", README.parent / "docs" / "solver_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def loaded():
+    """Programs of docs/, by name."""
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, README.parent / "docs" / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def solver_table(loaded):
+    return loaded("solver_table")
 
 
 def test_the_table_of_solvers_is_the_one_that_is_made(solver_table):
-    text = README.read_text(encoding="utf-8")
+    text = solver_table.PAGE.read_text(encoding="utf-8")
     assert solver_table.written(text) == text, "run python docs/solver_table.py"
 
 
 def test_a_change_of_a_class_or_of_the_table_is_seen(solver_table, monkeypatch):
-    text = README.read_text(encoding="utf-8")
-    assert solver_table.written(text.replace("| `smo` | SMO", "| `smo` | OMS")) == text
+    text = solver_table.PAGE.read_text(encoding="utf-8")
+    changed = text.replace("| SMO with second", "| OMS with second")
+    assert changed != text
+    assert solver_table.written(changed) == text
     monkeypatch.setattr(dualflow.SMO, "max_n", 7)
     assert "all with bounds; n ≤ 7 | 1e-4 |" in solver_table.written(text)
     with pytest.raises(SystemExit, match="found 0"):
         solver_table.written("no markers")
+
+
+def test_the_readme_leads_to_the_table_and_counts_its_rows(solver_table):
+    text = README.read_text(encoding="utf-8")
+    assert f"]({solver_table.PAGE.relative_to(README.parent).as_posix()})" in text
+    assert int(re.search(r"All (\d+), with limits", text)[1]) == len(SOLVERS.targets)
 
 
 def test_every_kind_of_solver_has_words_for_its_problems(solver_table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,11 @@ from typer.testing import CliRunner, Result
 
 import dualflow
 from dualflow import cli, comparison, registry
+from dualflow.cli.csv_data import Form
+from dualflow.cli.labels import labels_of
+from dualflow.cli.prepared import How
+from dualflow.cli.reading import read_new
+from dualflow.cli.table import Asked
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
 
@@ -47,6 +53,12 @@ def table(n: int = 40, header: str = "a,b,kind\n") -> str:
     rng = np.random.default_rng(0)
     rows = [f"{x:.4f},{y:.4f},{'up' if y > 0 else 'down'}" for x, y in rng.normal(size=(n, 2))]
     return header + "\n".join(rows) + "\n"
+
+
+def numbers_and_labels(path: Path, label: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """What a table of numbers holds, as it is."""
+    table = read_new(path, Asked(label), Form())
+    return How(one_hot=False, impute=False, standardise=False).encoded(table)[1], labels_of(table)
 
 
 def test_the_main_job_on_bundled_digits(folder):
@@ -102,9 +114,7 @@ def test_csv_with_the_label_named_or_numbered(folder):
 
 def test_csv_with_numeric_labels_keeps_them(folder):
     path = write(folder, "1,2\n" + "\n".join(f"{k / 10},{k % 2}" for k in range(20)), "numbers.csv")
-    from dualflow.cli.csv_data import read_csv
-
-    X, y = read_csv(path, None)
+    X, y = numbers_and_labels(path)
     assert X.shape == (21, 1)
     assert y.dtype.kind == "i"
     assert y[:3].tolist() == [2, 0, 1]
@@ -118,11 +128,11 @@ def test_csv_with_numeric_labels_keeps_them(folder):
         (table(), ("--label", "colour"), ("no column 'colour'", "a, b, kind")),
         (table(), ("--label", "7"), ("no column '7'",)),
         (table() + "1.0,two,up\n", (), ("line 42", "b", "'two' is not a finite number")),
-        (table() + "1.0,,up\n", (), ("line 42", "an empty cell")),
-        (table() + "1.0,nan,up\n", (), ("line 42", "'nan'")),
+        (table() + "1.0,,up\n", ("--no-impute",), ("line 42", "b", "an empty cell")),
+        (table() + "1.0,nan,up\n", ("--no-impute",), ("line 42", "b", "missing")),
         (table() + "1.0,2.0\n", (), ("line 42 has 2 cells", "3")),
         (table() + "1.0,2.0,3\n", (), ("mixes numbers and text", "'3'")),
-        (table() + "1.0,2.0,\n", (), ("kind is empty",)),
+        (table() + "1.0,2.0,\n", (), ("kind is empty or missing",)),
         (table() + "1.0,2.0,sideways\n", (), ("3 classes", '--classes "down,sideways"')),
         (table(), ("--classes", "up,left"), ("no class 'left'", "down, up")),
         (table(), ("--classes", "up"), ("two different labels",)),
@@ -202,8 +212,9 @@ def test_ctrl_c_shows_what_there_is_and_exits_with_130(folder, monkeypatch):
     assert result.exit_code == 130
     assert "optimal" in result.stdout
     assert "not run" in result.stdout
-    assert "Interrupted" in result.stderr
-    assert list(folder.iterdir()) == []
+    assert "Interrupted; the report has what there was" in result.stderr
+    assert [path.name for path in folder.iterdir()] == ["x.html"]
+    assert "The comparison was interrupted" in (folder / "x.html").read_text(encoding="utf-8")
 
 
 def test_ctrl_c_before_there_is_anything_exits_with_130(folder, monkeypatch):
@@ -246,11 +257,19 @@ def test_devices_lists_all():
         assert info.name in result.stdout
 
 
+@pytest.mark.parametrize("words", [("solvers",), ("devices",), ("circuits", "list")])
+def test_lists_are_json_on_request(words):
+    found = json.loads(run(*words, "--json").stdout)
+    rows = found["devices"] if words == ("devices",) else found
+    assert {"smo", "aer", "tree-4"} & {row[words[0].rstrip("s")] for row in rows} or len(rows) > 10
+    assert len({tuple(row) for row in rows}) == 1
+
+
 def test_version_and_help():
     assert run("--version").stdout.strip() == f"dualflow {dualflow.__version__}"
     result = run("--help")
     assert result.exit_code == 0
-    for command in ("compare", "solvers", "devices"):
+    for command in ("train", "predict", "check", "compare", "solvers", "devices"):
         assert command in result.stdout
 
 

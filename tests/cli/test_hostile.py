@@ -19,11 +19,10 @@ import typer
 import dualflow
 from dualflow import ProblemError, cli
 from dualflow._text import cell, visible
-from dualflow.cli import csv_data
-from dualflow.cli.csv_data import read_csv
+from dualflow.cli import sources
 from dualflow.cli.output import clear_errors
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
-from tests.cli.test_cli import QUICK, refused, run, table, write
+from tests.cli.test_cli import QUICK, numbers_and_labels, refused, run, table, write
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, signals and devices are POSIX's")
 COMMAND = [sys.executable, "-c", "from dualflow_command import main; main()"]
@@ -362,9 +361,9 @@ def data(folder: Path, content: bytes | str) -> Path:
         (b"a,b,kind\n1," + b"x" * 100_000 + b",x\n", ("line 2", "is not a finite number")),
         (b"a,b,kind\n1,1_000,x\n", ("line 2", "'1_000' is not a finite number")),
         ("a,b,kind\n1,١,x\n", ("line 2", "is not a finite number")),
-        (b"1,2,x\nnan,2,x\n", ("line 2", "'nan'")),
-        (b"nan,2,x\n1,2,x\n", ("line 1", "'nan'")),
-        (b",2,x\n1,2,y\n", ("line 1", "an empty cell")),
+        (b"1,2,x\nnan,2,x\n", ("line 2", "column 1: the cell is missing")),
+        (b"nan,2,x\n1,2,x\n", ("line 1", "column 1: the cell is missing")),
+        (b",2,x\n1,2,y\n", ("line 1", "column 1", "an empty cell")),
         (b"a,b,kind\n1,2,x\n\n\n1,2,\n", ("line 5", "kind is empty")),
         (b"a,b,kind\n1,2,x\n1,2,3\n", ("line 2", "mixes numbers and text")),
         (b"a,b,kind\n1,2,x\n1,2,y,z\n", ("line 3 has 4 cells",)),
@@ -372,7 +371,7 @@ def data(folder: Path, content: bytes | str) -> Path:
     ],
 )
 def test_tables_that_are_none_are_one_sentence_with_file_and_line(folder, content, words):
-    result = run("compare", "--data", data(folder, content))
+    result = run("compare", "--data", data(folder, content), "--no-one-hot", "--no-impute")
     refused(result, "data.csv", *words)
     assert len(result.stderr) < 500
 
@@ -397,7 +396,7 @@ def test_a_label_that_names_two_columns_is_refused(folder):
     ],
 )
 def test_one_table_in_many_writings(folder, content):
-    X, y = read_csv(data(folder, content), None)
+    X, y = numbers_and_labels(data(folder, content))
     assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert y.tolist() == ["x", "y"]
 
@@ -419,7 +418,7 @@ def test_one_table_in_many_writings(folder, content):
 )
 def test_labels_that_differ_stay_apart(folder, labels, kind):
     content = "a,label\n" + "".join(f"{k}.5,{label}\n" for k, label in enumerate(labels))
-    found = read_csv(data(folder, content), None)[1]
+    found = numbers_and_labels(data(folder, content))[1]
     assert found.dtype.kind == kind
     assert len(np.unique(found)) == (1 if labels == ["01", "1"] else len(labels))
     if kind in "iu" and type(labels[0]) is int:
@@ -442,7 +441,7 @@ def test_tables_that_are_no_files_are_refused(folder):
 
 
 def test_a_table_that_is_too_large_is_not_read(folder, monkeypatch):
-    monkeypatch.setattr(csv_data, "MAX_BYTES", 100)
+    monkeypatch.setattr(sources, "MAX_BYTES", 100)
     refused(run("compare", "--data", data(folder, table())), "data.csv has", "MAX_BYTES=100")
 
 

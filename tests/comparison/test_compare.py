@@ -20,10 +20,9 @@ from sklearn.svm import SVC, LinearSVC, OneClassSVM
 
 import dualflow
 from dualflow import registry
-from dualflow.comparison import CONTROLS, compare, shot_floor
+from dualflow.comparison import CONTROLS, compare, ranking, shot_floor
 from dualflow.comparison.floor import floors_of
 from dualflow.comparison.plan import plan
-from dualflow.comparison.rows import _ranked
 from dualflow.core.certificate import Certifier
 from dualflow.core.decision import decision_values
 from dualflow.core.evidence import Ending, margin
@@ -375,12 +374,12 @@ def test_sections_with_sampled_rows_rank_by_excess(comparison):
     two = Row("p", "two", "quantum", "aer", 100, raw_gap=1e-1, excess=1e-5)
     three = Row("p", "three", "classical", raw_gap=1e-9, excess=1e-9, wall_time_s=0.2)
     four = Row("p", "four", "classical", raw_gap=1e-8, excess=1e-8, wall_time_s=0.1)
-    ranked = [row.solver for row in _ranked([one, two, three, four], 1e-6)]
+    ranked = [row.solver for row in ranking.ranked([one, two, three, four], 1e-6)]
     assert ranked == ["four", "three", "two", "one"]  # within the tolerance the time decides
     exact = replace(two, shots_per_circuit=None)
-    assert [row.solver for row in _ranked([one, exact, three, four], 1e-6)] == ["four", "three", "one", "two"]
+    assert [row.solver for row in ranking.ranked([one, exact, three, four], 1e-6)] == ["four", "three", "one", "two"]
     left_out = replace(two, reason="failed", excess=None, raw_gap=None)
-    assert [row.solver for row in _ranked([one, left_out, four], 1e-6)] == ["four", "one", "two"]
+    assert [row.solver for row in ranking.ranked([one, left_out, four], 1e-6)] == ["four", "one", "two"]
 
 
 def test_the_floor_is_that_of_all_shots_of_the_run():

@@ -12,8 +12,7 @@ from sklearn.datasets import make_blobs
 
 import dualflow
 from dualflow import Gram, ProblemError, compare, problems
-from dualflow.comparison import dry_run
-from dualflow.comparison.rows import _ranked
+from dualflow.comparison import dry_run, ranking
 from dualflow.report import Comparison, Row, Section
 from dualflow.report.chart import HEIGHT, chart
 from dualflow.report.columns import QUANTUM, RESULTS
@@ -41,7 +40,7 @@ def circuits(solver: str, device: str, number: int, role: str = "quantum") -> Ro
 
 
 def section(*rows: Row, name: str = "hinge") -> Section:
-    return Section(name, "C-SVM", 64, "box", 1e-6, None, "no reference: a test", _ranked(list(rows), 1e-6))
+    return Section(name, "C-SVM", 64, "box", 1e-6, None, "no reference: a test", ranking.ranked(list(rows), 1e-6))
 
 
 def comparison(*sections: Section) -> Comparison:

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn import svm
+from sklearn.datasets import load_digits, make_classification
 
 from dualflow import SVC, Gram, certify, problems, solve
 from dualflow.core import kept
 from dualflow.core.kept import KeptGram
+from dualflow.core.radial import FEW_FEATURES
 from dualflow.core.workspace import Workspace
 
 RNG = np.random.default_rng(0)
@@ -47,7 +50,7 @@ def test_whoever_asks_for_half_of_it_gets_all_and_pays_no_more():
     assert gram.entries_computed <= 0.6 * 1100**2
 
 
-@pytest.mark.parametrize("points", [X[:, :60], X[:900], np.repeat(X, 4, axis=0)])
+@pytest.mark.parametrize("points", [X[:, :60], X[:450], np.repeat(X, 4, axis=0)])
 def test_cheap_small_and_large_ones_are_as_they_were(points):
     gram = KeptGram(Gram(points))
     for _ in range(3):
@@ -62,6 +65,25 @@ def test_a_fit_computes_each_entry_about_once_for_the_solver_and_once_for_the_ce
     monkeypatch.setattr(kept, "WHOLE", (0, 0))
     again = SVC(C=10.0).fit(X, Y)
     assert again.certificate_.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [900, 1400])
+def test_of_few_support_vectors_few_entries_are_computed_whatever_the_number_of_features(n):
+    points, digits = load_digits(return_X_y=True)
+    points = np.hstack([points, points[:, :10]])[:n] / 16
+    model = SVC(C=100.0, tol=1e-9).fit(points, digits[:n] == 0)
+    assert points.shape[1] > FEW_FEATURES
+    assert len(model.support_) < 0.1 * n
+    assert model.solution_.cost.kernel_columns < 0.2 * n
+    tight = svm.SVC(C=100.0, tol=1e-9).fit(points, digits[:n] == 0)
+    np.testing.assert_allclose(model.decision_function(points), tight.decision_function(points), atol=1e-5)
+
+
+def test_a_block_of_all_variables_is_computed_once():
+    few, labels = make_classification(900, 30, flip_y=0.2, random_state=0)
+    model = SVC(kernel="poly", tol=1e-9).fit(few, labels)
+    assert model.solution_.cost.kernel_columns < 1.3 * 900
+    assert model.certificate_.relative_gap <= 1e-9
 
 
 def test_a_solver_and_its_certifier_have_matrices_of_their_own():

@@ -11,10 +11,12 @@ from sklearn.exceptions import NotFittedError
 import dualflow
 from dualflow import SVC, SVDD, Gram, ProblemError, Status, generalization_report
 from dualflow.core.geometry import response_and_distance
-from dualflow.estimators import generalization
+from dualflow.estimators import _optimum
+from dualflow.online import left_out, unlearning
 
 MOONS = make_moons(60, noise=0.3, random_state=0)
 WIDE = make_classification(40, 60, n_informative=6, class_sep=0.5, random_state=2)
+GERMAN = make_classification(400, 24, weights=[0.7], flip_y=0.1, random_state=0)
 NARROW = make_classification(60, 4, n_informative=3, n_redundant=1, class_sep=0.4, random_state=1)
 
 
@@ -109,6 +111,58 @@ def test_leave_one_out_is_that_of_libsvm_refits(data, parameters):
     assert pair.relative_gap <= 1e-9
 
 
+@pytest.mark.parametrize("parameters", [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "kernel": "linear"}], ids=str)
+def test_many_points_to_the_last_digits(parameters):
+    """Against refits by interior points, which know nothing of paths or starts, taken to the last digits by numpy."""
+    X, y = GERMAN
+    report = generalization_report(model := SVC(**parameters).fit(X, y))
+    (pair,) = report.pairs
+    assert pair.refits == 0
+    assert pair.loo_relative_gap.max() <= 1e-9
+    assert pair.relative_gap >= pair.loo_relative_gap.max()
+    assert f"each certified to {pair.loo_relative_gap.max():.1e} or better" in str(report)
+    K, signs, C = model.solution_.problem.gram.full(), 2.0 * y - 1, parameters["C"]
+    for k in (0, len(pair.support) // 2):
+        c, rest = pair.support[k], np.arange(len(X)) != pair.support[k]
+        f = by_interior_points(K[np.ix_(rest, rest)], signs[rest], C)
+        np.testing.assert_allclose(pair.loo_margin[k], signs[c] * f(K[c, rest]), atol=1e-8)
+
+
+def by_interior_points(K, y, C):
+    """f, from kernel values: CVXOPT says who is about at which bound, and the margin's equations do the rest."""
+    alpha = dualflow.solve(dualflow.problems.svc(Gram.precomputed(K), y, C), "cvxopt", tol=1e-12).certificate.alpha
+    S, E = (alpha > 1e-4 * C) & (alpha < (1 - 1e-4) * C), alpha >= (1 - 1e-4) * C
+    for _ in range(20):
+        system = np.block([[np.zeros((1, 1)), y[None, S]], [y[S, None], np.outer(y[S], y[S]) * K[np.ix_(S, S)]]])
+        b, *inside = np.linalg.solve(system, np.r_[-C * y[E].sum(), 1 - C * y[S] * (K[np.ix_(S, E)] @ y[E])])
+        alpha = np.where(E, C, 0.0)
+        alpha[S] = inside
+        short = y * (K @ (y * alpha) + b) - 1  # the optimum's conditions
+        into = (E & (short > 1e-9)) | (~S & ~E & (short < -1e-9))
+        if not into.any() and (alpha >= 0).all() and (alpha <= C).all():
+            return lambda values: values @ (y * alpha) + b
+        S, E = into | (S & (alpha >= 0) & (alpha <= C)), (E & ~into) | (S & (alpha > C))
+    raise AssertionError("the reference is none")
+
+
+@pytest.mark.parametrize("broken", ["response", "path", "both"])
+def test_what_has_no_answer_is_solved_for(monkeypatch, broken):
+    """And an answer that is wrong is found out by its certificate."""
+    X, y = MOONS
+    reference = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
+    if broken == "response":  # the path has it then
+        monkeypatch.setattr(left_out.Response, "without", lambda *_: None)
+    elif broken == "path":
+        monkeypatch.setattr(left_out.Response, "without", lambda response, c, s: response.held * (response.held > 9))
+    else:
+        monkeypatch.setattr(left_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(unlearning.Unlearning, "without", lambda *_: None)
+    found = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
+    np.testing.assert_allclose(found.loo_margin, reference.loo_margin, atol=1e-8)
+    assert found.loo_relative_gap.max() <= 1e-9
+    assert found.refits == (0 if broken == "response" else len(found.support))
+
+
 def test_the_squared_hinge_is_that_of_linear_svc_refits():
     X, y = NARROW
     report = generalization_report(SVC(loss="squared_hinge", kernel="linear", C=2.0).fit(X, y))
@@ -195,18 +249,29 @@ def test_more_margin_vectors_than_dimensions():
 
 
 def test_ctrl_c_gives_no_half_a_report(monkeypatch):
-    model, real = SVC().fit(*MOONS), generalization.solve
-    calls = []
+    model, real, calls = SVC().fit(*MOONS), _optimum.solve, []
 
     def interrupted(*arguments, **more):
         calls.append(1)
         solution = real(*arguments, **more)
-        return replace(solution, ended=Status.INTERRUPTED) if len(calls) == 5 else solution
+        return replace(solution, ended=Status.INTERRUPTED) if len(calls) == 2 else solution
 
-    monkeypatch.setattr(generalization, "solve", interrupted)
+    monkeypatch.setattr(_optimum, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
-    assert len(calls) == 5
+    assert len(calls) == 2
+    asked, without = [], left_out.Response.without
+
+    def struck(response, gone, stretch=1.0):
+        asked.append(gone)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return without(response, gone, stretch)
+
+    monkeypatch.setattr(left_out.Response, "without", struck)
+    with pytest.raises(KeyboardInterrupt):
+        generalization_report(model)
+    assert len(asked) == 5
 
 
 # --- geometry --------------------------------------------------------------------------------------

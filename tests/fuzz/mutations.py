@@ -162,6 +162,18 @@ def archive_of(members: dict[str, bytes], comment: bytes = b"") -> bytes:
     return stream.getvalue()
 
 
+def trained_changed(rng: Random, data: bytes) -> bytes:
+    """A model of `dualflow train` with a change in what stands beside it."""
+    try:
+        members = members_of(data)
+        header = json.loads(members["header.json"])
+        header["table"] = json_changed(rng, header["table"])
+        members["header.json"] = json.dumps(header).encode()
+        return sealed(archive_of(members, _container.MARK + b"0" * 64))
+    except Exception:
+        return flipped(rng, data)
+
+
 def model_changed(rng: Random, data: bytes) -> bytes:
     """A model file with a change in its header or an array, every checksum made right again."""
     if rng.random() < 0.1:

@@ -7,6 +7,7 @@ than its size explains, in code that it names, or in a change of the user's file
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import shutil
 import sys
@@ -19,12 +20,17 @@ from random import Random
 from tempfile import mkdtemp
 
 import numpy as np
+from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
 import dualflow
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
-from dualflow.cli.csv_data import read_csv
-from dualflow.interchange import from_libsvm, to_libsvm
+from dualflow.cli.csv_data import Form
+from dualflow.cli.labels import labels_of
+from dualflow.cli.prepared import How
+from dualflow.cli.reading import read_new
+from dualflow.cli.table import Asked
+from dualflow.interchange import from_libsvm, from_svmlight, to_libsvm, to_svmlight
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
 from . import mutations
@@ -203,25 +209,60 @@ def _run_journal(folder: Path, content: bytes) -> None:
 @cache
 def _tables() -> list[bytes]:
     rows = [f"{a:.3f},{b:.3f},{'up' if b > 0 else 'down'}" for a, b in X]
+    gaps = [f"{'rgb'[k % 3]};{'NA' if k % 5 else b};;{k % 2}" for k, (_, b) in enumerate(X)]
     numbers = [f"{a:.3f};{b:.3f}".replace(";", ",") + f",{k % 2}" for k, (a, b) in enumerate(X)]
     return [
         "\n".join(["a,b,kind", *rows]).encode(),
         "\r\n".join(numbers).encode(),
         b"\xef\xbb\xbf" + "\n".join(['"a","b ""x""",kind', *rows, ""]).encode(),
+        "\n".join(["colour;b;c;kind", *gaps]).encode(),
+        gzip.compress("\n".join(["a\tb\tkind", *(row.replace(",", "\t") for row in rows)]).encode(), mtime=0),
     ]
 
 
-def _run_table(folder: Path, content: bytes) -> None:
-    (folder / "data.csv").write_bytes(content)
+@cache
+def _points() -> list[bytes]:
+    folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+    for k in range(2):
+        dump_svmlight_file(X * (X > 0), Y, str(folder / str(k)), zero_based=bool(k), comment="a" * k)
+    contents = [(folder / str(k)).read_bytes() for k in range(2)]
+    shutil.rmtree(folder)
+    return contents
+
+
+@cache
+def _parquet() -> list[bytes]:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {"a": X[:, 0], "b": list("xyz") * 5 + [None], "c": Y > 0, "kind": [f"k{k}" for k in Y]}
+    contents = []
+    for compression in ("none", "snappy"):
+        file = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(pyarrow.table(columns), file, compression=compression)
+        contents.append(file.getvalue().to_pybytes())
+    return contents
+
+
+def _run_table(folder: Path, content: bytes, name: str = "data.csv") -> None:
+    (folder / name).write_bytes(content)
     for label in (None, "kind", "1", "²"):
-        try:
-            points, labels = read_csv(folder / "data.csv", label)
-        except ProblemError as refusal:
-            if "data.csv" not in str(refusal):
-                raise Defect(f"a refusal that does not name the file: {refusal}") from refusal
-            continue
-        if not np.isfinite(points).all() or points.shape[0] != len(labels) or labels.dtype.kind not in "iufU":
-            raise Defect("a table that is none")
+        for plain in (False, True):
+            how = How() if not plain else How(one_hot=False, impute=False, standardise=False)
+            try:
+                table = read_new(folder / name, Asked(label), Form())
+                (encoding, points), labels = how.encoded(table), labels_of(table)
+            except ProblemError as refusal:
+                if name not in str(refusal):
+                    raise Defect(f"a refusal that does not name the file: {refusal}") from refusal
+                continue
+            finite = np.isfinite(points if isinstance(points, np.ndarray) else points.data).all()
+            if not finite or points.shape != (len(labels), len(encoding.features)) or labels.dtype.kind not in "iufU":
+                raise Defect("a table that is none")
+
+
+def _run_points(folder: Path, content: bytes) -> None:
+    _run_table(folder, content, "data.svm")
 
 
 _WORDS = ["--data", "--label", "--classes", "--digits", "--problems", "--solvers", "--C", "--nu", "--kernel", "--gamma"]
@@ -230,6 +271,22 @@ _WORDS += ["data.csv", "other.csv", ".", "pipe", "link", "loop", "/dev/zero", "/
 _WORDS += ["kind", "a", "1", "0", "-1", "nan", "inf", "1e400", "up,down", "smo", "hinge", "svdd", "rbf", "scale", "²"]
 _WORDS += [
     "compare",
+    "train",
+    "predict",
+    "check",
+    "model",
+    "--out",
+    "--kind",
+    "--drop",
+    "--text",
+    "--delimiter",
+    "--no-impute",
+    "--no-header",
+    "--format",
+    "svmlight",
+    "parquet",
+    "--decision",
+    "--json",
     "jobs",
     "show",
     "fetch",
@@ -249,11 +306,35 @@ _WORDS += [
 _WORDS += ["\x1b[2J", "\ud800"]
 
 
+@cache
+def _trained() -> bytes:
+    """A model with the table it was trained on."""
+    folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+    (folder / "data.csv").write_bytes(_tables()[0])
+    done = CliRunner().invoke(cli.app, ["train", str(folder / "data.csv"), "--out", str(folder / "model")])
+    assert done.exit_code == 0, done.output
+    content = (folder / "model").read_bytes()
+    shutil.rmtree(folder)
+    return content
+
+
+def _run_trained(folder: Path, content: bytes) -> None:
+    (folder / "model").write_bytes(content)
+    (folder / "data.csv").write_bytes(_tables()[0])
+    for words in (["predict", "model", "data.csv", "--decision"], ["check", "model", "data.csv"]):
+        _check_result(CliRunner().invoke(cli.app, [words[0], *(str(folder / word) for word in words[1:3]), *words[3:]]))
+
+
 def _command_lines() -> list[bytes]:
     lines = [
         "compare --data data.csv --solvers smo --problems hinge --no-report --csv rows.csv",
         "compare --data data.csv --label kind --classes up,down --solvers smo --problems svdd --report out.html",
         "compare --solvers smo --problems hinge --csv data.csv --no-report",
+        "train data.csv --out model --cv 2 --json",
+        "train data.csv --kind svdd --drop kind --nu 0.5 --decimal .",
+        "predict model data.csv --decision --out rows.csv",
+        "predict model data.csv --json",
+        "check model data.csv",
         "jobs list other.csv",
         "jobs fetch other.csv",
         "solvers",
@@ -279,6 +360,7 @@ def _run_command(folder: Path, content: bytes) -> None:
     words = [word.decode("utf-8", "surrogateescape").replace("\0", "") for word in content.split(b"\n")][:30]
     (folder / "data.csv").write_bytes(_tables()[0])
     (folder / "other.csv").write_bytes(b"mine\n")
+    (folder / "model").write_bytes(_trained())
     (folder / "link").symlink_to("other.csv")
     (folder / "loop").symlink_to("loop")
     os.mkfifo(folder / "pipe")
@@ -288,6 +370,8 @@ def _run_command(folder: Path, content: bytes) -> None:
         return
     if "compare" in words:
         words += ["--max-n", "8", "--time-limit", "1", "--solvers", "smo", "--problems", "hinge"]
+    elif "train" in words:
+        words += ["--time-limit", "1"]
     before, here = (folder / "other.csv").read_bytes(), Path.cwd()
     os.chdir(folder)
     try:
@@ -302,11 +386,11 @@ def _run_command(folder: Path, content: bytes) -> None:
 
 
 def _check_result(result: object) -> None:
-    """Exit code 0, or 2 and a sentence; nothing that commands a terminal."""
+    """Exit code 0, 1 for what is not certified, or 2 and a sentence; nothing that commands a terminal."""
     error = result.exception  # type: ignore[attr-defined]
     if error is not None and not isinstance(error, SystemExit):
         raise Defect(f"a traceback: {error!r}") from error
-    if result.exit_code not in (0, 2):  # type: ignore[attr-defined]
+    if result.exit_code not in (0, 1, 2):  # type: ignore[attr-defined]
         raise Defect(f"exit code {result.exit_code}")  # type: ignore[attr-defined]
     if "Error: " in result.stderr and any(c in result.stderr for c in "\x1b\x07\x9b"):  # type: ignore[attr-defined]
         raise Defect("control characters reach the terminal")
@@ -340,6 +424,28 @@ def _run_libsvm(folder: Path, content: bytes) -> None:
         raise Defect("what was read is written otherwise")
 
 
+# --- data in svmlight's format ---------------------------------------------------------------------
+
+
+def _svmlight_data() -> list[bytes]:
+    folder = Path(mkdtemp(prefix="dualflow-fuzz-"))
+    to_svmlight(X, Y, folder / "data")
+    written = (folder / "data").read_bytes()
+    shutil.rmtree(folder)
+    return [written, b"# a comment\n+1 qid:3 1:0.5 7:-2e3 # another\n\n-1\n0.25 2:1\n"]
+
+
+def _run_svmlight(folder: Path, content: bytes) -> None:
+    (folder / "data").write_bytes(content)
+    points, labels = from_svmlight(folder / "data")
+    if points.shape[0] != len(labels) or not (np.isfinite(points.data).all() and np.isfinite(labels).all()):
+        raise Defect("data of another shape, or no numbers")
+    to_svmlight(points, labels, folder / "again")
+    again, _ = from_svmlight(folder / "again", points.shape[1])
+    if not np.allclose(again.data, points.data[points.data != 0], rtol=1e-15, atol=0.0):
+        raise Defect("what was read is written otherwise")
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -347,7 +453,11 @@ TARGETS = {
         Target("checkpoint", _checkpoints, mutations.checkpoint_changed, _run_checkpoint),
         Target("journal", _journals, mutations.database_changed, _run_journal),
         Target("libsvm", _libsvm_models, mutations.flipped, _run_libsvm),
+        Target("svmlight", _svmlight_data, mutations.flipped, _run_svmlight),
         Target("csv", _tables, mutations.flipped, _run_table),
+        Target("points", _points, mutations.flipped, _run_points),
+        Target("parquet", _parquet, mutations.flipped, _run_table),
+        Target("trained", lambda: [_trained()], mutations.trained_changed, _run_trained),
         Target("cli", _command_lines, _words_changed, _run_command),
     )
 }

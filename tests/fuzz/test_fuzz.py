@@ -16,7 +16,8 @@ from tests.fuzz.targets import CANARY, TARGETS, Defect, Target
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 #: Inputs a target, what a few seconds allow.
-EXECUTIONS = {"model": 150, "checkpoint": 60, "journal": 100, "csv": 400, "libsvm": 300, "cli": 60}
+EXECUTIONS = {"model": 150, "checkpoint": 60, "journal": 100, "csv": 200, "libsvm": 300, "svmlight": 300, "cli": 60}
+EXECUTIONS |= {"points": 100, "parquet": 60, "trained": 40}
 FOUND = Path(__file__).parent / "found"
 
 

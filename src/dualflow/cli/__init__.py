@@ -1,4 +1,4 @@
-"""Floor 6: the command line: `dualflow compare`, `solvers`, `devices`, `jobs`, `circuits`.
+"""Floor 6: the command line: `dualflow train`, `predict`, `check`, `compare`, `convert`, and lists of what there is.
 
 Heavy imports happen inside the commands, so that help and errors are quick.
 """
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from . import circuit_files, compare, devices, jobs, lists
+from . import check, circuit_files, compare, convert, devices, jobs, lists, predict, train
 from .output import CLOSED, INTERRUPTED, say
 
 __all__ = ["app", "main"]
@@ -24,8 +24,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (compare.compare, lists.solvers, devices.devices):
+for command in (train.train, predict.predict, check.check, compare.compare, lists.solvers, devices.devices):
     app.command()(command)
+app.command()(convert.convert)
 app.add_typer(circuit_files.circuits, name="circuits")
 app.add_typer(jobs.jobs, name="jobs")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..exceptions import ProblemError
-from .output import OVERWRITE, clear_errors, print_table, say
+from .output import OVERWRITE, Json, clear_errors, print_table, say
 
 __all__ = ["circuits"]
 
@@ -16,7 +16,7 @@ circuits = typer.Typer(help="List the circuits and write them to files.", no_arg
 
 
 @circuits.command("list")
-def list_circuits() -> None:
+def list_circuits(json: Json = False) -> None:
     """List the circuits that `export` writes: each family's small examples."""
     with clear_errors():
         from ..quantum.circuits import resources
@@ -26,7 +26,7 @@ def list_circuits() -> None:
             (circuit.name, circuit.family, cost.qubits, cost.parameters, cost.depth, cost.two_qubit_gates)
             for circuit, cost in ((circuit, resources.count(elementary(circuit.build()))) for circuit in examples())
         ]
-        print_table(("circuit", "family", "qubits", "parameters", "depth", "two-qubit gates"), rows)
+        print_table(("circuit", "family", "qubits", "parameters", "depth", "two-qubit gates"), rows, json)
 
 
 @circuits.command()

@@ -1,80 +1,187 @@
-"""Labelled data from a CSV file, or one sentence on what is wrong with it."""
+"""A table from a CSV file, or one sentence on what is wrong with it."""
 
 from __future__ import annotations
 
 import csv
 import io
-from array import array
-from collections.abc import Iterator
-from decimal import Decimal
-from itertools import chain
-from math import isfinite
-from pathlib import Path
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._files import open_regular
 from ..exceptions import ProblemError
+from .cells import MAX_WORDS, Cells, Gathered, Tally
+from .sources import Source
+from .table import Asked, Chooser, Table
 
-__all__ = ["MAX_BYTES", "read_csv"]
+__all__ = ["DELIMITERS", "MAX_LINE", "Form", "read_csv"]
 
-#: Most bytes of a file: as numbers they take four times as many, at worst.
-MAX_BYTES = 1 << 30
-#: Characters of a cell that an error shows.
-_SHOWN = 40
+#: Most characters of a line.
+MAX_LINE = 1 << 24
+#: What may stand between cells, the likelier ones first; blanks count as one.
+DELIMITERS = "\t;|, "
+#: Lines, and characters of them, from which the delimiter is told.
+_LINES, _SAMPLE = 20, 1 << 16
 
 Line = tuple[int, list[str]]
 
 
-def read_csv(path: Path, label: str | None) -> tuple[NDArray, NDArray]:
-    """Features of shape (n, m) and labels of shape (n,) of a CSV file, with or without a header line.
-
-    Labels that are whole numbers become integers, exactly; other numbers floats. Where two different numbers would
-    become one, labels stay text.
+@dataclass(frozen=True)
+class Form:
+    """How a file is written; what is None is told from the file.
 
     Parameters
     ----------
-    path : Path
-        A regular file of at most `MAX_BYTES`, UTF-8, separated by commas.
-    label : str or None
-        Name of the label column, or its number from 1; None is the last.
+    delimiter : str, optional
+        One character.
+    header : bool, optional
+        Whether the first line names the columns.
+    cells : Cells
+    """
+
+    delimiter: str | None = None
+    header: bool | None = None
+    cells: Cells = field(default_factory=Cells)
+
+
+def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
+    """The wanted columns of a CSV file, with or without a header line.
+
+    Every cell is read twice: to see what a column holds, and to keep it in the least memory that it takes.
+
+    Parameters
+    ----------
+    source : Source
+        Text in UTF-8, gz or not.
+    chooser : Chooser
+    form : Form
 
     Raises
     ------
     ProblemError
-        No data, no such column, ragged rows, a feature that is not a finite number, labels of mixed kinds; not a CSV
-        file, not a file, or one too large. The message names file and line.
+        No data, no such column, ragged rows, a cell that does not go with its column; no CSV file, or one too large.
+        The message names file and line.
     OSError
         The file cannot be read.
     """
-    with open_regular(path, MAX_BYTES, "MAX_BYTES") as file:
-        return _table(_lines(path, file), path, label)
+    delimiter = form.delimiter or _delimiter(source)
+    first, tallies, counts = _survey(source, delimiter, form.cells)
+    cells = [cell.strip() for cell in first[1]]
+    header = form.header
+    if header is None:
+        header = chooser.header(cells)
+    if header is None:
+        header = _has_header(cells, tallies, form.cells)
+    names = cells if header else [f"column {k + 1}" for k in range(len(cells))]
+    if not header:
+        for cell, tally in zip(cells, tallies, strict=True):
+            tally.add(cell, first[0], form.cells)
+    # A delimiter at the end of each line makes a column of nothing.
+    blank = {k for k, tally in enumerate(tallies) if tally.blank and (not header or not cells[k])}
+    notes = []
+    if counts and header and not cells[0] and isinstance(chooser, Asked):
+        blank.add(0)  # pandas' index, as to_csv writes it
+        notes.append("The first column has no name and counts the rows; it is left out.")
+    chosen = chooser.chosen(names, header, blank, source.name)
+    kinds = [
+        kind or tallies[place].kind(name, source.name)
+        for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True)
+    ]
+    new = isinstance(chooser, Asked)
+    columns = [Gathered(kind, name, MAX_WORDS if new else None) for kind, name in zip(kinds, chosen.names, strict=True)]
+    labels: list[str] | None = None if chosen.label is None else []
+    seen: dict[str, str] = {}  # one object a label, however often it is there
+    numbers = []
+    with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
+        for number, row in islice(lines, int(header), None):
+            place = f"{source.name}, line {number}"
+            _check_width(row, len(cells), place)
+            for column, k in zip(columns, chosen.places, strict=True):
+                column.add(row[k].strip(), place, form.cells)
+            if labels is not None and chosen.label is not None:
+                label = form.cells.label(row[chosen.label].strip())
+                labels.append(seen.setdefault(label, label))
+            numbers.append(number)
+    if not numbers:
+        raise ProblemError(f"{source.name} has a header only; rows of data are needed")
+    gathered = [column.column() for column in columns]
+    where = np.array(numbers, dtype=np.int64)
+    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=[*notes, *chosen.notes])
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[Line]:
+def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tally], bool]:
+    """The first line, what is in the columns below it, and whether the first of them counts the rows, from 0."""
+    with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
+        first = next(lines, None)
+        if first is None:
+            raise ProblemError(f"{source.name} is empty; rows of data are needed")
+        top = [cell.strip() for cell in first[1]]
+        tallies, counts = [Tally() for _ in top], True
+        for k, (number, row) in enumerate(lines):
+            _check_width(row, len(top), f"{source.name}, line {number}")
+            for tally, cell, above in zip(tallies, row, top, strict=True):
+                tally.add(cell := cell.strip(), number, form)
+                tally.again |= cell == above
+            counts = counts and row[0].strip() == str(k)
+    return first, tallies, counts
+
+
+def _has_header(first: list[str], tallies: list[Tally], form: Cells) -> bool:
+    """Whether the first line names the columns: as text above numbers, or, where all is text, as words that are nowhere
+    else."""
+    text = [cell not in form.missing and form.number(cell) is None for cell in first]
+    if all(tally.blank for tally in tallies):
+        return any(text[:-1])  # nothing is below it
+    if any(tally.numeric for tally in tallies):
+        return any(is_text for is_text, tally in zip(text, tallies, strict=True) if tally.numeric)
+    return all(text) and len(set(first)) == len(first) and not any(tally.again for tally in tallies)
+
+
+def _check_width(row: list[str], width: int, place: str) -> None:
+    if len(row) != width:
+        raise ProblemError(f"{place} has {len(row)} cells, the first line has {width}")
+
+
+def _lines(source: Source, file: BinaryIO, delimiter: str) -> Generator[Line]:
     """The rows that are not blank, with the number of the line each ends in."""
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    reader = csv.reader(text, strict=True)
     try:
-        for row in reader:
-            if any("\0" in cell for cell in row):
-                raise ProblemError(f"{path}, line {reader.line_num} has a NUL byte; it is not a CSV text file")
-            if any(cell.strip() for cell in row):
-                yield reader.line_num, row
-    except UnicodeDecodeError as error:
-        raise ProblemError(f"{path}, {_where(path)} is not a CSV text file in UTF-8: {error.reason}") from None
-    except csv.Error as error:
-        raise ProblemError(f"{path}, line {reader.line_num} is not CSV: {error}") from None
+        reader = csv.reader(_bounded(text, source), delimiter=delimiter, strict=True)
+        try:
+            for row in reader:
+                if any("\0" in cell for cell in row):
+                    raise ProblemError(
+                        f"{source.name}, line {reader.line_num} has a NUL byte; it is not a CSV text file"
+                    )
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, [cell for cell in row if cell] if delimiter == " " else row
+        except UnicodeDecodeError as error:
+            where = f"{source.name}, {_where(source)}"
+            raise ProblemError(f"{where} is not a CSV text file in UTF-8: {error.reason}") from None
+        except csv.Error as error:
+            raise ProblemError(f"{source.name}, line {reader.line_num} is not CSV: {error}") from None
     finally:
-        text.close()
+        text.detach()
 
 
-def _where(path: Path) -> str:
+def _bounded(text: io.TextIOWrapper, source: Source) -> Iterator[str]:
+    number = 0
+    while line := text.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise ProblemError(f"{source.name}, line {number} has more than MAX_LINE={MAX_LINE} characters")
+        yield line
+
+
+def _where(source: Source) -> str:
     """The line of the first bytes that are not UTF-8: text is decoded far ahead of the line that is read."""
-    with open_regular(path, MAX_BYTES, "MAX_BYTES") as file:
-        for number, line in enumerate(file, 1):
+    with source.open() as file:
+        number = 0
+        while line := file.readline(MAX_LINE):
+            number += 1
             try:
                 line.decode()
             except UnicodeDecodeError:
@@ -82,98 +189,24 @@ def _where(path: Path) -> str:
     return "its end"
 
 
-def _table(lines: Iterator[Line], path: Path, label: str | None) -> tuple[NDArray, NDArray]:
-    first, second = next(lines, None), next(lines, None)
-    if first is None:
-        raise ProblemError(f"{path} is empty; rows of numbers and a label are needed")
-    width = len(first[1])
-    if width < 2:
-        raise ProblemError(
-            f"{path} has a single column; at least one feature and a label, separated by commas, are needed"
-        )
-    header = [cell.strip() for cell in first[1]]
-    column = _label_column(label, header, path)
-    has_header = label in header or any(_is_text(cell) for k, cell in enumerate(header) if k != column)
-    if not has_header and second is not None and column < len(second[1]):
-        # Features named by numbers: the label column still gives the header away.
-        has_header = _is_number(second[1][column]) and _is_text(header[column])
-    names = header if has_header else [f"column {k + 1}" for k in range(width)]
-    features, labels, numbers = array("d"), [], []
-    for number, row in chain([] if has_header else [first], [] if second is None else [second], lines):
-        if len(row) != width:
-            raise ProblemError(f"{path}, line {number} has {len(row)} cells, the first line has {width}")
-        labels.append(row.pop(column).strip())
-        numbers.append(number)
-        features.extend(_numbers(row, path, number, names[:column] + names[column + 1 :]))
-    if not labels:
-        raise ProblemError(f"{path} has a header only; rows of data are needed")
-    X = np.frombuffer(features, dtype=float).reshape(len(labels), width - 1)
-    return X, _parsed(labels, numbers, path, names[column])
-
-
-def _numbers(row: list[str], path: Path, number: int, names: list[str]) -> list[float]:
-    for cell, name in zip(row, names, strict=True):
-        if not _is_number(cell):
-            found = "an empty cell" if not cell.strip() else _short(cell)
-            raise ProblemError(f"{path}, line {number}, {name[:_SHOWN]}: {found} is not a finite number")
-    return [float(cell) for cell in row]
-
-
-def _label_column(label: str | None, header: list[str], path: Path) -> int:
-    if label is None:
-        return len(header) - 1
-    if header.count(label) > 1:
-        raise ProblemError(f"{path} has {header.count(label)} columns {label!r} for --label; give its number, from 1")
-    if label in header:
-        return header.index(label)
-    # Other digits than these, "²" say, are digits to str.isdigit and no number to int; of thousands, int makes none.
-    if label.isascii() and label.isdigit() and len(label) < 10 and 1 <= int(label) <= len(header):
-        return int(label) - 1
-    shown = ", ".join(name[:_SHOWN] for name in header[:12])
-    raise ProblemError(f"{path} has no column {label!r} for --label; its first line is {shown}")
-
-
-def _parsed(cells: list[str], numbers: list[int], path: Path, name: str) -> NDArray:
-    """Labels as integers, floats or text."""
-    if "" in cells:
-        line = numbers[cells.index("")]
-        raise ProblemError(f"{path}, line {line}: the label {name} is empty; fill or drop such rows")
-    numeric = [_is_number(cell) for cell in cells]
-    if not any(numeric):
-        return np.array(cells)
-    if not all(numeric):
-        text, number = (_short(cells[numeric.index(kind)]) for kind in (False, True))
-        line = numbers[numeric.index(False)]
-        raise ProblemError(
-            f"{path}, line {line}: the label {name} mixes numbers and text ({number}, {text}); use one kind, or name "
-            "another column with --label"
-        )
-    exact = [Decimal(cell) for cell in cells]
-    if all(value == value.to_integral_value() for value in exact):
-        whole = [int(value) for value in exact]
-        for dtype in (np.int64, np.uint64):
-            if np.iinfo(dtype).min <= min(whole) and max(whole) <= np.iinfo(dtype).max:
-                return np.array(whole, dtype=dtype)
-    rounded = np.array([float(cell) for cell in cells])
-    return rounded if len(np.unique(rounded)) == len(set(exact)) else np.array(cells)
-
-
-def _short(cell: str) -> str:
-    return repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "…")
-
-
-def _is_number(cell: str) -> bool:
-    """Whether this is a finite number as files write it; Python's own takes "1_000" and digits of any script, too."""
-    try:
-        return cell.isascii() and "_" not in cell and isfinite(float(cell))
-    except ValueError:
-        return False
-
-
-def _is_text(cell: str) -> bool:
-    """Whether this is a name rather than a number, a missing one ("", "nan") included."""
-    try:
-        float(cell or "nan")
-    except ValueError:
-        return True
-    return False
+def _delimiter(source: Source) -> str:
+    """The first of `DELIMITERS` that cuts the first lines into equally many cells, more than one; else the first one
+    that is in the first line at all, commas before others."""
+    with source.open() as file:
+        text = file.read(_SAMPLE).decode("utf-8-sig", errors="replace")
+    lines = list(io.StringIO(text, newline=""))
+    if len(text) >= _SAMPLE and len(lines) > 1:
+        del lines[-1]  # it is cut off
+    first = next((line for line in lines if line.strip()), "")
+    there = [delimiter for delimiter in DELIMITERS[:-1] if delimiter in first]
+    for delimiter in there or " ":
+        widths = set()
+        try:
+            rows = (row for row in csv.reader(lines, delimiter=delimiter) if any(cell.strip() for cell in row))
+            for row in islice(rows, _LINES):
+                widths.add(len([cell for cell in row if cell] if delimiter == " " else row))
+        except csv.Error:
+            continue
+        if len(widths) == 1 and max(widths) > 1:
+            return delimiter
+    return "," if "," in there else there[0] if there else ","

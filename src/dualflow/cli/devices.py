@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .output import clear_errors, print_table
+from .output import Json, clear_errors, print_table, say_json
 
 __all__ = ["devices"]
 
@@ -16,6 +16,7 @@ def devices(
         str | None,
         typer.Option(metavar="DEVICE", help="Ask a machine what it holds and how long its queue is, over the network."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """List the devices circuits can run on, whether each is installed, and which accounts are known."""
     with clear_errors():
@@ -24,9 +25,8 @@ def devices(
 
             found = asked(ask)
             qubits = "" if found.qubits is None else str(found.qubits)
-            print_table(
-                ("device", "qubits", "a job holds at most", "queue"), [(found.name, qubits, found.holds, found.queue)]
-            )
+            answer = ("device", "qubits", "a job holds at most", "queue")
+            print_table(answer, [(found.name, qubits, found.holds, found.queue)], json)
             return
         from ..quantum.devices import list_devices
         from ..quantum.devices.vendors import list_vendors
@@ -42,8 +42,12 @@ def devices(
             )
             for info in list_devices()
         ]
-        print_table(("device", "gives", "control", "qubits", "what it is", "installed"), rows)
-        print_table(
-            ("machines", "vendor", "installed", "account", "a job holds at most"),
-            [(info.name, info.vendor, info.install or "yes", info.account, info.holds) for info in list_vendors()],
-        )
+        headers = ("device", "gives", "control", "qubits", "what it is", "installed")
+        machines = ("machines", "vendor", "installed", "account", "a job holds at most")
+        vendors = [(info.name, info.vendor, info.install or "yes", info.account, info.holds) for info in list_vendors()]
+        if json:
+            parts = (("devices", headers, rows), ("machines", machines, vendors))
+            say_json({name: [dict(zip(head, row, strict=True)) for row in table] for name, head, table in parts})
+            return
+        print_table(headers, rows)
+        print_table(machines, vendors)

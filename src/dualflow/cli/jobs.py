@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .output import clear_errors, print_table, say
+from .output import Json, clear_errors, print_table, say, say_json
 
 if TYPE_CHECKING:
     from ..quantum.devices import Device, Job
@@ -26,7 +26,7 @@ On = Annotated[str | None, typer.Option("--device", help="The device they are on
 
 
 @jobs.command("list")
-def list_jobs(file: File) -> None:
+def list_jobs(file: File, json: Json = False) -> None:
     """List the jobs: what was sent where, and what came of it."""
     with clear_errors():
         from ..quantum.runs.journal import read_journal
@@ -46,11 +46,11 @@ def list_jobs(file: File) -> None:
             for record in read_journal(file)
         ]
         headers = ("tag", "job", "written down", "device", "for", "circuit", "circuits", "shots", "outcome")
-        print_table(headers, rows)
+        print_table(headers, rows, json)
 
 
 @jobs.command()
-def show(file: File, job: One) -> None:
+def show(file: File, job: One, json: Json = False) -> None:
     """Show all that is known of one job."""
     with clear_errors():
         from dataclasses import asdict
@@ -58,7 +58,11 @@ def show(file: File, job: One) -> None:
         from ..quantum.runs.job_record import STATES
         from ..quantum.runs.journal import read_journal
 
-        for record in _chosen(read_journal(file), job):
+        chosen = _chosen(read_journal(file), job)
+        if json:
+            say_json([asdict(record) for record in chosen])
+            return
+        for record in chosen:
             about = asdict(record) | {"state": f"{record.state}: {STATES[record.state]}"}
             print_table(("", ""), [(name, "" if value is None else value) for name, value in about.items()])
 

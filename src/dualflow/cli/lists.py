@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .output import clear_errors, print_table
+from .output import Json, clear_errors, print_table
 
 __all__ = ["solvers"]
 
 
-def solvers() -> None:
+def solvers(json: Json = False) -> None:
     """List all solvers: what each can solve, and whether it is installed."""
     with clear_errors():
         from ..registry import list_solvers
@@ -23,4 +23,4 @@ def solvers() -> None:
             )
             for info in list_solvers()
         ]
-        print_table(("solver", "problem kinds", "accuracy", "maturity", "max n", "installed"), rows)
+        print_table(("solver", "problem kinds", "accuracy", "maturity", "max n", "installed"), rows, json)

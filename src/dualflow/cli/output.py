@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,18 +26,22 @@ __all__ = [
     "CLOSED",
     "INTERRUPTED",
     "OVERWRITE",
+    "Json",
     "check_output",
     "clear_errors",
     "console",
     "print_table",
     "progress_bar",
     "say",
+    "say_json",
+    "warnings_said",
 ]
 
 WIDTH = 120  # of tables that do not go to a terminal
 #: Exit codes, those of a shell: 128 and the signal, of Ctrl-C and of a reader that has left.
 INTERRUPTED, CLOSED = 130, 141
 
+Json = Annotated[bool, typer.Option("--json", help="Say the result as JSON, on standard output.")]
 OVERWRITE = "Overwrite files that are there, even if dualflow did not write them."
 
 
@@ -48,7 +55,7 @@ def clear_errors() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise typer.Exit(CLOSED) from None  # the reader of our output has left, and wants no sentence either
-    except (DualflowError, TypeError, OSError) as error:
+    except (DualflowError, TypeError, ValueError, OSError) as error:
         text = str(error)
         if isinstance(error, OSError) and not isinstance(error, DualflowError) and error.filename:
             text = f"{error.filename}: {error.strerror}"
@@ -68,6 +75,34 @@ def clear_errors() -> Iterator[None]:
 def say(text: str, err: bool = False) -> None:
     """One line, in which nothing can command a terminal."""
     typer.echo(visible(text), err=err)
+
+
+def say_json(value: Any) -> None:
+    """A value as JSON on one line; what JSON has no word for, NaN and infinity, is null."""
+    typer.echo(dumps(_plain(value), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """Warnings to users: a line each on stderr, none twice."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    texts = (" ".join(str(one.message).split()) for one in caught if issubclass(one.category, UserWarning))
+    for text in dict.fromkeys(texts):
+        say(f"Warning: {text}", err=True)
 
 
 def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overwrite: bool, data: Path | None) -> None:
@@ -132,13 +167,16 @@ def console() -> Console:
     return Quiet(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
-def print_table(headers: Any, rows: Any) -> None:
-    """A table whose cells are text, whatever is in them."""
+def print_table(headers: Any, rows: Any, json: bool = False) -> None:
+    """A table whose cells are text, whatever is in them; as ``json`` a list of its rows."""
+    if json:
+        say_json([dict(zip(headers, row, strict=True)) for row in rows])
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD if any(headers) else None, pad_edge=False, show_header=any(headers))
     for number, header in enumerate(headers):
         table.add_column(header, overflow="fold", no_wrap=number == 0)
     for row in rows:

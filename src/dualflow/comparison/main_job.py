@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -24,6 +25,7 @@ from .rows import ProgressCallback, Rows
 
 __all__ = ["compare"]
 
+TOTAL = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
 
@@ -50,6 +52,7 @@ def compare(
     repairs: Sequence[str] | None = REPAIRS,
     inlier_class: Any = None,
     time_limit: float | None = 2.0,
+    total_time_limit: float | None = None,
     random_state: int = 0,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
@@ -108,6 +111,8 @@ def compare(
     time_limit : float or None, default=2.0
         Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then, and a
         reference whose time is up is none.
+    total_time_limit : float, optional
+        Seconds for all rows together: those that are not reached by then are not run, and say so.
     random_state : int ≥ 0
         Of the subsample, of every solver and of the shot floor.
     tol : float > 0
@@ -139,6 +144,7 @@ def compare(
     [('working-set', 'OPTIMAL'), ('smo', 'OPTIMAL')]
     """
     check_limits(tol, None, time_limit)
+    total_time_limit = TOTAL.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
     shots = Number(at_least=1, whole=True, none=True).check("shots", shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
@@ -165,13 +171,16 @@ def compare(
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
     run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
     if announce is not None:
-        announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit))
+        announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit, total_time_limit))
+    if total_time_limit is not None:
+        run.ends = time.monotonic() + total_time_limit
     sections = tuple(run.section(task, entries) for task in tasks)
     settings |= {
         "repairs of indefinite kernels": list(mending) if indefinite else None,
         "shots per circuit": shots,
         "tol": float(tol),
         "time_limit": time_limit,
+        "total_time_limit": total_time_limit,
         "random_state": random_state,
     }
     return Comparison(sections, settings, _versions(), run.interrupted)

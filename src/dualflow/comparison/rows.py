@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,12 +20,13 @@ from ..core.solution import Solution, Status
 from ..core.support import support_set
 from ..exceptions import SolverUnavailable
 from ..registry import make_solver, solver_class
-from ..report import Row, Section, ranks_by_excess
+from ..report import Row, Section
 from ..solvers import Solver
 from ..solvers.quantum import CircuitSolver
 from .evidence import judged
 from .floor import floors_of
 from .plan import REFERENCE, Entry
+from .ranking import ranked
 from .refusals import barred_by, sentence
 from .repaired import SOLVER, explained, repaired, with_best_objective
 from .task import Task
@@ -32,8 +35,11 @@ __all__ = ["ProgressCallback", "Rows"]
 
 #: Runs of a classical row of less than so many seconds, the quickest of which counts.
 AGAIN, QUICK_S = 3, 0.05
+#: Seconds of a row that begins just before the end.
+LEAST_S = 0.01
 #: Why a row has no numbers after Ctrl-C.
 _LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
+_TOO_LATE = "not run: the time for the whole comparison was up"
 _CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
 
 #: Of all shots of a run and encoding, the shot floors of a section in gap and excess.
@@ -55,6 +61,8 @@ class Rows:
     done: int = 0
     interrupted: bool = False
     warm: set[int] = field(default_factory=set)
+    #: Of `time.monotonic`, when no row begins any more.
+    ends: float = math.inf
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
         problem, certifier = task.problem, task.certifier
@@ -69,8 +77,8 @@ class Rows:
                 continue
             row = Row(task.name, entry.name, entry.role, entry.device, entry.shots)
             try:
-                if self.interrupted:
-                    row = replace(row, status="NOT RUN", reason=_LEFT_OUT)
+                if (over := self.over) is not None:
+                    row = replace(row, status="NOT RUN", reason=over)
                 elif (refused := barred_by(entry, certifier)) is not None:
                     role = "quantum" if entry.role in ("control", "emulated") else entry.role
                     row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
@@ -92,8 +100,14 @@ class Rows:
         rows = judged(rows, groups, self.tol)
         self.tell(task, "done", rows=0)
         return Section(
-            task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, _ranked(rows, self.tol)
+            task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, ranked(rows, self.tol)
         )
+
+    @property
+    def over(self) -> str | None:
+        """Why no row begins any more, if none does."""
+        late = _TOO_LATE if time.monotonic() >= self.ends else None
+        return _LEFT_OUT if self.interrupted else late
 
     def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
         """Say what comes next, and count it."""
@@ -109,6 +123,8 @@ class Rows:
         interrupted = "no reference: the comparison was interrupted (Ctrl-C)"
         if self.interrupted:
             return None, interrupted
+        if (late := self.over) is not None:
+            return None, f"no reference: {late}"
         try:
             self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
             solution = self.solved(problem, REFERENCE)
@@ -145,8 +161,8 @@ class Rows:
         """Refinement on one repair of the task's kernel."""
         row = Row(task.name, SOLVER, "repair", repair=method)
         self.tell(task, method)
-        if self.interrupted:
-            return replace(row, status="NOT RUN", reason=_LEFT_OUT)
+        if (over := self.over) is not None:
+            return replace(row, status="NOT RUN", reason=over)
         try:
             other, mended = repaired(task, method)
             row = self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None)
@@ -200,17 +216,21 @@ class Rows:
     def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False) -> Solution:
         """The answer of one run, or of the quickest of some where runs are so short that their time is mostly luck."""
         found: list[Solution] = []
+        limit = self.time_limit
+        if self.ends < math.inf:  # what begins has a moment at least
+            left = max(self.ends - time.monotonic(), LEAST_S)
+            limit = left if limit is None else min(limit, left)
         while len(found) < AGAIN:
             solution = solve(
                 problem,
                 solver,
                 refine=True,
                 tol=self.tol,
-                time_limit=self.time_limit,
+                time_limit=limit,
                 random_state=self.random_state,
             )
             found.append(solution)
-            if once or solution.ended is Status.INTERRUPTED or solution.cost.wall_time_s > QUICK_S:
+            if once or self.over or solution.ended is Status.INTERRUPTED or solution.cost.wall_time_s > QUICK_S:
                 break
         return min(found, key=lambda solution: solution.cost.wall_time_s)
 
@@ -263,30 +283,6 @@ def _encoding(entry: Entry) -> str | None:
     solver = solver_class(entry.solver) if isinstance(entry.solver, str) else entry.solver
     encoding: str | None = getattr(solver, "encoding", None)
     return encoding
-
-
-def _ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
-    """Rows that met tol by time, then the best, by excess where a row is sampled, else by raw gap; controls in their
-    place but unranked, emulated rows ranked apart; then those without a gap, repairs, the rest."""
-    sampled = ranks_by_excess(rows)
-
-    def key(row: Row) -> tuple[int, float, float]:
-        if row.role == "repair" and row.ran:
-            return 3, 0.0, 0.0
-        if row.met(tol):
-            return 0, row.wall_time_s or 0.0, 0.0
-        if row.raw_gap is None:
-            return 2 if row.ran else 4, 0.0, 0.0
-        return 1, (row.excess or 0.0) if sampled else 0.0, row.raw_gap
-
-    places, out = {True: 0, False: 0}, []
-    for row in sorted(rows, key=key):
-        if row.raw_gap is not None and row.role not in ("control", "repair"):
-            apart = row.role == "emulated"
-            places[apart] += 1
-            row = replace(row, rank=places[apart])
-        out.append(row)
-    return tuple(out)
 
 
 def _jaccard(a: NDArray, b: NDArray) -> float:

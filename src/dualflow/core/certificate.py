@@ -222,6 +222,13 @@ class Certifier:
             self._given = given
         return self._last
 
+    def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
+        """Of an α feasible for `problem` within other bounds (`DualProblem.within`), whose Qα was made from scratch."""
+        judge = object.__new__(Certifier)
+        judge._begin(problem, problem)
+        judge.workspace = Workspace(problem, self.workspace.gram, self.psd)
+        return judge._certify(alpha, alpha, Qa)[0]
+
     def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
         """The certificate, the α it is about, and its Qα."""
         problem, psd = self.problem, self.psd
@@ -237,11 +244,8 @@ class Certifier:
         radius = problem.reading.radius(problem, quadratic, nu)
         if nu is not None and interval is not None and self._moved:
             shift = self.shift(point)
-            nu, interval, quadratic = (
-                nu + shift,
-                (interval[0] + shift, interval[1] + shift),
-                quadratic + 2 * problem.d * shift,
-            )
+            nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)
+            quadratic += 2 * problem.d * shift
         bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
         certificate = Certificate(
             alpha=immutable(point),

@@ -30,7 +30,7 @@ CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 96 << 20
 COPIED = 1 << 20
 #: Points between which the whole matrix may be computed where entries are dear, and up to which it may if it takes no
 #: more than so many times the points' memory (512 MB); and the part of the machine's memory that it may take.
-WHOLE, WIDE, TIMES, PART = (1000, 4000), 8192, 4, 4
+WHOLE, WIDE, TIMES, PART = (500, 4000), 8192, 4, 4
 
 
 class KeptGram(KernelMatrix):

@@ -107,8 +107,7 @@ class DualProblem:
             "e": None if self.e is None or self.e is self.sigma else vector(self.e, "e"),
             "d": float(self.d),
         }
-        if self.e is self.sigma:
-            values["e"] = values["sigma"]
+        values["e"] = values["sigma"] if self.e is self.sigma else values["e"]
         if self.idx is not None:
             values["idx"] = immutable(self.idx, np.intp)
         for name, value in values.items():
@@ -152,9 +151,8 @@ class DualProblem:
         raise ProblemError(message)
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(
-            {name: immutable(v, v.dtype) if isinstance(v, np.ndarray) else v for name, v in state.items()}
-        )
+        arrays = {name: immutable(v, v.dtype) for name, v in state.items() if isinstance(v, np.ndarray)}
+        self.__dict__.update(state | arrays)
 
     def value(self) -> DualProblem:
         """This problem, if it is a value: if not (at work, or over a Gram that keeps or grows), one that is."""
@@ -168,10 +166,16 @@ class DualProblem:
         Its multiplier is less by s times the `constant` that its Gram tells."""
         if not (isinstance(self.gram, Gram) and self.gram.is_translatable and self.reading.moves(self)):
             return self
-        if (gram := self.gram.centred()) is self.gram:
-            return self
+        gram = self.gram.centred()
+        return self if gram is self.gram else self._with(gram=gram, p=immutable(self.reading.price(self, gram)))
+
+    def within(self, upper: NDArray) -> DualProblem:
+        """The same f within other upper bounds ≥ 0, which must leave something feasible: nobody looks."""
+        return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d))
+
+    def _with(self, **parts: object) -> DualProblem:
         other = object.__new__(DualProblem)
-        other.__dict__.update(self.__dict__ | {"gram": gram, "p": immutable(self.reading.price(self, gram))})
+        other.__dict__.update(self.__dict__ | parts)
         return other
 
     @property
@@ -215,15 +219,14 @@ class DualProblem:
 
     def diag(self) -> NDArray:
         """Qᵢᵢ, shape (n,)."""
-        diag = self.gram.diag()
-        return self.scale * ((diag if self.idx is None else diag[self.idx]) + self.offset) + self.ridge
+        which = slice(None) if self.idx is None else self.idx
+        return self.scale * (self.gram.diag()[which] + self.offset) + self.ridge
 
     def columns(self, J: ArrayLike) -> NDArray:
         """Columns J of Q, shape (n, len(J))."""
         J = np.asarray(J, dtype=np.intp)
         K = self.gram.columns(self._points(J))
-        if self.idx is not None:
-            K = K[self.idx]
+        K = K if self.idx is None else K[self.idx]
         Q = self._signed(K, self.sigma, J)
         Q[J, np.arange(len(J))] += self.ridge[J]
         return Q

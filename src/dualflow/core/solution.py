@@ -147,6 +147,12 @@ class Trajectory:
     objective: NDArray
     gap: NDArray
 
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw it with matplotlib; returns a `TrajectoryDisplay`, whose ``plot`` says parameters and errors."""
+        from ..displays.trajectory import TrajectoryDisplay
+
+        return TrajectoryDisplay.from_trajectory(self, ax=ax, **options)
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -19,7 +19,7 @@ from ..exceptions import ProblemError
 from ._unconfirmed import unconfirmed
 from ._values import decode, encode
 
-__all__ = ["CLASSES", "FORMAT", "Persistent", "load"]
+__all__ = ["CLASSES", "FORMAT", "Persistent", "load", "read_with", "save_with"]
 
 #: Version of the format; a file of another one is refused with the version of dualflow that wrote it.
 FORMAT = 2
@@ -65,6 +65,10 @@ class Persistent(BaseEstimator):
         OSError
             The file cannot be written; one that was there is as it was.
         """
+        save_with(self, path, {})
+
+    def _header(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Header and arrays of the file."""
         kind = type(self)
         if CLASSES.get(kind.__name__) != f"{kind.__module__}:{kind.__qualname__}":
             raise ProblemError(f"{kind.__name__} is not one of the classes that can be saved: {', '.join(CLASSES)}")
@@ -82,7 +86,7 @@ class Persistent(BaseEstimator):
             # Labels may be Python objects; as plain values they need no pickle.
             "objects": {name: encode(array, name) for name, array in arrays.items() if array.dtype.kind == "O"},
         }
-        _container.write(Path(path), header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"})
+        return header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"}
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """The fitted state, for `save`: what an estimator adds to be saved, with `_unpack` and a line in
@@ -116,6 +120,13 @@ class Persistent(BaseEstimator):
         unread.
         """
         raise NotImplementedError
+
+
+def save_with(model: Persistent, path: str | os.PathLike[str], beside: dict[str, Any]) -> None:
+    """`Persistent.save`, with ``beside`` in the header, by names that the model has none of: what JSON can hold, which
+    `load` passes over and `read_with` hands back."""
+    header, arrays = model._header()
+    _container.write(Path(path), beside | header, arrays)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False) -> Any:
@@ -166,11 +177,18 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: boo
     >>> again.predict([[1.4], [1.6]])
     array([0, 1])
     """
+    return read_with(path, max_bytes=max_bytes, trusted=trusted)[0]
+
+
+def read_with(
+    path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """`load`, and the header as it is, in which `save_with` may have put more; nothing of that is checked."""
     path = Path(path)
     header, arrays = _container.read(path, max_bytes)
     _check_format(path, header)
     try:
-        return _made(header, arrays, trusted)
+        return _made(header, arrays, trusted), header
     except Exception as error:  # whatever a file that was tampered with leads to
         raise ProblemError(f"{path} holds no sound model: {error or type(error).__name__}") from error
 

@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OutlierMixin
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
-from ..problems.description import SHARE
 from ..solvers import Solver
 from ._attributes import immutable, refused, set_by_fit
 from ._batch import BatchMachine, iterations_of, kept
+from ._one_class_share import NU, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, kept_weight
 from ._verify import agree, round_off
@@ -39,7 +38,7 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
     return replace(problems.one_class(gram), upper=column["upper"])
 
 
-class OneClassSVM(OutlierMixin, BatchMachine):
+class OneClassSVM(ShareOfNew, BatchMachine):
     """Plane that separates the data from the origin in feature space; what lies on the origin's side is an outlier.
 
     Minimises ½‖w‖² + Σ ξᵢ − νnρ subject to ⟨w, φ(xᵢ)⟩ ≥ ρ − ξᵢ, by its dual (Schölkopf et al. 2001). Parameters,
@@ -48,11 +47,15 @@ class OneClassSVM(OutlierMixin, BatchMachine):
 
     Parameters
     ----------
-    nu : float in (0, 1], default=0.5
-        At most a fraction ν of the training points lies outside, and at least that is support vectors.
+    nu : float in (0, 1] or "auto", default=0.5
+        At most a fraction ν of the training points lies outside, and at least that is support vectors. "auto" is
+        ``contamination``, or 0.05 for both.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma, degree, coef0
         As in `SVC`.
+    contamination : float in (0, 0.5], optional
+        The share of *new* points, drawn as the training points were, that is to be rejected: the plane is moved there
+        by exact leave-one-out, as the sphere of `SVDD` is (see its Notes).
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
@@ -72,6 +75,10 @@ class OneClassSVM(OutlierMixin, BatchMachine):
         −ρ and ρ: ``decision_function = score_samples − offset_``. Points on the plane are inside.
     coef_ : array of shape (1, n_features)
         Linear kernel only.
+    nu_ : float
+        ν of the plane.
+    loo_scores_, loo_rejection_rate_, loo_relative_gap_
+        As in `SVDD`; scores are divided by νn.
     solution_, certificate_ : Solution, Certificate
         Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
     n_iter_ : int
@@ -89,7 +96,7 @@ class OneClassSVM(OutlierMixin, BatchMachine):
     array([ 1, -1])
     """
 
-    _rules = {"nu": SHARE}
+    _rules = {"nu": NU}
 
     radius_: ClassVar[Any] = refused("intercept_")
     intercept_: NDArray = set_by_fit()
@@ -97,8 +104,9 @@ class OneClassSVM(OutlierMixin, BatchMachine):
     def __init__(
         self,
         *,
+        contamination: float | None = None,
         kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
-        nu: float = 0.5,
+        nu: float | str = 0.5,
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
@@ -118,6 +126,7 @@ class OneClassSVM(OutlierMixin, BatchMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
+        self.contamination = contamination
         self.kernel = kernel
         self.nu = nu
         self.gamma = gamma
@@ -173,9 +182,11 @@ class OneClassSVM(OutlierMixin, BatchMachine):
             weight = kept_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             given = None if sample_weight is None else weight[rows]
-            problem = problems.one_class(self._part(gram, rows), self.nu, sample_weight=given)
+            self._settle_share(len(rows))
+            nu: Any = self.nu_
+            problem = problems.one_class(self._part(gram, rows), nu, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
-            self._read(gram, rows, self.nu * float(weight.sum()))
+            self._read(gram, rows, nu * float(weight.sum()))
             self._publish()
         return self
 
@@ -190,7 +201,8 @@ class OneClassSVM(OutlierMixin, BatchMachine):
         # Points on the plane are inside, where without this round-off would decide for each.
         largest = float(np.abs(gram.diag()).max())
         slack = 64 * np.finfo(float).eps * largest * total
-        self.intercept_ = np.array([total * solution.bias + slack])
+        least = self._threshold()
+        self.intercept_ = np.array([total * (solution.bias if least is None else -least) + slack])
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
@@ -225,17 +237,32 @@ class OneClassSVM(OutlierMixin, BatchMachine):
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
         return self._of_features(self._weights.T, self._support_gram)
 
+    def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
+        return values
+
+    def _unit_scores(self, points: Any) -> NDArray:
+        scores: NDArray = self._expansion(points)[:, 0] / self._total
+        return scores
+
+    def _limit(self) -> float:
+        return float(self.offset_[0]) / self._total
+
+    def _round_off(self) -> float:
+        return 64 * float(np.finfo(float).eps) * float(np.abs(self.solutions_[0].problem.gram.diag()).max())
+
     # --- files ---------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)
-        return arrays | pack_attributes(self, _STORED), facts | {"total": self._total}
+        more, told = self._pack_share()
+        return arrays | pack_attributes(self, _STORED) | more, facts | told | {"total": self._total}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         total = facts["total"]
         if type(total) is not float or not 0 < total < np.inf:
             raise ValueError(f"its fact 'total' is {total!r}")
         gram, points = self._unpack_solutions(arrays, facts, _posed, 1)
+        self._unpack_share(arrays, facts, self.solutions_[0])
         self._read(gram, np.arange(gram.n), total)
         self.support_ = points[self.support_]
         solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)

@@ -18,6 +18,7 @@ from ..exceptions import FitError
 from ..solvers import Solver
 from ._ball import Ball, sphere
 from ._batch import BatchMachine, iterations_of, kept
+from ._one_class_share import NU_OR_NONE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, kept_weight
 from ._verify import agree, round_off, stored
@@ -34,16 +35,19 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
     return replace(problems.svdd(gram), upper=column["upper"])
 
 
-class SVDD(Ball, BatchMachine):
+class SVDD(Ball, ShareOfNew, BatchMachine):
     """Smallest ball around the data in feature space; what lies outside is an outlier (Howell eq. 21-24).
 
     Minimises R² + (1/(νn)) Σ ξᵢ subject to ‖φ(xᵢ) − a‖² ≤ R² + ξᵢ, by its dual.
 
     Parameters
     ----------
-    nu : float in (0, 1] or None, default=0.1
+    nu : float in (0, 1], None or "auto", default=0.1
         At most a fraction ν of the training points lies outside the ball. None is the hard
-        ball around all points.
+        ball around all points. "auto" is ``contamination``, or 0.05 for both.
+    contamination : float in (0, 0.5], optional
+        The share of *new* points, drawn as the training points were, that is to be rejected: ``offset_`` is then set by
+        exact leave-one-out, see Notes. None leaves it to the ball.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         With "precomputed", k(z, z) of new points is not in the matrix: see `decision_function`.
     gamma, degree, coef0
@@ -56,7 +60,13 @@ class SVDD(Ball, BatchMachine):
     Attributes
     ----------
     radius_ : float
-        R, in feature space. The hard ball's is the distance of its farthest point.
+        R, in feature space. The hard ball's is the distance of its farthest point; with a ``contamination`` it is that
+        of the sphere around the same centre which rejects this share.
+    nu_ : float or None
+        ν of the ball.
+    loo_scores_, loo_rejection_rate_, loo_relative_gap_ : array of shape (n,), float, float
+        What each training point of positive weight scores by the ball without it, the part of these scores outside of
+        ``radius_``, and the largest certified relative gap of the balls without a point. Computed when asked for.
     offset_ : float
         −R², so that ``decision_function = score_samples − offset_``. The sphere itself counts as inside.
     support_ : array of shape (n_SV,)
@@ -80,6 +90,15 @@ class SVDD(Ball, BatchMachine):
     Where k(x, x) is constant (RBF), the decision values are 2/(νn) times those of
     ``OneClassSVM(nu=nu)``, and the predictions are the same.
 
+    **ν and contamination.** ν is about the points trained on: at most that share is outside. Of new points more are: a
+    point that supports the ball would be outside of the ball without it, so that about the share of support vectors is
+    rejected, which can be several times ν. ``contamination=c`` sets the threshold instead: with k = ⌊c(n + 1)⌋, below
+    the k-th smallest of `loo_scores_`; what is rejected are the points whose ``p_values(Z, "jackknife")`` are ≤ c. Of
+    new points that is a share of c in the mean, as far as a point more or less hardly moves the ball, give or take
+    √(c(1 − c)/n) by the luck of the training data; nothing is guaranteed beyond. ``nu`` then says only what the ball
+    leaves out to find its centre, and the two never contradict each other. Weights do not count in the share.
+    Of the *training* points `fit_predict` marks that share, each judged by the ball without it, and `predict` fewer.
+
     Examples
     --------
     >>> from dualflow import SVDD
@@ -88,12 +107,15 @@ class SVDD(Ball, BatchMachine):
     (1.0, [1, -1])
     """
 
+    _rules = {"nu": NU_OR_NONE}
+
     _takes_things = False  # distances to the centre need k(z, z) of each
 
     def __init__(
         self,
-        nu: float | None = 0.1,
+        nu: float | str | None = 0.1,
         *,
+        contamination: float | None = None,
         kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
         gamma: str | float = "scale",
         degree: float = 3,
@@ -115,6 +137,7 @@ class SVDD(Ball, BatchMachine):
         cache_size: float = 200,
     ) -> None:
         self.nu = nu
+        self.contamination = contamination
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -170,7 +193,8 @@ class SVDD(Ball, BatchMachine):
             gram = self._gram(points)
             rows = np.flatnonzero(weight > 0)
             given = None if sample_weight is None else weight[rows]
-            problem = problems.svdd(self._part(gram, rows), self.nu, sample_weight=given)
+            self._settle_share(len(rows))
+            problem = problems.svdd(self._part(gram, rows), self.nu_, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._training_kernel = self._constant_diag = None
             if gram.kernel == "precomputed":
@@ -203,20 +227,36 @@ class SVDD(Ball, BatchMachine):
             squared_radius = float(solution.certificate.radius or 0.0) ** 2
         if not np.isfinite(squared_radius):
             raise FitError("the solve ended in a radius that is not finite; scale the features", solution)
+        if (least := self._threshold()) is not None:
+            squared_radius = -least
         self.radius_, self.offset_ = sphere(squared_radius, diag, self._center_square)
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+
+    def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
+        return 2.0 * values - squares - self._self_kernel(points)[:, None]
+
+    def _unit_scores(self, points: Any) -> NDArray:
+        return -self._squared_distances(points, self._self_kernel(points))
+
+    def _limit(self) -> float:
+        return self.offset_
+
+    def _round_off(self) -> float:
+        return -self.offset_ - self.radius_**2
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)
         arrays |= pack_attributes(self, _STORED)
         if self._training_kernel is not None:
             arrays["training_kernel"] = self._training_kernel
-        return arrays, facts | {name: getattr(self, name) for name in _NUMBERS}
+        more, told = self._pack_share()
+        return arrays | more, facts | told | {name: getattr(self, name) for name in _NUMBERS}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         gram, points = self._unpack_solutions(arrays, facts, _posed, 1)
         self._unpack_diagonal(arrays, facts["_constant_diag"], gram, points)
+        self._unpack_share(arrays, facts, self.solutions_[0])
         self._read(gram, np.arange(gram.n))
         self.support_ = points[self.support_]
         solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.certificate import Certificate
-from ..core.decision import coefficients
-from ..core.geometry import balances
 from ..core.problem import DualProblem
 from .incremental import Engine
 from .remembering import Stream
 
-__all__ = ["LeaveOneOut", "Optimum", "Path", "left_out", "recorded", "refitted"]
+__all__ = ["LeaveOneOut", "Optimum", "Path", "left_out", "recorded"]
 
 #: The certificate of the optimum of a problem, from a start nearby if one is known.
 Optimum = Callable[[DualProblem, NDArray | None], Certificate]
@@ -74,20 +72,6 @@ class Path:
     coefficients: NDArray
     margins: NDArray
     bias: NDArray
-
-
-def refitted(problem: DualProblem, alpha: NDArray, c: int, optimum: Optimum) -> tuple[float, float]:
-    """The margin y_c f(x_c) of point c by the model trained without it, and the relative gap of that; ``alpha`` is the
-    optimum with it. Where c is its class's last point, that margin is −∞."""
-    upper = np.where(np.arange(problem.n) == c, 0.0, problem.upper)
-    if balances(problem) and not (upper[problem.sigma == problem.sigma[c]] > 0).any():
-        return -np.inf, 0.0
-    rest = replace(problem, upper=upper)
-    certificate = optimum(rest, np.where(upper > 0, alpha, 0.0))
-    weights = coefficients(rest, certificate)
-    (J,) = np.nonzero(weights)
-    value = float(problem.gram.block([c], J)[0] @ weights[J]) + certificate.bias
-    return float(problem.sigma[c]) * value, certificate.relative_gap or 0.0
 
 
 def left_out(stream: Stream, method: str) -> LeaveOneOut:

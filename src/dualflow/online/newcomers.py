@@ -20,7 +20,7 @@ from .incremental import Engine
 from .invasion import best_multiplier
 from .state import PathError
 
-__all__ = ["CROWD", "NEWCOMERS", "POINTS", "Dense", "Equilibrium", "Standing", "led_in", "seat"]
+__all__ = ["CROWD", "LITTLE", "NEWCOMERS", "POINTS", "Dense", "Equilibrium", "Standing", "led_in", "seat"]
 
 #: Newcomers of one call, and points in all, up to which a path is shorter than a batch.
 NEWCOMERS, POINTS = 256, 1500
@@ -165,10 +165,10 @@ def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray)
     return Equilibrium(alpha, h, nu) if at._gap(sign, cap, alpha, h, nu) <= at.enough else None
 
 
-def seat(engine: Engine, Q: NDArray, alpha: NDArray, cap: NDArray, nu: float, *, whole: bool) -> None:
+def seat(engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: float, *, whole: bool) -> None:
     """Put an engine that knows all variables, of a matrix Q, where the first of them are at rest with a multiplier ν;
     newcomers wait to be learned. Rows of Q are copied: all if ``whole``, else those of
-    the margin."""
+    the margin, which the engine's own matrix gives if Q is None."""
     old = len(alpha)
     engine.alpha[:old] = alpha
     engine.where[:old] = np.where(alpha <= 0, REST, np.where(alpha >= cap, BOUND, FREE))
@@ -176,11 +176,14 @@ def seat(engine: Engine, Q: NDArray, alpha: NDArray, cap: NDArray, nu: float, *,
     m = len(S)
     engine.counters[COUNT] = m
     engine.make_room()
-    rows = Q if whole else Q[S]
+    if Q is None:
+        rows, product = engine.matrix.block(S, np.arange(engine.n)), engine.matrix.product(engine.alpha)
+    else:
+        rows, product = Q if whole else Q[S], Q @ engine.alpha
     engine.pool.take(np.arange(engine.n) if whole else S, rows, engine.n)
     engine.members[:m], engine.member_slots[:m] = S, S if whole else np.arange(m)
     engine.figures[MULTIPLIER] = -nu
     engine.refactorise(engine)
-    engine.g[:] = Q @ engine.alpha - engine.p - nu * engine.e
+    engine.g[:] = product - engine.p - nu * engine.e
     engine.measure()
     engine.polish(float(engine.figures[FLOOR]))

@@ -15,6 +15,8 @@ WIDTH, HEIGHT = 720, 340
 LEFT, RIGHT, TOP, BOTTOM = 70, 24, 16, 46
 SMALLEST = 1e-16  # below it a relative gap is round-off
 _GLYPH, _LINE = 7.0, 13  # of the labels, in pixels
+Box = tuple[float, float, float, float]
+Place = tuple[float, float, str]
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,23 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Level:
+    """A height that means something, its name, and where that ends and stands."""
+
+    y: float
+    label: str
+    text_x: float
+    text_y: float
+
+
+@dataclass(frozen=True)
 class Chart:
     """Everything the template draws."""
 
     marks: list[Mark]
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
-    lines: list[tuple[float, str]]
+    lines: list[Level]
     hidden: int
     unlabelled: int
     width: int = WIDTH
@@ -69,8 +81,9 @@ def chart(section: Section, tol: float) -> Chart | None:
     points = [(at_x(time), at_y(gap)) for time, gap in zip(times, gaps, strict=True)]
     several = len({row.solver for row in rows if row.device}) > 1
     labels = [_label(row, several) for row in rows]
-    lines = [(at_y(value), name) for name, value in levels.items()]
-    places = _place(points, labels, lines)
+    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in points]
+    lines = [_level(at_y(value), name, taken) for name, value in levels.items()]
+    places = _place(points, labels, taken)
     marks = [
         Mark(
             *point,
@@ -111,28 +124,48 @@ def _time(k: int) -> str:
     return f"{10**k:g} s" if k >= 0 else f"{10 ** (k + 3):g} ms" if k >= -3 else f"{10.0 ** (k + 6):g} µs"
 
 
-def _place(
-    points: list[tuple[float, float]], labels: list[str], lines: list[tuple[float, str]]
-) -> list[tuple[float, float, str] | None]:
+def _level(y: float, label: str, taken: list[Box]) -> Level:
+    """A level's name on its line, as far to the right as there is room between the marks; else at the right."""
+    ends = range(WIDTH - RIGHT - 4, LEFT + int(_GLYPH * len(label)), -8)
+    found = [
+        (Level(y, label, end, y + shift), (end - _GLYPH * len(label), y + shift - 10, end, y + shift + 3))
+        for end, shift in product(ends, (-4, 13))
+    ]
+    level, block = next(((it, block) for it, block in found if _free(block, taken)), found[0])
+    taken.append(block)
+    return level
+
+
+def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box]) -> list[Place | None]:
     """A free place for each label, the first first: right or left of its point, as near its height as may be. None
-    where it would lie on a mark, another label or the edge."""
-    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in points]
-    end = WIDTH - RIGHT - 4
-    taken += [(end - _GLYPH * len(name), y - 4 - _LINE, end, y) for y, name in lines]
-    places: list[tuple[float, float, str] | None] = []
-    for (x, y), label in zip(points, labels, strict=True):
+    where it, or the line that leads to it, would lie on a mark, another label, another's line or the edge."""
+    places: list[Place | None] = []
+    for k, ((x, y), label) in enumerate(zip(points, labels, strict=True)):
         places.append(None)
+        others = taken[:k] + taken[k + 1 :]  # its own mark is the k-th
         for shift, side in product(sorted(range(-6, 7), key=abs), (1, -1)):
-            left = x + 11 if side > 0 else x - 11 - _GLYPH * len(label)
-            middle = y + shift * _LINE
+            near, middle = x + 11 * side, y + shift * _LINE
+            left = near if side > 0 else near - _GLYPH * len(label)
             block = (left, middle - _LINE / 2, left + _GLYPH * len(label), middle + _LINE / 2)
             outside = block[0] < LEFT or block[2] > WIDTH - 2 or block[1] < 0 or block[3] > HEIGHT - BOTTOM
-            if not outside and not any(_overlap(block, other) for other in taken):
-                places[-1] = (x + 11 * side, middle, "start" if side > 0 else "end")
-                taken.append(block)
+            leader = _leader((x, y), (near, middle)) if shift else []
+            if not outside and all(_free(box, others) for box in (block, *leader)):
+                places[-1] = (near, middle, "start" if side > 0 else "end")
+                taken += [block, *leader]
                 break
     return places
 
 
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return min(a[2], b[2]) > max(a[0], b[0]) and min(a[3], b[3]) > max(a[1], b[1])
+def _leader(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
+    """A line between two places, as small boxes."""
+    steps = max(1, int(math.dist(start, end) / 3))
+    along = [[a + (b - a) * k / steps for k in range(steps)] for a, b in zip(start, end, strict=True)]
+    return [(x - 1, y - 1, x + 1, y + 1) for x, y in zip(*along, strict=True)]
+
+
+def _free(block: Box, taken: list[Box]) -> bool:
+    """Whether nothing lies there yet."""
+    return not any(
+        min(block[2], other[2]) > max(block[0], other[0]) and min(block[3], other[3]) > max(block[1], other[1])
+        for other in taken
+    )

@@ -24,7 +24,7 @@ _BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_F
 
 def render(comparison: Results, width: int = 120) -> str:
     """Plain text of at most ``width`` columns."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, force_jupyter=False)
     console.print(renderable(comparison))
     return console.file.getvalue()  # type: ignore[attr-defined]
 

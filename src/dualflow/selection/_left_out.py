@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..online.incremental import Engine
-from ..online.newcomers import Dense, seat
-from ..online.state import PathError
+from ..online.unlearning import Unlearning
 
 __all__ = ["LeftOut", "left_out_by"]
 
 
 class LeftOut:
-    """The optimum of all points but one (Cauwenberghs and Poggio, NIPS 13, section 3), for one after the other.
+    """The optimum of all points but one, for one after the other.
 
     What it says is a start: whoever asks judges it by a gradient from scratch.
 
@@ -32,25 +30,13 @@ class LeftOut:
     def __init__(
         self, Q: NDArray, sign: NDArray, upper: NDArray, beta: NDArray, bias: float, *, intercept: bool
     ) -> None:
-        self.sign, self.upper = sign, upper
-        self.engine = engine = Engine(Dense(Q), intercept)
-        engine.has_rescue = True
-        engine.append(np.ones(len(Q)), upper, sign if intercept else np.zeros(len(Q)), Q.diagonal())
-        seat(engine, Q, np.abs(beta), upper, -bias, whole=False)
-        self.kept = engine.snapshot()
-        engine.near_from = 16 * engine.near_from  # one path from each snapshot: choosing near variables seldom pays
+        self.sign, e = sign, sign if intercept else None
+        self.paths = Unlearning(Q, np.ones(len(Q)), e, 0.0, upper, np.abs(beta), -bias)
 
     def without(self, k: int) -> NDArray | None:
         """β without point k, shape (n,); None where the path breaks off."""
-        try:
-            self.engine.unlearn(k)
-        except PathError:
-            return None
-        else:
-            beta: NDArray = self.sign * np.clip(self.engine.alpha, 0.0, self.upper)
-            return beta
-        finally:
-            self.engine.restore(self.kept)
+        alpha = self.paths.without(k)
+        return None if alpha is None else self.sign * alpha
 
 
 def left_out_by(weight: NDArray, weights: NDArray) -> NDArray:

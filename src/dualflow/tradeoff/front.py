@@ -16,7 +16,7 @@ from ..core.certificate import Certificate
 from ..core.kernel_checks import as_matrix
 from ..core.kernels import Gram
 from ..core.options import Number
-from ..exceptions import ProblemError, SolverUnavailable
+from ..exceptions import ProblemError
 
 __all__ = ["FrontStatus", "ParetoFront", "ParetoPoint"]
 
@@ -255,40 +255,26 @@ class ParetoFront:
                 values = (getattr(point, name) for name in _COLUMNS)
                 writer.writerow(["" if value is None else value for value in values])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, picked: ParetoPoint | None = None) -> Any:
         """Draw error against ‖w‖² with matplotlib; returns the axes.
 
         Of a hinge front the points are joined: mixtures of two neighbours lie on or below the line between them. The
         shaded part below the supporting lines is out of reach.
 
+        Parameters
+        ----------
+        ax : Axes, optional
+            A new figure by default.
+        picked : ParetoPoint, optional
+            Drawn as a star, as `pick` chose it.
+
         Raises
         ------
+        ProblemError
+            ``picked`` is no point, or ``ax`` no Axes.
         SolverUnavailable
             matplotlib is not installed; the message has the pip line.
         """
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise SolverUnavailable("plot needs matplotlib: pip install 'dualflow[plot]'") from error
-            ax = pyplot.figure().subplots()
-        norms, errors = self.criteria.T
-        positive = norms[norms > 0]
-        if len(positive) and len(positive) == len(norms):
-            ax.set_xscale("log")
-        elif len(positive):
-            ax.set_xscale("symlog", linthresh=float(positive.min()))
-        if self.errors == "hinge":
-            # Mixtures lie on straight lines, which a logarithmic axis bends.
-            fine = np.interp(np.arange(0, len(norms) - 1 + 1e-9, 0.05), np.arange(len(norms)), norms)
-            (line,) = ax.plot(fine, np.interp(fine, norms, errors), label="mixtures of neighbours")
-            ax.plot(norms, errors, "o", markersize=3, color=line.get_color(), label="points")
-        else:
-            ax.step(norms, errors, "o-", where="post", markersize=3, label="points")
-        if self.weights is not None and len(positive):
-            grid = np.geomspace(positive.min(), norms.max(), 400)
-            ax.fill_between(grid, 0.0, self.lower_bound(grid), alpha=0.15, label="certified: out of reach")
-        ax.set_xlabel("‖w‖² = 1/margin²")
-        ax.set_ylabel("Σξ on the training data" if self.errors == "hinge" else "training points with y f(x) < 1")
-        ax.legend()
-        return ax
+        from ..displays.front import draw_front
+
+        return draw_front(self, ax, picked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import Kind
 from ..core.workspace import Workspace
-from .level import Level
+from .level import Level, makes_rows
 from .seeding import nested_order, restrict, seed, sharing
 from .whole import solve_whole
 
@@ -37,8 +38,9 @@ PAIRS_PER_BLOCK = 10_000
 STALLED = 12
 #: Those asleep are looked at when the violation has fallen to this part of what it was then.
 WAKE_AT = 0.1
-#: The part of the points that are support vectors, in the level before, from which the whole kernel matrix pays.
-MANY = 0.35
+#: The part of the points that are support vectors, in the level before, from which the whole kernel matrix pays: where
+#: blocks are computed, and where rows are made as they are needed.
+MANY, MOST = 0.35, 0.6
 #: Blocks a step of the driver, so that limits are honoured without being in the way.
 BLOCKS_PER_STEP = 8
 
@@ -116,7 +118,7 @@ class Descent:
             most = FEW_WHOLE if self.is_shared_by_few else SIMPLEX_WHOLE
         return self.hand_over and self.workspace.n <= most and self.workspace.psd.is_psd
 
-    @property
+    @cached_property
     def is_shared_by_few(self) -> bool:
         """Whether few points hold d: then few have weight at the end, and few rows are needed."""
         return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= SHARING
@@ -175,9 +177,10 @@ class Descent:
     def wants_whole(self, state: WorkingSetState) -> bool:
         """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that
         is asked of where this level began, so that a resumed run finds the same."""
-        points = self.workspace.gram.n >> (2 if len(state.order) else 0)
-        many = bool(np.count_nonzero(state.anchor) >= MANY * points)
-        return many and state.single and not state.depth and self.workspace.gram.is_dear
+        gram = self.workspace.gram
+        points = gram.n >> (2 if len(state.order) else 0)
+        many = bool(np.count_nonzero(state.anchor) >= (MOST if makes_rows(gram) else MANY) * points)
+        return many and state.single and not state.depth and gram.is_dear
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Qα − p of a state, if it is the whole problem's in work."""

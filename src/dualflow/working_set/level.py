@@ -6,17 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._radial import add_rows
+from ..core.kept import KeptGram
 from ..core.problem import Kind
 from ..core.radial import RadialPoints
 from ..core.workspace import Workspace
 from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
 from .units import InUnits
 
-__all__ = ["BLOCK", "NARROW", "WIDE", "Level"]
+__all__ = ["AT_ONCE", "BLOCK", "NARROW", "WIDE", "Level", "makes_rows"]
 
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache. Where all kernel values
 #: are at hand it is NARROW: fewer blocks.
 BLOCK = 512
+#: Variables whose whole matrix is computed at once all the same: that takes less than the blocks it would be cut into.
+AT_ONCE = 1000
+#: Features up to which rows are made on demand, however many points there are.
+MADE = 256
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
 #: Gradients beyond this are as good as this.
@@ -26,6 +31,12 @@ SAMPLE = 64
 #: What the sum of many roundings, each of up to half an ulp, is at most, in units of the root of the sum of squares of
 #: what an ulp of each makes.
 SIGMAS = 2.0
+
+
+def makes_rows(gram: KeptGram) -> bool:
+    """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
+    and points BLAS is the faster even so."""
+    return gram.is_radial and not gram.came_sparse and (gram.X.shape[1] <= MADE or gram.n <= NARROW)
 
 
 class Level(InUnits):
@@ -51,12 +62,13 @@ class Level(InUnits):
         self.chosen_at = np.zeros(n, dtype=np.int64)
         self.blocks = self.updates = 0
         self.points: RadialPoints | None = None
-        if gram.has_few_features and self.precision is dtype:
+        if makes_rows(gram) and not gram.is_rounded and self.precision is dtype:
             points = gram.radial_points(dtype)
             self.points = points if problem.idx is None else points.take(problem.idx)
         self.slot = np.full(n, -1, dtype=np.int64)
         self.made, self.width = 0, 0
         self.source: RowSource | None = None
+        self._whole: NDArray | None = None
         started = np.flatnonzero(self.beta)
         if len(started):
             self.carry(slice(None), started, self.beta[started])
@@ -79,7 +91,9 @@ class Level(InUnits):
     # --- M, a piece at a time --------------------------------------------------------------------
 
     def block(self, W: NDArray) -> NDArray:
-        """The block M[W, W]."""
+        """The block M[W, W]; that of all variables is kept."""
+        if self._whole is not None:
+            return self._whole
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
         K = gram.kept_block(points, self.precision)
         if self.problem.offset:
@@ -87,7 +101,10 @@ class Level(InUnits):
         K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]
         K *= self.sign[W].astype(K.dtype)
         K[np.diag_indices(len(W))] += self.ridge[W].astype(K.dtype)
-        return np.ascontiguousarray(K, dtype=self.dtype)
+        K = np.ascontiguousarray(K, dtype=self.dtype)
+        if len(W) == self.problem.n:
+            self._whole = K
+        return K
 
     def carry(self, where: NDArray | slice, J: NDArray, change: NDArray) -> None:
         """G[where] += M[where, J] change, for J and ``where`` either the same or disjoint; all of G with kept rows."""
@@ -199,7 +216,8 @@ class Level(InUnits):
     def choose(self) -> NDArray:
         """The next block, sorted: what was free before, and the worst violators."""
         n = self.problem.n
-        given = BLOCK if self.points is None and not self.problem.gram.is_rounded else NARROW
+        at_hand = self.points is not None or self.problem.gram.is_rounded or n <= AT_ONCE
+        given = NARROW if at_hand else BLOCK
         if n <= given:
             return np.arange(n)
         free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))
@@ -241,7 +259,8 @@ class Level(InUnits):
         problem = (within, self.diag[W], beta, self.low[W], self.high[W])
         stop = (self.problem.e is not None, tolerance, limit)
         if self.points is None:
-            updates, _, _ = solve_pairs(self.block(W), np.arange(len(W), dtype=np.int64), len(W), *problem, *stop)
+            rows, slots = self.block(W), np.arange(len(W), dtype=np.int64)
+            updates, _, _ = solve_pairs(rows, slots, len(W), *problem, *stop)
         else:
             rows, slots = self.room_for_rows(W)
             before = self.made
@@ -251,7 +270,7 @@ class Level(InUnits):
         change = beta[moved] - self.beta[W[moved]]
         self.beta[W] = beta
         self.updates += int(updates)
-        if self.points is None:
+        if self.points is None and len(W) < self.problem.n:
             self.carry(slice(None), W[moved], change)
             return int(updates)
         # The compiled loop's own gradient has its rounding errors in it: the rows are summed once more.

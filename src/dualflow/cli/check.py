@@ -1,0 +1,146 @@
+"""`dualflow check`: whether a saved model is optimal, by a certificate computed from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as shared
+from .output import clear_errors, print_table, say, say_json, warnings_said
+from .predict import Label, Model, encoded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["check"]
+
+
+def check(
+    model: Model,
+    data: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DATA]", help="The table it is said to be trained on: whether its points are these."),
+    ] = None,
+    tol: Annotated[
+        float | None, typer.Option(help="Relative gap that is optimal; the model's own, or 1e-6, by default.")
+    ] = None,
+    label: Label = None,
+    delimiter: shared.Delimiter = None,
+    header: shared.Header = None,
+    missing: shared.Missing = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal point; that of training by default.")] = None,
+    format: shared.Format = None,
+    json: shared.Json = False,
+) -> None:
+    """Compute a saved model's certificate again, from its file. Exit code 1: not optimal, or of other points.
+
+    The file holds the training points and α, and nothing it says of how good it is is believed.
+    """
+    with clear_errors():
+        from ..core.options import Number
+        from ..report.columns import gap_text
+        from .known import read_model
+
+        if tol is not None:
+            tol = Number(above=0).check("--tol", tol)
+        with warnings_said():
+            machine, known = read_model(model)
+            certificates = list(machine.certificates_)
+        limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
+        gaps = [one.relative_gap for one in certificates]
+        met = [gap is not None and gap <= limit for gap in gaps]
+        optimal = bool(met) and all(met)
+        worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
+        same = None
+        if data is not None:
+            table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, format)
+            same = _difference(machine, known, table, X)
+        facts = {
+            "model": str(model),
+            "class": type(machine).__name__,
+            "points": len(_rows(machine)) or None,
+            "features": int(machine.n_features_in_),
+            "support_vectors": len(machine.support_),
+            "problems": len(gaps),
+            "optimal_problems": sum(met),
+            "relative_gap": worst,
+            "tol": limit,
+            "optimal": optimal,
+            "data": None if data is None else same is None,
+        }
+        if json:
+            say_json(facts)
+        else:
+            rows = [(name.replace("_", " "), value) for name, value in facts.items() if value is not None]
+            shown = dict(rows) | {"relative gap": "none" if worst == float("inf") else gap_text(worst)}
+            shown |= {"tol": f"{limit:g}", "optimal": "yes" if optimal else "NO"}
+            if data is not None:
+                shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"
+            print_table(("", ""), list(shown.items()))
+        if not optimal:
+            say(f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to {limit:g}", err=True)
+        if not optimal or same is not None:
+            raise typer.Exit(1)
+
+
+def _rows(machine: Any) -> NDArray:
+    """Which points a batch model was trained on, ascending; none of others."""
+    import numpy as np
+
+    rows = getattr(machine, "_rows", None)
+    return np.unique(np.concatenate(list(rows))) if rows is not None and len(rows) else np.empty(0, int)
+
+
+def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
+    """What the training points of a model have that a table has not; None if they are the table's."""
+    import numpy as np
+
+    from ..exceptions import ProblemError
+    from .labels import known_codes
+
+    solutions, rows = machine.solutions_, _rows(machine)
+    if not len(rows) or getattr(machine, "_rows", None) is None:
+        raise ProblemError(f"{type(machine).__name__} learns from a stream; DATA can be held against batch models only")
+    if len(table) <= rows[-1] or len(rows) < len(table):
+        return f"{len(table)} rows, it has {len(rows)} points"
+    codes = None
+    if known.written and table.labels:
+        codes = known_codes(table.labels, machine.classes_, list(known.written))
+    pairs = getattr(machine, "_pairs", [(0, 0)])
+    for part, solution, pair in zip(machine._rows, solutions, pairs, strict=True):
+        problem = solution.problem
+        if (row := _first_other(problem.gram.X, X[part])) is not None:
+            return f"{table.place(int(part[row]))} is another point"
+        if codes is not None:
+            i, j = pair if len(pairs) > 1 else (1, 0)
+            own = np.where(problem.sigma > 0, i, j)
+            if (codes[part] != own).any():
+                return f"{table.place(int(part[np.argmax(codes[part] != own)]))} has another label"
+        elif problem.model == "svr" and table.labels:
+            half = len(problem.p) // 2
+            targets = 0.5 * (problem.p[:half] - problem.p[half:])
+            said = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]
+            if (other := ~np.isclose(said, targets, rtol=1e-9, atol=1e-12)).any():
+                return f"{table.place(int(part[np.argmax(other)]))} has another label"
+    return None
+
+
+def _first_other(points: Any, X: Any) -> int | None:
+    """The first row in which two sets of points are not the same but for round-off."""
+    import numpy as np
+
+    if points.shape != X.shape:
+        return 0
+    if isinstance(points, np.ndarray):  # few sparse ones are, too
+        X = X if isinstance(X, np.ndarray) else X.toarray()
+        other = ~np.isclose(points, X, rtol=1e-9, atol=1e-12).all(axis=1)
+        return int(np.argmax(other)) if other.any() else None
+    from scipy.sparse import csr_array
+
+    difference = csr_array((points.data, points.indices, points.indptr), shape=points.shape) - csr_array(X)
+    difference.data[np.abs(difference.data) <= 1e-12] = 0.0
+    difference.eliminate_zeros()
+    filled = np.flatnonzero(np.diff(difference.indptr))
+    return int(filled[0]) if len(filled) else None

@@ -1,0 +1,191 @@
+"""`dualflow predict`: what a saved model says of the rows of a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as shared
+from .output import OVERWRITE, check_output, clear_errors, say, say_json, warnings_said
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Model", "encoded", "predict"]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file of dualflow train, or of a model's save().")]
+Label = Annotated[
+    str | None, typer.Option(help="Label column, if it is another than in training: its name, or its number from 1.")
+]
+
+#: What a file of predictions begins with.
+_FIRST = "prediction"
+#: Rows that are written at a time, and texts that a warning names.
+_CHUNK, _NAMED = 10_000, 3
+
+
+def predict(
+    model: Model,
+    data: shared.Data,
+    out: Annotated[Path | None, typer.Option(help="CSV to write; by default standard output.")] = None,
+    decision: Annotated[bool, typer.Option("--decision", help="Decision values, too: how clear each row is.")] = False,
+    label: Label = None,
+    delimiter: shared.Delimiter = None,
+    header: shared.Header = None,
+    missing: shared.Missing = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal point; that of training by default.")] = None,
+    format: shared.Format = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+    json: shared.Json = False,
+) -> None:
+    """Predict a table's rows by a saved model: a line for each, in their order. Labels that are there are compared."""
+    with clear_errors():
+        from ..exceptions import ProblemError
+        from .known import read_model
+
+        if out is not None:
+            check_output(out, "--out", _is_ours, overwrite, data)
+            if out.exists() and out.samefile(model):
+                raise ProblemError(f"--out {out} is the model, which would be lost; give another name")
+        machine, known = read_model(model)
+        table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, format)
+        with warnings_said():
+            said, score = _said(machine, known, table, X)
+            values = _decisions(machine, known, X) if decision else {}
+        facts = {"model": str(model), "rows": len(table), **score}
+        if out is not None:
+            from .._files import replacing_text
+
+            with replacing_text(out) as file:
+                for chunk in _written(said, values):
+                    file.write(chunk)
+            facts["out"] = str(out)
+        if json:
+            whole = {} if out is not None else {"predictions": said, **({"decision": values} if decision else {})}
+            say_json(facts | whole)
+            return
+        if out is None:
+            for chunk in _written(said, values):
+                typer.echo(chunk, nl=False)
+        if score:
+            name, value = next(iter(score.items()))
+            say(f"{name} {value:.4g} on {score['labelled']} rows with a label", err=out is None)
+        if out is not None:
+            say(f"{len(table)} predictions: {out}")
+
+
+def encoded(
+    known: Any,
+    data: Path,
+    label: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    missing: list[str] | None,
+    decimal: str | None,
+    format: str | None,
+) -> tuple[Any, Any, Any]:
+    """A table for a model, its points, and the model's `Known` as these options have it; says what is to be known."""
+    from dataclasses import replace
+
+    from .cells import Cells
+    from .csv_data import Form
+    from .reading import read_known
+
+    form = shared.form_of(delimiter, header, decimal or known.cells.decimal, missing)
+    cells = Cells(form.cells.decimal, (*known.cells.missing, *(missing or ())))
+    known = replace(known, cells=cells, asked=label)
+    table = read_known(data, known, Form(form.delimiter, form.header, cells), format)
+    for note in getattr(table, "notes", ()):
+        say(note, err=True)
+    X, unknown = known.encoding.transform(table)
+    if unknown:
+        say(_strangers(unknown), err=True)
+    return table, X, known
+
+
+def _strangers(unknown: dict[str, dict[str, int]]) -> str:
+    parts = []
+    for name, texts in unknown.items():
+        some = ", ".join(f"{text[:40]!r} ({count})" for text, count in list(texts.items())[:_NAMED])
+        parts.append(f"{name[:40]}: {some}{', …' if len(texts) > _NAMED else ''}")
+    return f"Warning: texts that training did not have count as none of its own; {'; '.join(parts)}"
+
+
+def _said(machine: Any, known: Any, table: Any, X: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The predictions, labels as they were written, and how good they are, if there are labels."""
+    import numpy as np
+
+    from .labels import known_codes
+
+    found = machine.predict(X)
+    if known.written:
+        codes = np.searchsorted(machine.classes_, found)
+        said: list[Any] = [known.written[code] for code in codes.tolist()]
+        if not table.labels:
+            return said, {}
+        truth = known_codes(table.labels, machine.classes_, list(known.written))
+        if not (there := truth >= 0).any():
+            return said, {}
+        score: dict[str, Any] = {"accuracy": float(np.mean(codes[there] == truth[there])), "labelled": int(there.sum())}
+        return said, score
+    said = found.tolist()
+    if not table.labels or not _is_regressor(machine):
+        return said, {}
+    truths = [known.cells.number(cell) for cell in table.labels]
+    there = np.array([value is not None for value in truths])
+    if there.sum() < 2:
+        return said, {}
+    from sklearn.metrics import r2_score
+
+    right = np.array([value for value in truths if value is not None])
+    return said, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}
+
+
+def _is_regressor(machine: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    return bool(is_regressor(machine))
+
+
+def _decisions(machine: Any, known: Any, X: Any) -> dict[str, NDArray]:
+    """Decision values by the name of their column."""
+    from ..exceptions import ProblemError
+
+    if not hasattr(machine, "decision_function"):
+        raise ProblemError(f"--decision: {type(machine).__name__} predicts numbers and has no decision values")
+    values = machine.decision_function(X)
+    if values.ndim == 1:
+        return {"decision": values}
+    names = known.written if values.shape[1] == len(known.written) else [str(k + 1) for k in range(values.shape[1])]
+    return {f"decision {name}": values[:, k] for k, name in enumerate(names)}
+
+
+def _written(said: list[Any], values: dict[str, NDArray]) -> Any:
+    """The lines of the CSV, some at a time."""
+    lists = [said, *(column.tolist() for column in values.values())]
+    for start in range(0, len(said), _CHUNK):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not start:
+            writer.writerow([_FIRST, *map(_cell, values)])
+        writer.writerows(
+            [_cell(value) for value in row] for row in zip(*(c[start : start + _CHUNK] for c in lists), strict=True)
+        )
+        yield text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    from .._text import cell, visible
+    from .cells import number
+
+    return cell(visible(value)) if isinstance(value, str) and number(value) is None else value
+
+
+def _is_ours(path: Path) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        start = file.readline(1000)
+    return not start or start.rstrip("\n").split(",")[0] == _FIRST

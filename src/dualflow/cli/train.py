@@ -1,0 +1,191 @@
+"""`dualflow train`: a model from a table, saved with all that the next table needs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as shared
+from .output import (
+    INTERRUPTED,
+    OVERWRITE,
+    check_output,
+    clear_errors,
+    print_table,
+    progress_bar,
+    say,
+    say_json,
+    warnings_said,
+)
+
+if TYPE_CHECKING:
+    from .table import Sparse, Table
+
+__all__ = ["train"]
+
+
+def train(
+    data: shared.Data,
+    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.dualflow"),
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Label column: its name, or its number from 1. The last by default; none for svdd, one-class."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="svc (classes), svr (numbers), svdd, one-class; svc where labels are classes.")
+    ] = None,
+    C: Annotated[float | None, typer.Option("--C", help="Of svc and svr, as in scikit-learn; 1 by default.")] = None,
+    nu: Annotated[str | None, typer.Option(help="Of svdd and one-class: the part that may lie outside.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Of svr: errors up to it cost nothing; 0.1 by default.")] = None,
+    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.")] = "rbf",
+    gamma: Annotated[str, typer.Option(help="scale, auto or a number.")] = "scale",
+    degree: Annotated[float, typer.Option(help="Of the poly kernel.")] = 3.0,
+    coef0: Annotated[float, typer.Option(help="Of the poly and sigmoid kernels.")] = 0.0,
+    search: Annotated[bool, typer.Option("--search", help="Search C and gamma by cross-validation first.")] = False,
+    cv: Annotated[int | None, typer.Option(help="Folds: say how well it predicts rows it was not trained on.")] = None,
+    solver: Annotated[str, typer.Option(help="A name of dualflow solvers.")] = "working-set",
+    tol: Annotated[float, typer.Option(help="Relative gap that is optimal.")] = 1e-6,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the fit, and for the search.")] = None,
+    seed: Annotated[int, typer.Option(help="Of folds and solvers.")] = 0,
+    drop: shared.Drop = None,
+    text: shared.Text = None,
+    one_hot: shared.OneHot = True,
+    impute: shared.Impute = True,
+    standardise: shared.Standardise = None,
+    delimiter: shared.Delimiter = None,
+    header: shared.Header = None,
+    decimal: shared.Decimal = ".",
+    missing: shared.Missing = None,
+    format: shared.Format = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+    json: shared.Json = False,
+) -> None:
+    """Train a model on a table, and save it. Exit code 1: the model is saved, and not certified to --tol."""
+    with clear_errors():
+        from .. import _container
+        from ..core.options import Number
+        from ..exceptions import FitError, ProblemError
+        from . import prepared
+        from .reading import read_new
+        from .table import Asked
+        from .training import cross_validated, made, searched, splits_of, was_interrupted
+
+        begun = time.perf_counter()
+        if kind is not None and kind not in prepared.KINDS:
+            raise ProblemError(f"--kind {kind!r} must be one of {', '.join(prepared.KINDS)}")
+        if kernel == "precomputed":
+            raise ProblemError(
+                "--kernel precomputed is for kernel matrices; a table holds points: linear, poly, rbf, sigmoid"
+            )
+        seed = Number(at_least=0, whole=True).check("--seed", seed)
+        check_output(out, "--out", _container.is_ours, overwrite, data)
+        form = shared.form_of(delimiter, header, decimal, missing)
+        asked = Asked(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
+        how = prepared.How(one_hot, impute, standardise)
+        with progress_bar() as progress:
+            progress(0, None, f"reading {data}")
+            table = read_new(data, asked, form, format)
+            kind = kind or prepared.kind_of(table, decimal)
+            y, written = prepared.labels_for(kind, table, decimal)
+            encoding, X = how.encoded(table)
+            _notes(table)
+            model = made(
+                kind,
+                {"C": C, "nu": nu if nu is None else shared.number_or_text(nu), "epsilon": epsilon},
+                kernel=kernel,
+                gamma=shared.number_or_text(gamma),
+                degree=degree,
+                coef0=coef0,
+                solver=solver,
+                tol=tol,
+                time_limit=time_limit,
+                random_state=seed,
+            )
+            best = accuracy = None
+            splits = splits_of(kind, y, cv, seed, table.source)
+            try:
+                with warnings_said():
+                    if search:
+                        progress(0, None, "searching")
+                        model, best = searched(kind, model, X, y, cv, seed, table.source)
+                    else:
+                        progress(0, None, f"fitting {X.shape[0]} points")
+                        model.fit(X) if y is None else model.fit(X, y)
+                    prepared.known_of(table, encoding, written, form.cells).save(model, out)
+                    if was_interrupted(model):
+                        say(f"Interrupted; {out} is the model of what there was, and not optimal.", err=True)
+                        raise typer.Exit(INTERRUPTED)
+                    if splits:
+                        accuracy = cross_validated(kind, model, table, y, how, splits, progress)
+            except FitError as error:  # nothing is wrong with the call: there is no such model
+                say("Failed: " + " ".join(str(error).split()), err=True)
+                raise typer.Exit(1) from None
+        gap = model.certificate_.relative_gap
+        optimal = gap is not None and gap <= tol
+        facts = {
+            "model": str(out),
+            "kind": kind,
+            "points": int(X.shape[0]),
+            "features": int(X.shape[1]),
+            "classes": list(written) or None,
+            "support_vectors": len(model.support_),
+            "parameters": _parameters(model),
+            "relative_gap": gap,
+            "tol": tol,
+            "optimal": optimal,
+            "search": best,
+            "cross_validation": accuracy,
+            "seconds": round(time.perf_counter() - begun, 3),
+        }
+        if json:
+            say_json(facts)
+        else:
+            _print(facts)
+        if not optimal:
+            raise typer.Exit(1)
+
+
+def _notes(table: Table | Sparse) -> None:
+    for note in getattr(table, "notes", ()):
+        say(note, err=True)
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    names: tuple[str, ...] = ("C", "epsilon", "nu", "kernel", "gamma")
+    if model.kernel == "linear":
+        names = names[:-1]
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}
+
+
+def _print(facts: dict[str, Any]) -> None:
+    from ..report.columns import gap_text
+
+    score = "accuracy" if facts["kind"] == "svc" else "R²"
+    gap = facts["relative_gap"]
+    certified = "none: the kernel is indefinite" if gap is None else gap_text(gap)
+    verdict = f"{'optimal' if facts['optimal'] else 'NOT optimal'} to {facts['tol']:g}"
+    rows = [
+        ("model", ", ".join([facts["kind"], *(f"{name} {value}" for name, value in facts["parameters"].items())])),
+        ("points", facts["points"]),
+        ("features, encoded", facts["features"]),
+        ("classes", None if facts["classes"] is None else _few(facts["classes"])),
+        ("support vectors", facts["support_vectors"]),
+        ("certified relative gap", f"{certified}, {verdict}"),
+    ]
+    if facts["search"]:
+        found = facts["search"]
+        rows.append((f"{score} in the search", f"{found['score']:.4g}, the best of {found['candidates']} settings"))
+    if facts["cross_validation"]:
+        found = facts["cross_validation"]
+        rows.append((f"{score}, {found['folds']} folds", f"{found['mean']:.4g} ± {found['std']:.2g}"))
+    rows += [("seconds", facts["seconds"]), ("saved as", facts["model"])]
+    print_table(("", ""), [(name, value) for name, value in rows if value is not None])
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")

@@ -1,0 +1,153 @@
+"""What conformal estimators share: parameters, the fit of what they wrap, folds, and the rank that a level asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.options import Number, OneOf, Rule
+from ..exceptions import ProblemError
+from ._models import ENTRIES, Models, held_out, left_out
+
+__all__ = ["Conformal", "folds_of", "rank"]
+
+_RULES: dict[str, Rule] = {
+    "confidence_level": Number(above=0, below=1),
+    "method": OneOf(words=("plus", "minmax", "base")),
+}
+#: By how much a rank may be past a whole number and count as that.
+WHOLE = 1e-9
+
+
+class Conformal(MetaEstimatorMixin, BaseEstimator):
+    """Base of the conformal estimators; a subclass says of what, and what is made of the models."""
+
+    #: What is wrapped, and stands for None.
+    _kind: ClassVar[type]
+
+    estimator_: Any
+    n_features_in_: int
+    conformity_scores_: NDArray
+    n_models_: int
+    max_relative_gap_: float
+    _models: list[Models]
+
+    def __init__(
+        self, estimator: Any = None, *, confidence_level: float = 0.9, method: str = "plus", cv: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.confidence_level = confidence_level
+        self.method = method
+        self.cv = cv
+
+    def __sklearn_tags__(self) -> Any:
+        tags, own = super().__sklearn_tags__(), get_tags(self._kind() if self.estimator is None else self.estimator)
+        tags.input_tags.sparse, tags.input_tags.pairwise = own.input_tags.sparse, own.input_tags.pairwise
+        return tags
+
+    def _check_parameters(self) -> None:
+        for name, rule in _RULES.items():
+            rule.check(name, getattr(self, name))
+
+    def _fitted(self, X: Any, y: Any) -> Any:
+        """What is wrapped, fitted to all points and certified."""
+        self._check_parameters()
+        given = self._kind() if self.estimator is None else self.estimator
+        if not isinstance(given, self._kind):
+            raise ProblemError(
+                f"estimator: {type(given).__name__} is not a dualflow.{self._kind.__name__}, whose models without a "
+                "point are known without a fit of each; MAPIE wraps any estimator, dualflow's too"
+            )
+        model = clone(given)
+        model.fit(X, y)
+        if any(solution.certificate.gap is None for solution in model.solutions_):
+            raise ProblemError("estimator: its kernel is indefinite, so that no model without a point is certified")
+        return model
+
+    def _take(self, model: Any, fold: NDArray | None) -> list[Models]:
+        """The models of each solve, without a fold, where ``fold`` has the number of each point's, or a point."""
+        found = []
+        for solution, rows in zip(model.solutions_, model._rows, strict=True):
+            if fold is None:
+                found.append(left_out(solution.problem, solution.alpha))
+                continue
+            own = fold[rows]
+            parts = [np.flatnonzero(own == number) for number in range(int(fold.max()) + 1)]
+            found.append(held_out(solution.problem, solution.alpha, parts))
+        return found
+
+    def _keep(self, model: Any, found: list[Models], **more: Any) -> None:
+        """Set what came of a fit, all at once."""
+        names = getattr(model, "feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(
+            more,
+            estimator_=model,
+            _models=found,
+            n_features_in_=model.n_features_in_,
+            n_models_=sum(models.weights.shape[1] for models in found),
+            max_relative_gap_=max(models.gap for models in found),
+            **({} if names is None else {"feature_names_in_": names}),
+        )
+
+    def _at(self, Z: Any) -> list[NDArray]:
+        """What the models of each solve say of new points that were checked, each of shape (len(Z), k)."""
+        values = []
+        for models, rows in zip(self._models, self.estimator_._rows, strict=True):
+            given = models.gram.kernel == "precomputed"
+            values.append(models.at(Z[:, rows[models.rows]] if given else Z))
+        return values
+
+    def _checked(self, X: Any) -> Any:
+        """New data, validated by what is wrapped; parameters that are read now."""
+        check_is_fitted(self, "estimator_")
+        self._check_parameters()
+        return self.estimator_._check_new_data(X)
+
+    def predict(self, X: Any) -> NDArray:
+        """What the estimator fitted to all points says, shape (n_new,)."""
+        check_is_fitted(self, "estimator_")
+        found: NDArray = self.estimator_.predict(X)
+        return found
+
+
+def folds_of(cv: Any, X: Any, y: NDArray, classifier: bool) -> NDArray | None:
+    """Which fold holds out each point, shape (n,), or None for leaving out one.
+
+    ProblemError where a point is held out never, or more than once.
+    """
+    n = len(y)
+    if n < 2:
+        raise ProblemError(f"X holds {n} sample; a model without it needs another, give at least two")
+    if cv is None:
+        return None
+    fold, times = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
+    for number, (_, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y)):
+        fold[test] = number
+        times[test] += 1
+    if (times != 1).any():
+        raise ProblemError(
+            f"cv={cv!r} holds out point {int(np.argmax(times != 1))} {int(times[times != 1][0])} times; every point "
+            "must be held out once: give None, a number of folds, or a KFold"
+        )
+    return fold
+
+
+def rank(level: float, n: int) -> int:
+    """⌈level·(n + 1)⌉, the rank among n scores up to which another one lies with that probability, at least; n + 1 says
+    that there are too few scores."""
+    return max(1, math.ceil(level * (n + 1) - WHOLE))
+
+
+def stretches(count: int, width: int) -> Sequence[slice]:
+    """Some of so many rows at a time, of ``width`` numbers each, so that memory stays bounded."""
+    height = max(1, ENTRIES // max(1, width))
+    return [slice(start, start + height) for start in range(0, count, height)]

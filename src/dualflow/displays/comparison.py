@@ -1,0 +1,202 @@
+"""What `compare` found: gap against time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError
+from ._axes import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for, drawn_gaps, legend_below, mark_level, matplotlib_part
+from ._labels import place_labels
+
+__all__ = ["ComparisonDisplay"]
+
+#: Of each role colour, marker, whether it is filled, and its name in the legend.
+ROLES = {
+    "reference": (GREEN, "*", True, "reference"),
+    "classical": (BLUE, "o", True, "classical"),
+    "quantum": (VERMILION, "D", True, "quantum"),
+    "emulated": (ORANGE, "D", False, "emulated"),
+    "control": (GREY, "X", True, "control: no circuit"),
+}
+
+
+class ComparisonDisplay:
+    """Certified gap against wall time, a row of `compare` a mark.
+
+    Raw answers, or the same answers after the classical refinement: never both in one picture, since refinement finds
+    the optimum from any start. Repairs are left out (theirs is another problem), and rows without a gap are counted in
+    the title. Left and down is better.
+
+    Make it by `from_comparison`, which draws it, too.
+
+    Attributes
+    ----------
+    figure_
+    axes_ : array of Axes
+        One a problem; ``ax_`` is the first.
+    scatters_ : list of dict
+        Of each problem by role its PathCollection.
+    texts_ : list of list of Text
+        Names of rows; one that would cover something is left out.
+    unlabelled_ : list of int
+    legend_ : Legend or None
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dualflow import ComparisonDisplay, compare
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [0.5], [2.5]], [0, 0, 1, 1, 0, 1]
+    >>> found = compare(X, y, problems="hinge", solvers=["smo", "gradient-flow"])
+    >>> display = ComparisonDisplay.from_comparison(found, ax=Figure().subplots())
+    >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    ('wall time / s', 'certified relative gap, raw')
+    >>> len(display.scatters_[0]["classical"].get_offsets())
+    2
+    """
+
+    def __init__(self, sections: Sequence[Any], *, refined: bool = False) -> None:
+        self.sections, self.refined = tuple(sections), bool(refined)
+
+    @classmethod
+    def from_comparison(
+        cls,
+        comparison: Any,
+        *,
+        problems: str | Sequence[str] | None = None,
+        refined: bool = False,
+        ax: Any = None,
+        **options: Any,
+    ) -> ComparisonDisplay:
+        """Draw a `Comparison`.
+
+        Parameters
+        ----------
+        comparison : Comparison
+        problems : str or sequence of str, optional
+            Which of its sections; all by default.
+        refined : bool
+            Gaps after the refinement, its time added, in place of the raw ones.
+        ax, **options
+            As for `plot`.
+
+        Raises
+        ------
+        ProblemError
+            It is no comparison, or has no such section.
+        """
+        sections = getattr(comparison, "sections", None)
+        if sections is None:
+            raise ProblemError(f"comparison must be what dualflow.compare returns, found {type(comparison).__name__}")
+        if problems is not None:
+            asked = [problems] if isinstance(problems, str) else list(problems)
+            known = {section.problem: section for section in sections}
+            if unknown := [name for name in asked if name not in known]:
+                raise ProblemError(f"problems={unknown[0]!r} is none of this comparison's: {', '.join(known)}")
+            sections = [known[name] for name in asked]
+        if not sections:
+            raise ProblemError("the comparison has no section to draw")
+        return cls(sections, refined=refined).plot(ax, **options)
+
+    def plot(
+        self, ax: Any = None, *, labels: bool = True, legend: bool = True, **scatter_kwargs: Any
+    ) -> ComparisonDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : Axes or sequence of Axes, optional
+            One a problem, or one that is divided among them. A new figure by default.
+        labels : bool
+            Names beside the marks but controls', where there is room; the title says how many found none.
+        legend : bool
+            Roles, under the last axes.
+        **scatter_kwargs
+            Of the marks.
+
+        Raises
+        ------
+        ProblemError
+            ``ax`` does not fit.
+        SolverUnavailable
+            matplotlib is not installed; the message has the pip line.
+        """
+        count = len(self.sections)
+        self.figure_, self.axes_ = axes_for(ax, count, 1, (7.0, 0.6 + 3.4 * count))
+        self.ax_ = self.axes_[0]
+        self.scatters_: list[dict[str, Any]] = []
+        self.texts_: list[list[Any]] = []
+        self.unlabelled_: list[int] = []
+        drawn = [
+            self._section(place, section, scatter_kwargs)
+            for place, section in zip(self.axes_, self.sections, strict=True)
+        ]
+        present = [role for role in ROLES if any(role in found for found in self.scatters_)]
+        line = matplotlib_part("lines").Line2D
+        handles = [
+            line([], [], color=colour, marker=mark, linestyle="", fillstyle="full" if filled else "none", label=name)
+            for colour, mark, filled, name in (ROLES[role] for role in present)
+        ]
+        self.legend_ = legend_below(self.axes_[-1], handles) if legend and handles else None
+        if labels:
+            whole = self.figure_ if hasattr(self.figure_, "draw_without_rendering") else self.figure_.figure
+            whole.draw_without_rendering()  # the layout decides where there is room
+            for place, section, (points, names) in zip(self.axes_, self.sections, drawn, strict=True):
+                texts, without = place_labels(place, points, names, section.tol) if len(points) else ([], 0)
+                self.texts_.append(texts)
+                self.unlabelled_.append(without)
+                if without:
+                    place.set_title(f"{place.get_title()}; no room for {without} names", fontsize="small")
+        return self
+
+    def _section(self, ax: Any, section: Any, style: dict[str, Any]) -> tuple[NDArray, list[str]]:
+        rows = [row for row in section.rows if row.role in ROLES]
+        shown = [(row, *self._measured(row)) for row in rows]
+        shown = [(row, time, gap) for row, time, gap in shown if time > 0 and math.isfinite(gap)]
+        found: dict[str, Any] = {}
+        for role, (colour, marker, filled, _) in ROLES.items():
+            mine = np.array([(time, gap) for row, time, gap in shown if row.role == role]).reshape(-1, 2)
+            if len(mine):
+                faces = colour if filled else "none"
+                own: dict[str, Any] = {
+                    "facecolors": faces,
+                    "edgecolors": colour,
+                    "marker": marker,
+                    "s": 34,
+                    "zorder": 3,
+                }
+                found[role] = ax.scatter(mine[:, 0], drawn_gaps(mine[:, 1]), **own | style)
+        self.scatters_.append(found)
+        what = "after refinement" if self.refined else "raw"
+        time = "wall time with refinement / s" if self.refined else "wall time / s"
+        without = len(rows) - len(shown)
+        missing = f"; {without} row{'' if without == 1 else 's'} without a gap" if without else ""
+        ax.set(xlabel=time, ylabel=f"certified relative gap, {what}")
+        ax.set_title(f"{section.title}\nn = {section.n}{missing}", fontsize="small")
+        if not shown:
+            ax.text(0.5, 0.5, "no row has a certified gap", transform=ax.transAxes, ha="center", va="center")
+            ax.set(xticks=[], yticks=[])
+            return np.empty((0, 2)), []
+        ax.set(xscale="log", yscale="log")
+        mark_level(ax, section.tol, "tol")
+        ax.margins(0.12, 0.1)
+        # Names of the leaders first, where there is not room for all. Controls are told by their mark.
+        shown.sort(key=lambda one: (one[0].rank is None, one[0].rank or 0))
+        points = np.array([(time, gap) for _, time, gap in shown])
+        points[:, 1] = drawn_gaps(points[:, 1])
+        return points, ["" if row.role == "control" else _name(row) for row, _, _ in shown]
+
+    def _measured(self, row: Any) -> tuple[float, float]:
+        gap = row.refined_gap if self.refined else row.raw_gap
+        time = row.wall_time_s
+        if gap is None or time is None:
+            return 0.0, math.nan
+        return time + (row.refine_time_s or 0.0 if self.refined else 0.0), gap
+
+
+def _name(row: Any) -> str:
+    return row.solver if row.device is None else f"{row.solver}, {row.variant.removeprefix('control: ')}"

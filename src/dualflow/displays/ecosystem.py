@@ -1,0 +1,281 @@
+"""Points as species: who survives, who competes with whom, and who helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError
+from ._axes import GREEN, GREY, MARKERS, SIGNS, VERMILION, axes_for, class_name, legend_below, matplotlib_part
+from ._places import dense_rows, kernel_coordinates, plane_of
+
+__all__ = ["EcosystemDisplay"]
+
+#: So many of the largest survivors at most are looked at for links.
+LOOKED_AT = 500
+#: Of more survivors than these links are drawn above the points, which would hide them.
+CROWD = 60
+
+
+class EcosystemDisplay:
+    """The dual variables as species of a Lotka-Volterra system, ȧᵢ = αᵢ(pᵢ − Σⱼ Qᵢⱼαⱼ) up to constraints.
+
+    Survivors are large (area: α), the extinct small. Links are signs of Qᵢⱼ between survivors: competition (Qᵢⱼ > 0,
+    both press on each other) and mutualism (Qᵢⱼ < 0, each makes room for the other); drawn are the strongest,
+    by |Qᵢⱼ|αᵢαⱼ (their width), and the legend says of how many.
+
+    Points of two features are drawn where they are; of more at their principal components; a regression on one feature
+    at feature and target; a precomputed kernel's, and those of one feature, at the kernel's principal coordinates.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    alpha : array of shape (n,)
+    support : array of int
+        The survivors.
+    names : tuple of str, optional
+        What variables of sign −1 and +1 are called.
+    features : tuple of str, optional
+        Labels of the axes, of two features.
+    title : str, optional
+
+    Attributes
+    ----------
+    figure_, ax_
+    positions_ : array of shape (n, 2)
+    links_ : tuple of LineCollection
+        Competition, mutualism.
+    pairs_ : tuple of int arrays of shape (k, 2)
+        Whom they link.
+    survivors_ : list of PathCollection
+        One a sign.
+    extinct_ : PathCollection
+    legend_ : Legend or None
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dualflow import EcosystemDisplay, Gram, problems, solve
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]
+    >>> solution = solve(problems.svc(Gram(X, "linear"), [-1, 1, 1, 1], C=10.0))
+    >>> display = EcosystemDisplay.from_solution(solution, ax=Figure().subplots())
+    >>> [len(pairs) for pairs in display.pairs_]  # Q = yyᵀK is 0 here
+    [0, 0]
+    >>> print(display.ax_.get_title())
+    hinge: 3 of 4 survive
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        alpha: NDArray,
+        support: NDArray,
+        *,
+        names: tuple[str, str] | None = None,
+        features: tuple[str, str] | None = None,
+        title: str | None = None,
+    ) -> None:
+        self.problem, self.alpha, self.support = problem, np.asarray(alpha, dtype=float), np.asarray(support, dtype=int)
+        self.names, self.features, self.title = names, features, title
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Any,
+        *,
+        raw: bool = False,
+        names: tuple[str, str] | None = None,
+        features: tuple[str, str] | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> EcosystemDisplay:
+        """Draw the answer of a `Solution`.
+
+        Parameters
+        ----------
+        raw : bool
+            The solver's own answer in place of a refined one; survivors are then weights above 1e-8 of the largest.
+        names : tuple of str, optional
+            What variables of sign −1 and +1 are called.
+        features : tuple of str, optional
+            Labels of the axes, of two features.
+        ax, **options
+            As for `plot`.
+
+        Raises
+        ------
+        ProblemError
+            ``solution`` is none.
+        """
+        if not all(hasattr(solution, name) for name in ("problem", "raw_alpha", "support", "refined")):
+            raise ProblemError(f"solution must be what dualflow.solve returns, found {type(solution).__name__}")
+        alpha = solution.raw_alpha if raw else solution.alpha
+        support = solution.support
+        if raw:
+            support = np.flatnonzero(np.abs(alpha) > 1e-8 * np.abs(alpha).max(initial=0.0))
+        kind = ", raw" if raw else ", refined" if solution.refined else ""
+        title = f"{solution.problem.model}{kind}: {len(support)} of {len(alpha)} survive"
+        return cls(solution.problem, alpha, support, names=names, features=features, title=title).plot(ax, **options)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> EcosystemDisplay:
+        """Draw a fitted model of two classes, or of none.
+
+        Raises
+        ------
+        ProblemError
+            It is not one solution; the message says which one to draw.
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        if not hasattr(type(estimator), "solution_"):
+            raise ProblemError(
+                f"{type(estimator).__name__} has no solution_; of a pipeline or search give the model itself"
+            )
+        check_is_fitted(estimator)
+        solutions = estimator.solutions_
+        if len(solutions) != 1:
+            raise ProblemError(
+                f"{type(estimator).__name__} holds {len(solutions)} solutions, one a pair of classes: draw one by "
+                "EcosystemDisplay.from_solution(model.solutions_[0])"
+            )
+        given: dict[str, Any] = {}
+        classes = getattr(estimator, "classes_", None)
+        if classes is not None and len(classes) == 2:
+            given["names"] = tuple(class_name(one) for one in classes)
+        found = getattr(estimator, "feature_names_in_", None)
+        if found is not None and len(found) == 2:
+            given["features"] = tuple(str(one) for one in found)
+        return cls.from_solution(solutions[0], ax=ax, **given | options)
+
+    def plot(
+        self, ax: Any = None, *, max_links: int = 40, legend: bool = True, **scatter_kwargs: Any
+    ) -> EcosystemDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            A new figure by default.
+        max_links : int
+            At most so many, half of each sign.
+        legend : bool
+            Under the axes.
+        **scatter_kwargs
+            Of the survivors' points.
+
+        Raises
+        ------
+        ProblemError
+            ``ax`` or ``max_links`` is none that can be.
+        SolverUnavailable
+            matplotlib is not installed; the message has the pip line.
+        """
+        if isinstance(max_links, bool) or not isinstance(max_links, int | np.integer) or max_links < 0:
+            raise ProblemError(f"max_links={max_links!r} must be a whole number ≥ 0")
+        self.figure_, axes = axes_for(ax, 1, 1, (6.0, 5.0))
+        self.ax_ = place = axes[0]
+        self.positions_, labels = self._positions()
+        self.pairs_, press, counts = self._links(int(max_links))
+        handles = self._draw_species(place, scatter_kwargs)
+        handles += self._draw_links(place, press, counts)
+        place.set(xlabel=labels[0], ylabel=labels[1], title=self.title or "")
+        self.legend_ = legend_below(place, handles) if legend else None
+        return self
+
+    # --- where and what --------------------------------------------------------------------------
+
+    def _positions(self) -> tuple[NDArray, tuple[str, str]]:
+        """Of every variable; and labels of the axes."""
+        problem, gram = self.problem, self.problem.gram
+        at = np.arange(problem.n) if problem.idx is None else problem.idx
+        if gram.kernel == "precomputed" or (gram.X.shape[1] == 1 and problem.model != "svr"):
+            return kernel_coordinates(gram)[at], ("1st coordinate in feature space", "2nd coordinate in feature space")
+        X = dense_rows(gram.X)
+        if X.shape[1] == 1:
+            # p = ±z − ε: the target is what two variables of a point agree on.
+            z = np.bincount(at, problem.sigma * problem.p, minlength=len(X)) / np.bincount(at, minlength=len(X))
+            return np.column_stack([X[:, 0], z])[at], self.features or ("feature", "target")
+        if X.shape[1] == 2:
+            return X[at], self.features or ("first feature", "second feature")
+        plane = plane_of(X)
+        return plane.places(X)[at], plane.labels
+
+    def _links(self, most: int) -> tuple[tuple[NDArray, NDArray], list[NDArray], list[int]]:
+        """The strongest pairs of survivors of either sign, |Qᵢⱼ|αᵢαⱼ of each, and how many there are."""
+        weight = np.abs(self.alpha)
+        J = self.support[np.argsort(-weight[self.support], kind="stable")[:LOOKED_AT]]
+        Q = self.problem.block(J, J) if len(J) else np.zeros((0, 0))
+        first, second = np.triu_indices(len(J), 1)
+        entries = Q[first, second]
+        press = np.abs(entries) * weight[J[first]] * weight[J[second]]
+        zero = 1e-12 * np.abs(np.diag(Q)).max(initial=0.0)
+        found, pressed, counts = [], [], []
+        for sign in (1, -1):
+            (which,) = np.nonzero(sign * entries > zero)
+            counts.append(len(which))
+            which = which[np.argsort(-press[which], kind="stable")[: most // 2]]
+            pressed.append(press[which])
+            found.append(np.column_stack([J[first[which]], J[second[which]]]))
+        return (found[0], found[1]), pressed, counts
+
+    def _draw_species(self, ax: Any, style: dict[str, Any]) -> list[Any]:
+        n, line = self.problem.n, matplotlib_part("lines").Line2D
+        alive = np.zeros(n, dtype=bool)
+        alive[self.support] = True
+        weight = np.abs(self.alpha)
+        largest = 230.0 * min(1.0, 40.0 / max(1, len(self.support))) + 20.0
+        area = 15.0 + largest * weight / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
+        P, signs = self.positions_, self.problem.sigma
+        gone = ~alive
+        if self.problem.idx is not None:  # a point is gone if all its variables are
+            gone &= ~np.isin(self.problem.idx, self.problem.idx[alive])
+        self.extinct_ = ax.scatter(*P[gone].T, s=9, color=GREY, linewidths=0, zorder=2)
+        regression = self.problem.model == "svr"
+        tube = ("on or below the tube", "on or above the tube")
+        names = self.names or (tube if regression else ("class −1", "class +1"))
+        both = bool((signs > 0).any() and (signs < 0).any())
+        self.survivors_, handles = [], []
+        for sign, marker, name in zip((-1, 1), MARKERS, names, strict=False):
+            colour = SIGNS[sign] if both else SIGNS[-1]
+            kept = alive & (np.sign(signs) == sign)
+            if not kept.any():
+                continue
+            own: dict[str, Any] = {
+                "color": colour,
+                "marker": marker,
+                "edgecolors": "white",
+                "linewidths": 0.6,
+                "zorder": 3,
+            }
+            self.survivors_.append(ax.scatter(*P[kept].T, s=area[kept], **own | style))
+            label = f"{name}: {kept.sum()} survive" if both else f"{kept.sum()} survive"
+            handles.append(
+                line([], [], color=colour, marker=marker, linestyle="", markersize=8, label=f"{label} (area: α)")
+            )
+        if gone.any():
+            handles.append(
+                line([], [], color=GREY, marker="o", linestyle="", markersize=3, label=f"{gone.sum()} extinct")
+            )
+        return handles
+
+    def _draw_links(self, ax: Any, press: list[NDArray], counts: list[int]) -> list[Any]:
+        collection, line = matplotlib_part("collections").LineCollection, matplotlib_part("lines").Line2D
+        drawn, handles = [], []
+        kinds = (("competition, $Q_{ij}>0$", VERMILION, "-"), ("mutualism, $Q_{ij}<0$", GREEN, "--"))
+        most = max((float(values.max(initial=0.0)) for values in press), default=0.0)
+        above = 2.5 if len(self.support) <= CROWD else 3.5
+        among = f" of the {LOOKED_AT} largest" if len(self.support) > LOOKED_AT else ""
+        for pairs, values, count, (name, colour, dash) in zip(self.pairs_, press, counts, kinds, strict=True):
+            widths = 0.5 + 2.0 * values / most if most > 0 else np.full(len(values), 0.5)
+            segments = self.positions_[pairs] if len(pairs) else np.empty((0, 2, 2))
+            drawn.append(
+                collection(segments, colors=colour, linestyles=dash, linewidths=widths, alpha=0.7, zorder=above)
+            )
+            ax.add_collection(drawn[-1], autolim=False)
+            few = f"{len(pairs)} of {count}{among}" if len(pairs) < count else f"{count}{among}"
+            handles.append(line([], [], color=colour, linestyle=dash, label=f"{name}: {few}"))
+        self.links_ = (drawn[0], drawn[1])
+        return handles

@@ -1,0 +1,245 @@
+"""How a run went: weights, survivors, objective and certified gap against the time of the flow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError, near_miss
+from ._axes import (
+    BLUE,
+    LEAST_GAP,
+    SIGNS,
+    axes_for,
+    decades,
+    drawn_gaps,
+    legend_above,
+    mark_level,
+    matplotlib_part,
+    say_level,
+)
+
+__all__ = ["TrajectoryDisplay"]
+
+QUANTITIES = ("alpha", "survivors", "objective", "gap")
+#: From this ratio of times on the axis is logarithmic; implicit steps grow ten and more times longer at each.
+LONG = 1e3
+#: From this ratio of the objective's range to its end on the axis of the objective is.
+FAR = 20.0
+#: Above so many states they are drawn without a mark for each.
+MARKED = 40
+
+
+class TrajectoryDisplay:
+    """The states a solve went through: raw ones, never refined.
+
+    Make it by `from_solution` or `from_trajectory`, which draw it, too.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    signs : array of shape (n,), optional
+        ±1, the classes of the variables; two colours.
+    names : tuple of str
+        What the variables of sign −1 and +1 are called.
+    tol : float, optional
+        Drawn into the gaps.
+    title : str, optional
+        Above a figure of its own.
+
+    Attributes
+    ----------
+    figure_ : Figure
+    axes_ : array of Axes
+        In the order of the quantities; ``ax_`` is the first.
+    lines_ : dict
+        By quantity the list of lines that were drawn.
+    shown_ : array of int
+        The variables whose α is drawn.
+    text_ : Text or None
+        Said in place of gaps where none is certified.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dualflow import Gram, TrajectoryDisplay, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> solution = solve(problem, "lotka-volterra", trajectory=True)
+    >>> display = TrajectoryDisplay.from_solution(solution, ax=Figure().subplots(2, 2))
+    >>> [ax.get_ylabel() for ax in display.axes_]
+    ['raw weight α', 'survivors', 'objective f(α)', 'certified relative gap']
+    >>> bool((display.lines_["survivors"][0].get_ydata() == solution.trajectory.survivors).all())
+    True
+    """
+
+    def __init__(
+        self,
+        trajectory: Any,
+        *,
+        signs: NDArray | None = None,
+        names: tuple[str, str] = ("class −1", "class +1"),
+        tol: float | None = None,
+        title: str | None = None,
+    ) -> None:
+        self.trajectory, self.signs, self.names, self.tol, self.title = trajectory, signs, names, tol, title
+
+    @classmethod
+    def from_solution(cls, solution: Any, *, ax: Any = None, **options: Any) -> TrajectoryDisplay:
+        """Draw the trajectory of a `Solution`, its classes in two colours and its tolerance with it.
+
+        Parameters
+        ----------
+        solution : Solution
+            Of ``solve(…, trajectory=True)``.
+        ax, **options
+            As for `plot`.
+
+        Raises
+        ------
+        ProblemError
+            It has no trajectory.
+        """
+        path = getattr(solution, "trajectory", None)
+        if path is None:
+            raise ProblemError(f"{type(solution).__name__} has no trajectory: solve(…, trajectory=True) keeps one")
+        problem = solution.problem
+        signs = problem.sigma if problem.reading.signed else None
+        solver = solution.provenance.get("solver", "solver")
+        ended = solution.raw_status.name.replace("_", " ").lower()
+        title = f"{solver}, n = {problem.n}: {ended} ({len(path.t) - 1} steps)"
+        return cls(path, signs=signs, tol=solution.tol, title=title).plot(ax, **options)
+
+    @classmethod
+    def from_trajectory(cls, trajectory: Any, *, ax: Any = None, **options: Any) -> TrajectoryDisplay:
+        """Draw a `Trajectory`, as `Trajectory.plot` does; of its problem nothing is known."""
+        return cls(trajectory).plot(ax, **options)
+
+    def plot(
+        self, ax: Any = None, *, quantities: str | Sequence[str] = QUANTITIES, max_lines: int = 40, **line_kwargs: Any
+    ) -> TrajectoryDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : Axes or sequence of Axes, optional
+            One a quantity, or one that is divided among them. A new figure by default.
+        quantities : sequence of {"alpha", "survivors", "objective", "gap"}
+        max_lines : int
+            Of more variables than that the largest (at any time) are drawn.
+        **line_kwargs
+            Of matplotlib's lines.
+
+        Raises
+        ------
+        ProblemError
+            A quantity is none of these, or ``ax`` does not fit them.
+        SolverUnavailable
+            matplotlib is not installed; the message has the pip line.
+        """
+        chosen = (quantities,) if isinstance(quantities, str) else tuple(quantities)
+        if unknown := [name for name in chosen if name not in QUANTITIES]:
+            known = ", ".join(QUANTITIES)
+            raise ProblemError(f"quantities={unknown[0]!r} must be of {known}{near_miss(unknown[0], QUANTITIES)}")
+        if not chosen:
+            raise ProblemError("quantities is empty; name one at least")
+        if isinstance(max_lines, bool) or not isinstance(max_lines, int | np.integer) or max_lines < 1:
+            raise ProblemError(f"max_lines={max_lines!r} must be a whole number ≥ 1")
+        columns = min(2, len(chosen))
+        rows = -(-len(chosen) // columns)
+        self.figure_, self.axes_ = axes_for(ax, rows, columns, (4.6 * columns, 3.1 * rows), len(chosen))
+        self.ax_, self.text_, self.lines_ = self.axes_[0], None, {}
+        self.shown_ = self._largest(max_lines)
+        if len(self.trajectory.t) <= MARKED:
+            line_kwargs = {"marker": ".", **line_kwargs}
+        for name, place in zip(chosen, self.axes_, strict=True):
+            self.lines_[name] = getattr(self, f"_{name}")(place, line_kwargs)
+            self._time_axis(place)
+        if ax is None and self.title:
+            self.figure_.suptitle(self.title, fontsize="medium")
+        return self
+
+    # --- one panel each --------------------------------------------------------------------------
+
+    def _alpha(self, ax: Any, style: dict[str, Any]) -> list[Any]:
+        path, n = self.trajectory, self.trajectory.alpha.shape[1]
+        final = np.abs(path.alpha[-1])
+        alive = final > 1e-8 * final.max(initial=0.0)
+        lines = []
+        for i in self.shown_:
+            colour = BLUE if self.signs is None else SIGNS[1 if self.signs[i] > 0 else -1]
+            own = {"color": colour, "linewidth": 1.0, "linestyle": "-" if alive[i] else ":"} | style
+            lines += ax.plot(path.t, path.alpha[:, i], **own)
+        few = f", largest {len(self.shown_)} of {n}" if len(self.shown_) < n else ""
+        ax.set_ylabel(f"raw weight α{few}")
+        line, handles = matplotlib_part("lines").Line2D, []
+        if self.signs is not None:
+            for sign, name in zip((-1, 1), self.names, strict=True):
+                if (np.sign(self.signs[self.shown_]) == sign).any():
+                    handles.append(line([], [], color=SIGNS[sign], label=name))
+        for style_, kept, name in (("-", alive, "survives"), (":", ~alive, "dies out")):
+            if kept[self.shown_].any():
+                handles.append(line([], [], color="0.3", linestyle=style_, label=name))
+        legend_above(ax, handles)
+        return lines
+
+    def _survivors(self, ax: Any, style: dict[str, Any]) -> list[Any]:
+        path = self.trajectory
+        lines = ax.plot(path.t, path.survivors, **({"color": BLUE, "drawstyle": "steps-post"} | style))
+        ax.set_ylabel("survivors")
+        ax.set_ylim(bottom=0, top=1.05 * max(1, int(path.survivors.max())))
+        ax.yaxis.set_major_locator(matplotlib_part("ticker").MaxNLocator("auto", integer=True))
+        return list(lines)
+
+    def _objective(self, ax: Any, style: dict[str, Any]) -> list[Any]:
+        f = self.trajectory.objective
+        lines = ax.plot(self.trajectory.t, f, **({"color": BLUE} | style))
+        ax.set_ylabel("objective f(α)")
+        end = float(f[-1])
+        if end and float(np.ptp(f)) > FAR * abs(end):  # else the start would hide all that comes after it
+            ax.set_yscale("symlog", linthresh=abs(end))
+            ax.set_yticks([0.0, *decades(abs(end), float(f.max()))])
+            ax.yaxis.set_minor_locator(matplotlib_part("ticker").NullLocator())
+        if math.isfinite(end):
+            say_level(ax, end, f"{end:.4g}".replace("-", "−"))
+        return list(lines)
+
+    def _gap(self, ax: Any, style: dict[str, Any]) -> list[Any]:
+        gap = drawn_gaps(self.trajectory.gap)
+        ax.set_ylabel("certified relative gap")
+        if np.isnan(gap).all():
+            why = "no finite gap is certified:\nthe kernel is indefinite, or not known not to be"
+            if np.isinf(self.trajectory.gap).any():
+                why = "no finite gap is certified\nof any of these states"
+            self.text_ = ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", fontsize="small")
+            ax.set_yticks([])
+            return []
+        lines = ax.plot(self.trajectory.t, gap, **({"color": BLUE} | style))
+        ax.set_yscale("log")
+        if (gap == LEAST_GAP).any():
+            ax.set_ylabel("certified relative gap (0 as 1e-16)")
+        if self.tol is not None and self.tol > 0:
+            mark_level(ax, self.tol, "tol")
+        return list(lines)
+
+    # --- help ------------------------------------------------------------------------------------
+
+    def _largest(self, count: int) -> NDArray:
+        """The variables that are largest at any time, ascending."""
+        peak = np.abs(self.trajectory.alpha).max(axis=0)
+        return np.sort(np.argsort(-peak, kind="stable")[:count])
+
+    def _time_axis(self, ax: Any) -> None:
+        t = self.trajectory.t
+        # A flow whose steps are a unit long counts them, too.
+        ax.set_xlabel("step" if np.array_equal(t, np.arange(len(t))) else "flow time t")
+        if len(t) > 2 and t[1] > 0 and t[-1] > LONG * t[1]:
+            ax.set_xscale("symlog", linthresh=float(t[1]), linscale=0.5)
+            ax.set_xticks([0.0, *decades(float(t[1]), float(t[-1]))])
+            ax.xaxis.set_minor_locator(matplotlib_part("ticker").NullLocator())
+            ax.set_xlim(0.0, 2.0 * float(t[-1]))
+        elif len(t) > 1 and ax.get_xlabel() == "step":
+            ax.xaxis.set_major_locator(matplotlib_part("ticker").MaxNLocator("auto", integer=True))

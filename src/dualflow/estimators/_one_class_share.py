@@ -1,0 +1,230 @@
+"""How much of what is new a one-class model rejects, and how strange a new point is: by exact leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OutlierMixin
+
+from ..core.options import Number, OneOf, Rule
+from ..core.problem import DualProblem
+from ..core.solution import Solution
+from ..problems.description import SHARE, SHARE_OR_NONE
+from ._attributes import fitted
+from ._base import KernelMachine
+from ._left_out_scores import LeftOutScores, Scores, left_out_scores, rank_for, share_of
+from ._verify import stored
+
+__all__ = ["NU", "NU_OR_NONE", "ShareOfNew"]
+
+#: What ν may be where the share of new points that is to be rejected may say it.
+NU = replace(SHARE, words=("auto",))
+NU_OR_NONE = replace(SHARE_OR_NONE, words=("auto",))
+#: The share to be rejected, where nobody says it.
+DEFAULT = 0.05
+#: Scores of new points by models without a point, at a time.
+AT_ONCE = 1 << 21
+
+_METHOD = OneOf(words=("jackknife+", "jackknife"))
+
+
+class ShareOfNew(OutlierMixin, KernelMachine):
+    """Base of `SVDD` and `OneClassSVM`: what is said of new points by models without each training point."""
+
+    _rules: ClassVar[dict[str, Rule]] = {"contamination": Number(above=0, at_most=0.5, none=True)}
+
+    #: scikit-learn's word for detectors whose `predict` is about new points, so that a share of the training points
+    #: is what `fit_predict` says.
+    novelty: ClassVar[bool] = True
+
+    nu: Any
+    contamination: Any
+    nu_: float | None
+    #: The share that set the threshold; None where the model's own surface is it.
+    _rejects: float | None = None
+    #: Kept once they were asked for; `_models_left` with the models behind them.
+    _scores_left: Scores | None = None
+    _models_left: LeftOutScores | None = None
+
+    # --- what a fit asks ---------------------------------------------------------------------
+
+    def _settle_share(self, count: int) -> None:
+        """Set ``nu_`` and the share that is asked for, of so many points; what was known of others is forgotten."""
+        self._scores_left = self._models_left = None
+        self._rejects = DEFAULT if self.nu == "auto" and self.contamination is None else self.contamination
+        self.nu_ = self._rejects if self.nu == "auto" else self.nu
+        if self._rejects is not None:
+            rank_for(self._rejects, count)
+
+    def _threshold(self) -> float | None:
+        """The leave-one-out score below which points are outside; None where the model's own surface says it."""
+        return None if self._rejects is None else self._left_out().threshold(self._rejects)
+
+    def _left_out(self) -> Scores:
+        if self._scores_left is None:
+            self._scores_left = self._models_left = self._leave_out()
+        return self._scores_left
+
+    def _leave_out(self) -> LeftOutScores:
+        (solution,) = self.solutions_
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = left_out_scores(solution.problem, solution.certificate.alpha)
+        self._finite(found.values)
+        return found
+
+    def fit_predict(self, X: Any, y: Any = None, **more: Any) -> NDArray:
+        """Fit, and +1 or −1 for the training points, shape (n,); ``more`` is for `fit`.
+
+        With a ``contamination`` each is judged by the model without it: −1 is the share of them that scores least, by
+        their ranks among each other. Without, this is `predict`, by the model of all.
+        """
+        if self.nu != "auto" and self.contamination is None:
+            found: NDArray = super().fit_predict(X, y, **more)
+            return found
+        self.fit(X, **more)
+        values, labels = self._left_out().values, self.predict(X)
+        ranks = np.searchsorted(np.sort(values), values + self._round_off(), side="right")
+        labels[self._rows[0]] = np.where(ranks <= share_of(self._rejects, len(values)), -1, 1)
+        return np.asarray(labels)
+
+    # --- attributes --------------------------------------------------------------------------
+
+    @fitted
+    def loo_scores_(self) -> NDArray:
+        """What every training point of positive weight scores by the model without it, exactly, in the order of X,
+        shape (n,): `score_samples`, of a plane divided by νn."""
+        return self._left_out().values.copy()
+
+    @fitted
+    def loo_relative_gap_(self) -> float:
+        """The largest certified relative gap of the models behind `loo_scores_`."""
+        return self._left_out().relative_gap
+
+    @fitted
+    def loo_rejection_rate_(self) -> float:
+        """The part of `loo_scores_` that lies outside by ``offset_``: about the part of new points, drawn as those of
+        the fit were, that the model rejects."""
+        return float(np.mean(self._left_out().values < self._limit()))
+
+    # --- new points --------------------------------------------------------------------------
+
+    def p_values(self, X: ArrayLike, method: str = "jackknife+") -> NDArray:
+        """Conformal p-values of new points, shape (n_new,): small where a point is stranger than the training points.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+        method : {"jackknife+", "jackknife"}
+            With n training points and scores sᵢ of each by the model without it (`loo_scores_`), the p-value of z is
+            (1 + #{i : sᵢ ≤ s(z)})/(n + 1), where s(z) is said by that same model, for each i by another
+            ("jackknife+"), or by the model of all points ("jackknife"). Scores that differ by round-off are equal,
+            which raises p.
+
+        Returns
+        -------
+        array of shape (n_new,)
+            In 1/(n + 1), …, 1.
+
+        Raises
+        ------
+        ProblemError
+            X does not fit the model, its kernel is indefinite, or it has one training point only.
+
+        Notes
+        -----
+        For a new point exchangeable with the training points (drawn as they were), P(p ≤ t) is at most 2t with
+        "jackknife+", whatever their law and however few (Barber, Candès, Ramdas and Tibshirani 2021, of whose
+        intervals these are the one-sided ranks; for anomaly detection Hennhöfer and Preisach 2024), and near t in
+        practice. "jackknife" has no such bound: it is near t where a point more or less hardly moves the model.
+        Both are marginal, over training data and new point together: all p-values of one model share its luck with
+        the training data, and are positively dependent (Bates, Candès, Lei, Romano and Sesia 2023, who also say how
+        to correct for many). They hold for a kernel whose width was not taken from the training data: with
+        gamma="scale", and behind a scaler fitted to them, nearly.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dualflow import SVDD
+        >>> model = SVDD(nu=0.1, gamma=0.5).fit(np.random.default_rng(0).normal(size=(99, 2)))
+        >>> model.p_values([[9.0, 9.0]])  # nobody is as strange
+        array([0.01])
+        """
+        self._check_fitted()
+        _METHOD.check("method", method)
+        points = self._check_new_data(X)
+        if method == "jackknife":
+            known = self._left_out()
+            scores = self._finite(self._unit_scores(points))
+            below = np.searchsorted(np.sort(known.values), scores + self._round_off(), side="right")
+            return (1.0 + below) / (len(known.values) + 1.0)
+        models = self._models_left
+        if models is None:
+            models = self._models_left = self._leave_out()
+        (solution,) = self.solutions_
+        gram, height = solution.problem.centred().gram, max(1, AT_ONCE // len(models.squares))
+        J = np.unique(models.weights.indices)
+        weights = models.weights[:, J].toarray().T
+        out = np.empty(points.shape[0])
+        for start in range(0, len(out), height):
+            part = points[start : start + height]
+            if gram.kernel == "precomputed":
+                values = part[:, self._rows[0][J]] @ weights
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    values = gram.expand(part, J, weights)
+            scores = self._finite(self._scored(part, values, models.squares))
+            out[start : start + height] = models.below(scores)
+        return (1.0 + out) / (len(models.values) + 1.0)
+
+    def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
+        """Scores, shape (k, models), of validated points from the models' expansions."""
+        raise NotImplementedError
+
+    def _unit_scores(self, points: Any) -> NDArray:
+        """Those of the model itself, in the units of `loo_scores_`."""
+        raise NotImplementedError
+
+    def _limit(self) -> float:
+        """``offset_`` in these units."""
+        raise NotImplementedError
+
+    def _round_off(self) -> float:
+        """What scores may differ by that are equal."""
+        raise NotImplementedError
+
+    # --- files -------------------------------------------------------------------------------
+
+    def _pack_share(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """What a file holds of this: ν, and where a share set the threshold, the scores that say which."""
+        facts: dict[str, Any] = {"nu_": None if self.nu_ is None else float(self.nu_)}
+        if self._rejects is None:
+            return {}, facts
+        known = self._left_out()
+        facts |= {"rejects": float(self._rejects), "loo_relative_gap": float(known.relative_gap)}
+        return {"loo_scores": known.values}, facts
+
+    def _unpack_share(self, arrays: Mapping[str, NDArray], facts: Mapping[str, Any], solution: Solution) -> None:
+        self._scores_left = self._models_left = None
+        own = _share_of(solution.problem)
+        self.nu_ = facts.get("nu_", own)  # older files do not have it
+        if (self.nu_ is None) != (own is None) or (own is not None and not abs(self.nu_ - own) <= 1e-9 * own):
+            raise ValueError(f"its fact 'nu_' is {self.nu_!r}, and its bounds say {own!r}")
+        self._rejects = facts.get("rejects")
+        if self._rejects is None:
+            return
+        self._rules["contamination"].check("rejects", self._rejects)
+        values, gap = stored(arrays, "loo_scores", "f", (solution.problem.n,)), facts["loo_relative_gap"]
+        if type(gap) is not float or not 0 <= gap < np.inf or not np.isfinite(values).all():
+            raise ValueError("its leave-one-out scores are none")
+        rank_for(self._rejects, len(values))
+        self._scores_left = Scores(values, gap)
+
+
+def _share_of(problem: DualProblem) -> float | None:
+    """ν, from the bounds."""
+    total = float(problem.upper.sum())
+    return 1.0 / total if np.isfinite(total) else None

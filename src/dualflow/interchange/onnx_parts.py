@@ -1,0 +1,256 @@
+"""What a fitted model is to ONNX: arrays and numbers, from which its graph is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import is_classifier, is_outlier_detector, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.kernel_matrix import SHARP
+from ..exceptions import ProblemError
+from .libsvm_model import LibsvmModel
+
+__all__ = ["KERNELS", "MOST_BYTES", "Parts", "labels_of", "parts_of"]
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
+#: Where ONNX's files end: protobuf has no messages of 2 GiB. A little is left for the graph itself.
+MOST_BYTES = (1 << 31) - (1 << 20)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Σⱼ coefᵢⱼ k(x, xⱼ) + biasᵢ, less k(x, x) of a ball, and what is read from it.
+
+    Attributes
+    ----------
+    task : {"two classes", "several classes", "regression", "ball", "plane"}
+    kernel, gamma, coef0, degree
+        As `Gram`'s.
+    points : array of shape (n_SV, m), float64
+        Support vectors less the ``center``, at least one; of weight 0 where a model or a class has none.
+    center : array of shape (m,)
+    coefficients : array of shape (n_SV, r)
+        r = 1; with several classes one less than there are, in LIBSVM's layout.
+    bias : array of shape (pairs,), or (1,)
+    counts : integer array of shape (n_classes,)
+        With several classes: how many support vectors each has, in the order of `points`.
+    labels : array of shape (n_classes,)
+        Ties of votes go to the first. Of two classes the second one is at values ≥ 0.
+    columns, signs : arrays of shape (pairs,)
+        Of which pairs, and how signed, the decision values are, where that is not all as they are.
+    shape : {"ovr", "ovo"}
+    breaks_ties : bool
+    inside_at_zero : bool
+        Whether a value of 0 is inside, for ball and plane.
+    """
+
+    task: str
+    kernel: str
+    gamma: float
+    coef0: float
+    degree: float
+    points: NDArray
+    center: NDArray
+    coefficients: NDArray
+    bias: NDArray
+    counts: NDArray = field(default_factory=lambda: np.empty(0, int))
+    labels: NDArray = field(default_factory=lambda: np.empty(0, int))
+    columns: NDArray | None = None
+    signs: NDArray | None = None
+    shape: str = "ovo"
+    breaks_ties: bool = False
+    inside_at_zero: bool = True
+
+    @property
+    def squares(self) -> NDArray:
+        """‖x − center‖² of the support vectors, shape (n_SV,)."""
+        return np.einsum("ij,ij->i", self.points, self.points)
+
+    @property
+    def is_sharp(self) -> bool:
+        """Whether the radial kernel is so narrow that only differences of points give it, no products of them."""
+        return self.kernel == "rbf" and self.gamma * float(self.squares.max()) > SHARP
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(len(self.labels)), 2))
+
+    def weights(self) -> NDArray:
+        """Σⱼ coefⱼ xⱼ of each pair, shape (m, pairs): of a linear kernel that is all there is to know."""
+        if self.task != "several classes":
+            return self.points.T @ self.coefficients
+        starts = np.cumsum(self.counts)[:-1]
+        parts = zip(np.split(self.points, starts), np.split(self.coefficients, starts), strict=True)
+        own = [points.T @ coefficients for points, coefficients in parts]
+        return np.stack([own[i][:, j - 1] + own[j][:, i] for i, j in self.pairs], axis=1)
+
+
+def labels_of(classes: Any) -> NDArray:
+    """Labels as ONNX has them: whole numbers, floats, truth values or text.
+
+    Raises
+    ------
+    ProblemError
+        They are something else, or text that ONNX does not hold.
+    """
+    found = np.asarray(classes)
+    plain = found.tolist()
+    if found.dtype.kind == "O" and len(set(map(type, plain))) == 1 and np.array(plain).tolist() == plain:
+        found = np.array(plain)
+    if found.dtype.kind == "U" and not any(_is_odd(label) for label in plain):
+        return np.array(plain, dtype=object)
+    if found.dtype.kind == "b":
+        return found
+    if found.dtype.kind == "i" or (found.dtype.kind == "u" and int(found.max()) <= np.iinfo(np.int64).max):
+        return found.astype(np.int64)
+    if found.dtype.kind == "f" and found.dtype.itemsize <= 8:
+        return found.astype(float)
+    raise ProblemError(
+        f"classes_ are {', '.join(map(repr, plain[:4]))}{', …' * (len(plain) > 4)}; labels in ONNX "
+        "are whole numbers below 2**63, floats, truth values or text (no NUL, no halves of pairs): fit on "
+        "LabelEncoder().fit_transform(y), and keep its classes_ beside the file"
+    )
+
+
+def _is_odd(label: str) -> bool:
+    """Whether C++ would not have this text whole: a NUL ends it there, and what UTF-8 lacks is nowhere."""
+    return "\0" in label or any("\ud800" <= letter <= "\udfff" for letter in label)
+
+
+def parts_of(model: Any) -> Parts:
+    """The arrays of a fitted model of dualflow's, or of a LIBSVM file's.
+
+    Raises
+    ------
+    ProblemError
+        ONNX has no such kernel, labels or model, or no room for it.
+    NotFittedError
+        The model is not fitted.
+    """
+    if isinstance(model, LibsvmModel):
+        _check_kernel(model, model.svm_type)
+        return _of_file(model)
+    check_is_fitted(model)
+    name = type(model).__name__
+    _check_kernel(model, name)
+    gram = model._streams[0].gram if hasattr(model, "_streams") else model._support_gram
+    coef: Any = model.dual_coef_
+    coefficients = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=float).T
+    if gram is None or not len(coefficients):
+        if not is_classifier(model) and not is_regressor(model):
+            raise ProblemError(
+                f"{name} has no support vectors, and then there is nothing to be inside of: learn points"
+            )
+        gram = None
+    width = int(model.n_features_in_)
+    points = _dense(model.support_vectors_, width, coefficients.shape[1])
+    center = np.zeros(width) if gram is None or gram.center is None else np.asarray(gram.center, dtype=float)
+    facts: dict[str, Any] = {
+        "kernel": model.kernel,
+        "gamma": 1.0 if gram is None else float(gram.gamma),
+        "coef0": float(model.coef0),
+        "degree": float(model.degree),
+        "center": center,
+        "points": points - center,
+        "coefficients": coefficients,
+    }
+    if is_classifier(model):
+        facts |= _classifier(model)
+    elif is_regressor(model):
+        bias = model._streams[0].bias if hasattr(model, "_streams") else model.intercept_[0] + model._constant
+        facts |= {"task": "regression", "bias": np.array([float(bias)])}
+    elif is_outlier_detector(model) and hasattr(model, "_center_square"):
+        facts |= {"task": "ball", "bias": np.array([-(model._center_square + float(model.offset_))])}
+        facts["coefficients"] = 2.0 * coefficients
+    else:
+        facts |= {"task": "plane", "bias": np.array(model.intercept_, dtype=float)}
+    return Parts(**_padded(facts))
+
+
+def _check_kernel(model: Any, name: str) -> None:
+    kernel = getattr(model, "kernel", None)
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        found = repr(kernel) if isinstance(kernel, str) else f"a callable, {getattr(kernel, '__name__', kernel)}"
+        raise ProblemError(
+            f"{name}: its kernel is {found}, which a graph of ONNX cannot compute; fit with one of {', '.join(KERNELS)}"
+        )
+
+
+def _classifier(model: Any) -> dict[str, Any]:
+    if getattr(model, "break_ties", False) and model.decision_function_shape == "ovo":
+        raise ProblemError("break_ties must be False when decision_function_shape is 'ovo'; or set that to 'ovr'")
+    labels = labels_of(model.classes_)
+    return {
+        "task": "two classes" if len(labels) == 2 else "several classes",
+        "bias": np.array(model.intercept_ + model._constants, dtype=float),
+        "counts": np.asarray(model.n_support_, dtype=int),
+        "labels": labels,
+        "shape": model.decision_function_shape,
+        "breaks_ties": bool(getattr(model, "break_ties", False)),
+    }
+
+
+def _dense(vectors: Any, width: int, columns: int) -> NDArray:
+    """Support vectors as an array in float64, the model's or a copy, if ONNX has room for them."""
+    n = vectors.shape[0]
+    size = 8 * max(1, n) * (width + columns)
+    if size > MOST_BYTES:
+        raise ProblemError(
+            f"{n} support vectors of {width} features take {size} bytes, and ONNX's files end at "
+            "2 GiB; fit on fewer points or features, or lower the number of support vectors"
+        )
+    if not n:
+        return np.empty((0, width))
+    return np.asarray(vectors.toarray() if sparse.issparse(vectors) else vectors, dtype=float)
+
+
+def _padded(facts: dict[str, Any]) -> dict[str, Any]:
+    """A point of weight 0, the center, for a model without support vectors, and for each class that has none."""
+    points, coefficients = facts["points"], facts["coefficients"]
+    counts = np.array([len(points)])
+    if facts["task"] == "several classes":
+        counts = facts["counts"] = facts["counts"].copy()
+    for k in np.flatnonzero(counts == 0):
+        at = int(counts[:k].sum())
+        points, coefficients = np.insert(points, at, 0.0, axis=0), np.insert(coefficients, at, 0.0, axis=0)
+        counts[k] = 1
+    return facts | {"points": points, "coefficients": coefficients}
+
+
+def _of_file(model: LibsvmModel) -> Parts:
+    """A LIBSVM file's, whose classes stand in the file's order, which settles its ties."""
+    width = model.n_features_in_
+    points = _dense(model.support_vectors_, width, model.dual_coef_.shape[0])
+    facts: dict[str, Any] = {
+        "kernel": model.kernel,
+        "gamma": float(model.gamma),
+        "coef0": float(model.coef0),
+        "degree": float(model.degree),
+        "center": np.zeros(width),
+        "points": points,
+        "coefficients": np.asarray(model.dual_coef_, dtype=float).T,
+        "bias": np.asarray(model.intercept_, dtype=float),
+    }
+    if model.svm_type.endswith("svr"):
+        facts |= {"task": "regression"}
+    elif model.svm_type == "one_class":
+        facts |= {"task": "plane", "inside_at_zero": False}
+    else:
+        place = {label: k for k, label in enumerate(model._labels.tolist())}
+        number = {pair: k for k, pair in enumerate(combinations(range(len(place)), 2))}
+        met = [(place[one], place[two]) for one, two in combinations(model.classes_.tolist(), 2)]
+        signs = np.array([1.0 if first < second else -1.0 for first, second in met])
+        facts |= {
+            "task": "several classes",  # of two as well: a value of 0 is the second class's there, the first one's here
+            "counts": model._counts,
+            "labels": labels_of(model._labels),
+            "columns": np.array([number[min(pair), max(pair)] for pair in met]),
+            "signs": -signs if len(place) == 2 else signs,
+        }
+    return Parts(**_padded(facts))

@@ -1,0 +1,312 @@
+"""Tables as people have them: delimiters, headers, missing cells, text, gz, parquet, svmlight, standard input."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import dump_svmlight_file, load_iris
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from dualflow import ProblemError
+from dualflow.cli import encoding, sources
+from dualflow.cli.csv_data import Form, read_csv
+from dualflow.cli.encoding import fit_encoding
+from dualflow.cli.labels import as_written, known_codes, labels_of
+from dualflow.cli.options import form_of
+from dualflow.cli.prepared import How, kind_of
+from dualflow.cli.reading import read_new
+from dualflow.cli.sources import Source
+from dualflow.cli.table import Asked, Table, Words
+
+
+def read(folder: Path, content: str | bytes, asked: Asked | None = None, name: str = "t.csv", **form: object) -> Table:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    table = read_new(path, asked or Asked(), form_of(**({"decimal": "."} | OPEN | form)))
+    assert isinstance(table, Table)
+    return table
+
+
+OPEN = {"delimiter": None, "header": None, "missing": None}
+
+
+def cells(column: object) -> list[object]:
+    if isinstance(column, Words):
+        return [None if code < 0 else column.words[code] for code in column.codes]
+    return [None if np.isnan(value) else value for value in column]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "size,colour,kind\n1.5,red,yes\n2,blue,no\n",
+        "\ufeffsize;colour;kind\r\n1.5;red;yes\r\n2;blue;no\r\n",
+        "size\tcolour\tkind\n1.5\tred\tyes\n2\tblue\tno",
+        "size|colour|kind\n1.5|red|yes\n2|blue|no\n",
+        "size colour kind\n 1.5   red yes\n2 blue  no \n",
+        'size;colour;kind\n"1.5";"red";yes\n\n2;blue;no\n',
+        "size;colour;kind;\n1.5;red;yes;\n2;blue;no;\n",
+        gzip.compress(b"size;colour;kind\n1.5;red;yes\n2;blue;no\n"),
+    ],
+)
+def test_one_table_in_many_writings(tmp_path, content):
+    table = read(tmp_path, content)
+    assert table.named
+    assert table.chosen.names == ["size", "colour"]
+    assert [cells(column) for column in table.columns] == [[1.5, 2.0], ["red", "blue"]]
+    assert table.labels == ["yes", "no"]
+    assert table.chosen.label_name == "kind"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("1,2,x\n3,4,y\n", False),
+        ("red,1,x\nblue,2,y\n", False),
+        ("red,round,x\nred,square,y\n", False),
+        ("colour,form,kind\nred,round,x\nred,square,y\n", True),
+        ("colour,form,1\nred,round,1\nred,square,0\n", False),
+        ("1,2,kind\n3,4,1\n3,5,0\n", True),
+        (",2,x\n3,4,y\n", False),
+    ],
+)
+def test_a_header_is_told_from_what_is_below_it(tmp_path, content, named):
+    assert read(tmp_path, content).named is named
+    for header in (True, False):
+        assert read(tmp_path, content, header=header).named is header
+
+
+def test_missing_cells_are_missing_and_decimal_commas_numbers(tmp_path):
+    table = read(tmp_path, "a;b;kind\n1,5;NA;x\n;rot;y\nnan;?;x\n-;blau;y\n2;-;x\n", decimal=",", missing=["-"])
+    assert [cells(column) for column in table.columns] == [
+        [1.5, None, None, None, 2.0],
+        [None, "rot", None, "blau", None],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a;b\n1,5;x\n2,5;y\n", "line 2, a: '1,5' is not a finite number; if that is a decimal comma, add --decimal ,"),
+        (
+            "a,b\n1,x\n2,x\nvier,y\n",
+            r"line 4, a: 'vier' is not a finite number; 2 others .* --missing vier .* --text a",
+        ),
+        ("a,b\n1,x\n2,x\ninf,y\n", "line 4, a: 'inf' is not a finite number"),
+        ("a,b\n1,x\n2\n", "line 3 has 1 cells, the first line has 2"),
+        ("a;b\n", "a header only"),
+        (b"PK\x03\x04" + bytes(50), "Excel"),
+        (gzip.compress(b"a,b\n1,x\n")[:-9], "gz file that is damaged or cut off"),
+        (gzip.compress(b"a,b\n1,x\n") + b"rest", "gz file that is damaged or cut off"),
+        (b"PAR1" + bytes(50) + b"PAR1", "not a parquet file"),
+        (b"PAR1", "not a parquet file"),
+    ],
+)
+def test_what_is_no_table_is_one_sentence(tmp_path, content, words):
+    with pytest.raises(ProblemError, match=words) as caught:
+        read(tmp_path, content)
+    assert str(caught.value).startswith(str(tmp_path / "t.csv"))
+
+
+def test_columns_are_left_out_or_taken_as_text(tmp_path):
+    content = "id,zip,size,kind\n7,10115,1,x\n8,20095,2,y\n"
+    table = read(tmp_path, content, Asked(drop=("id",), text=("2",)))
+    assert table.chosen.names == ["zip", "size"]
+    assert cells(table.columns[0]) == ["10115", "20095"]
+    table = read(tmp_path, content, Asked(label="zip", labelled=True, drop=("4",)))
+    assert table.labels == ["10115", "20095"]
+    assert table.chosen.names == ["id", "size"]
+    with pytest.raises(ProblemError, match=r"no column 'sise' for --drop; .* did you mean 'size'"):
+        read(tmp_path, content, Asked(drop=("sise",)))
+
+
+def test_texts_that_are_names_of_rows_are_refused(tmp_path):
+    content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(40))
+    with pytest.raises(ProblemError, match=r"name: each row has a text of its own.*--drop name"):
+        How().encoded(read(tmp_path, content))
+    content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(1100))
+    with pytest.raises(ProblemError, match=r"line 1002, name: 'n1000' is the 1001th different text.*--drop name"):
+        read(tmp_path, content)
+
+
+def test_a_gz_bomb_is_found_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(b"1,2\n" * (1 << 17)))
+    monkeypatch.setattr(sources, "GZ_BYTES", 1 << 12)
+    tracemalloc.start()
+    with pytest.raises(ProblemError, match="unpacks to more than"):
+        read_new(path, Asked(), Form())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    monkeypatch.setattr(sources, "GZ_BYTES", 1 << 20)
+    assert len(read_new(path, Asked(), Form())) == 1 << 17
+
+
+def test_a_line_without_end_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("dualflow.cli.csv_data.MAX_LINE", 1000)
+    with pytest.raises(ProblemError, match="line 2 has more than MAX_LINE=1000"):
+        read(tmp_path, "a,b\n" + "1," * 2000)
+
+
+def test_points_that_do_not_fit_into_memory_are_refused(tmp_path, monkeypatch):
+    table = read(tmp_path, "a,b\n1,x\n2,y\n")
+    monkeypatch.setattr(encoding, "memory_bytes", lambda: 8)
+    with pytest.raises(ProblemError, match="2 rows with 1 features"):
+        fit_encoding(table)
+
+
+def mixed(n: int = 120, seed: int = 0) -> tuple[str, np.ndarray, list[str]]:
+    """A CSV with numbers and text, both with gaps, and the same as an array of objects."""
+    rng = np.random.default_rng(seed)
+    rows = np.empty((n, 4), dtype=object)
+    rows[:, 0], rows[:, 1] = rng.normal(170, 10, n).round(3), rng.integers(0, 99, n).astype(float)
+    rows[:, 2], rows[:, 3] = rng.choice(["red", "blue", "ä;b"], n), rng.choice(["x", "y"], n)
+    kinds = ["yes" if a > 170 or c == "red" else "no" for a, _, c, _ in rows]
+    rows[rng.random((n, 4)) < 0.07] = None
+    lines = ["size,age,colour,town,kind"]
+    lines += [
+        ",".join("" if v is None else str(v) for v in (*row, kind)) for row, kind in zip(rows, kinds, strict=True)
+    ]
+    return "\n".join(lines), rows, kinds
+
+
+def test_the_encoding_is_that_of_scikit_learns_transformers(tmp_path):
+    content, rows, _ = mixed()
+    table = read(tmp_path, content)
+    made = fit_encoding(table)
+    frame = np.where(rows == None, np.nan, rows)  # noqa: E711 - elementwise
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    texts = make_pipeline(
+        SimpleImputer(missing_values=None, strategy="most_frequent"), OneHotEncoder(sparse_output=False)
+    )
+    whole = make_column_transformer((numbers, [0, 1]), sparse_threshold=0)
+    expected = np.hstack([whole.fit_transform(frame[:, :2].astype(float)), texts.fit_transform(rows[:, 2:])])
+    X, unknown = made.transform(table)
+    assert unknown == {}
+    np.testing.assert_allclose(X, expected, rtol=1e-12, atol=1e-12)
+    assert made.features == ["size", "age", "colour=blue", "colour=red", "colour=ä;b", "town=x", "town=y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"impute": False}, "the cell is missing"),
+        ({"one_hot": False}, "is not a finite number; without --no-one-hot"),
+    ],
+)
+def test_what_may_not_be_is_refused(tmp_path, options, words):
+    with pytest.raises(ProblemError, match=rf"t.csv, line \d+, \w+: .*{words}"):
+        fit_encoding(read(tmp_path, mixed()[0]), **options)
+
+
+def test_without_standardising_numbers_stay_what_they_are(tmp_path):
+    table = read(tmp_path, "a,b\n1,x\n5,y\n,y\n")
+    assert fit_encoding(table, standardise=False).transform(table)[0].tolist() == [[1.0], [5.0], [3.0]]
+
+
+def test_a_column_of_nothing_is_left_out(tmp_path):
+    table = read(tmp_path, "a,none,b\n1,,x\n5,NA,y\n")
+    assert fit_encoding(table).features == ["a"]
+    assert table.notes == ["Column none holds nothing, and is left out."]
+
+
+def test_the_index_that_pandas_writes_is_left_out(tmp_path):
+    table = read(tmp_path, ",a,kind\n0,5,x\n1,6,y\n")
+    assert table.chosen.names == ["a"]
+    assert table.notes == ["The first column has no name and counts the rows; it is left out."]
+    assert read(tmp_path, ",a,kind\n0,5,x\n2,6,y\n").chosen.names == ["column 1", "a"]
+
+
+def test_names_that_are_there_twice_are_told_apart(tmp_path):
+    table = read(tmp_path, "a,a,a (2),,column 4,kind\n1,2,3,4,5,x\n")
+    assert table.chosen.names == ["a", "a (3)", "a (2)", "column (2)", "column 4"]
+    assert fit_encoding(table, standardise=False).transform(table)[0].tolist() == [[1.0, 2.0, 3.0, 4.0, 5.0]]
+
+
+def test_a_label_may_be_called_none_and_may_not_be_missing(tmp_path):
+    assert labels_of(read(tmp_path, "a,kind\n1,None\n2,mild\n")).tolist() == ["None", "mild"]
+    with pytest.raises(ProblemError, match="line 3: the label kind is empty or missing"):
+        labels_of(read(tmp_path, "a,kind\n1,mild\n2,NA\n"))
+
+
+def test_labels_are_compared_by_what_they_are_and_shown_as_written(tmp_path):
+    table = read(tmp_path, "a,kind\n1,+1\n2,-1\n3,1.0\n")
+    y = labels_of(table)
+    assert y.tolist() == [1, -1, 1]
+    written = as_written(np.unique(y), table.labels, y)
+    assert written == ["-1", "+1"]
+    assert known_codes(["1", "01", "-1.0", "2", "", "x"], np.unique(y), written).tolist() == [1, 1, 0, -1, -2, -1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"), [(["x", "y"], "svc"), (["0", "1"], "svc"), (["0.5", "1.5"], None), (range(30), None)]
+)
+def test_the_kind_of_model_is_told_where_labels_say_it(tmp_path, labels, kind):
+    table = read(tmp_path, "a,b\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
+    if kind is None:
+        with pytest.raises(ProblemError, match="say --kind svr"):
+            kind_of(table, ".")
+    else:
+        assert kind_of(table, ".") == kind
+
+
+def test_parquet_has_the_table_of_its_csv(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    content, rows, kinds = mixed()
+    columns = {name: rows[:, k].tolist() for k, name in enumerate(["size", "age", "colour", "town"])}
+    made = pyarrow.table(columns | {"kind": kinds, "when": pyarrow.array([0] * len(kinds), pyarrow.timestamp("s"))})
+    parquet.write_table(made.set_column(2, "colour", made["colour"].dictionary_encode()), tmp_path / "t.parquet")
+    expected = read(tmp_path, content)
+    with pytest.raises(
+        ProblemError, match=r"t.parquet, when: timestamp\[\w+\] is neither a number nor text.*--drop when"
+    ):
+        read_new(tmp_path / "t.parquet", Asked("kind"), Form())
+    found = read_new(tmp_path / "t.parquet", Asked("kind", drop=("when",)), Form())
+    assert found.chosen.names == expected.chosen.names
+    assert found.labels == expected.labels
+    for one, other in zip(found.columns, expected.columns, strict=True):
+        assert cells(one) == cells(other)
+    assert found.place(3).endswith("row 4")
+
+
+def test_svmlight_by_its_name_or_by_flag(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    for name, zero_based in (("iris.svm", False), ("iris.txt", True)):
+        dump_svmlight_file(X, y, str(tmp_path / name), zero_based=zero_based)
+        table = read_new(tmp_path / name, Asked(), Form(), None if name == "iris.svm" else "svmlight")
+        np.testing.assert_array_equal(table.X.toarray(), X)
+        assert table.labels == [str(k) for k in y]
+        assert table.first == (0 if zero_based else 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"1 1:0.5\n2 2;3\n", r", line 2, '2 2;3', is not 'label index:value"),
+        (b"1 1:0.5\n\n2 3:1 2:3\n", r", line 3, .* is not 'label index:value"),
+        (b"1 1:0.5\n2 1:nan\n", "a value of point 2 is not a finite number"),
+        (b"yes 1:0.5\n", r", line 1, .* is not 'label index:value"),
+        (b"1 99999999999:0.5\n", "t.svm"),
+        (b"1 99999999:0.5\n", "more than MAX_FEATURES"),
+        (b"", "has no data"),
+        (b"1\n2\n", "no features"),
+    ],
+)
+def test_svmlight_that_is_none_is_one_sentence(tmp_path, content, words):
+    (tmp_path / "t.svm").write_bytes(content)
+    with pytest.raises(ProblemError, match=words):
+        read_new(tmp_path / "t.svm", Asked(), Form())
+
+
+def test_every_row_of_a_csv_is_read_in_its_place(tmp_path):
+    (tmp_path / "t.csv").write_text('a,b\n1,x\n\n"2\n",y\n', encoding="utf-8")
+    table = read_csv(Source(tmp_path / "t.csv"), Asked(), Form())
+    assert table.where.tolist() == [2, 5]

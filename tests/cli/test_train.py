@@ -1,0 +1,450 @@
+"""`dualflow train`, `predict` and `check`: from a table to a saved model, its predictions and its certificate."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_iris
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+
+import dualflow
+from dualflow import _container
+from dualflow.cli.known import read_model
+from tests.cli.test_cli import refused, run, table, write
+
+COMMAND = [sys.executable, "-c", "from dualflow_command import main; main()"]
+QUICK = ("--solvers", "working-set,smo", "--max-n", "16", "--problems", "hinge")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def people(n: int, seed: int) -> tuple[np.ndarray, list[str]]:
+    """Rows of size, age, colour and town with gaps, and their labels."""
+    rng = np.random.default_rng(seed)
+    rows = np.empty((n, 4), dtype=object)
+    rows[:, 0], rows[:, 1] = rng.normal(170, 10, n).round(2), rng.integers(18, 80, n).astype(float)
+    rows[:, 2], rows[:, 3] = rng.choice(["rot", "grün", "blau"], n), rng.choice(["Köln", "Bonn; Stadt"], n)
+    clear = (rows[:, 0].astype(float) - 170) / 10 + (rows[:, 2] == "rot") + 0.3 * rng.normal(size=n)
+    rows[rng.random((n, 4)) < 0.06] = None
+    return rows, np.where(clear > 0.4, "ja", "nein").tolist()
+
+
+def german(path: str, rows: np.ndarray, labels: list[str] | None) -> None:
+    """A CSV as a German spreadsheet writes it: a BOM, semicolons, decimal commas, umlauts, gaps."""
+    with open(path, "w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, delimiter=";", lineterminator="\r\n")
+        writer.writerow(["Größe", "Alter", "Farbe", "Wohnort", *(["Urteil"] if labels else [])])
+        for k, row in enumerate(rows):
+            cells = ["" if v is None else str(v).replace(".", ",") for v in row]
+            writer.writerow([*cells, *([labels[k]] if labels else [])])
+
+
+def in_scikit_learn(rows: np.ndarray, labels: list[str], new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions and decision values of scikit-learn's own pipeline, for new rows."""
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    texts = make_pipeline(
+        SimpleImputer(missing_values=None, strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+    )
+    figures = [np.array([[np.nan if v is None else v for v in row[:2]] for row in some], float) for some in (rows, new)]
+    numbers.fit(figures[0])
+    texts.fit(rows[:, 2:])
+    X, Z = (
+        np.hstack([numbers.transform(figure), texts.transform(some[:, 2:]).toarray()])
+        for figure, some in zip(figures, (rows, new), strict=True)
+    )
+    model = SVC(C=3.0, tol=1e-10).fit(X, labels)
+    return model.predict(Z), model.decision_function(Z)
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=250, encoding="utf-8")
+
+
+def test_a_new_users_way_from_a_csv_to_a_report_a_model_and_predictions(folder):
+    """In seconds: the suite's time limit for one test is the five minutes it may take."""
+    rows, labels = people(150, 0)
+    new, _ = people(40, 1)
+    new[3, 2] = "violett"
+    german("daten.csv", rows, labels)
+    german("neu.csv", new, None)
+    mistaken = command("train", "daten.csv")
+    assert mistaken.returncode == 2
+    assert mistaken.stderr.startswith("Error: daten.csv, line 2, Größe: '")
+    assert mistaken.stderr.endswith("if that is a decimal comma, add --decimal ,\n")
+    compared = command("compare", "daten.csv", "--decimal", ",", *QUICK)
+    assert compared.returncode == 0, compared.stderr
+    assert "<!DOCTYPE html>" in (folder / "dualflow-report.html").read_text(encoding="utf-8")
+    trained = command("train", "daten.csv", "--decimal", ",", "--C", "3", "--cv", "5", "--out", "urteil.dualflow")
+    assert trained.returncode == 0, trained.stderr
+    lines = {line[:24].strip(): line[24:].strip() for line in trained.stdout.splitlines()}
+    assert (lines["points"], lines["features, encoded"], lines["classes"]) == ("150", "7", "ja, nein")
+    assert lines["certified relative gap"].endswith("optimal to 1e-06")
+    assert float(lines["accuracy, 5 folds"].split()[0]) > 0.7
+    checked = command("check", "urteil.dualflow", "daten.csv")
+    assert checked.returncode == 0, checked.stderr
+    assert "its training points" in checked.stdout
+    predicted = command("predict", "urteil.dualflow", "neu.csv", "--decision", "--out", "urteile.csv")
+    assert predicted.returncode == 0, predicted.stderr
+    assert predicted.stderr.count("\n") == 1
+    assert "Farbe: 'violett' (1)" in predicted.stderr
+    with open("urteile.csv", newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    expected, decision = in_scikit_learn(rows, labels, new)
+    assert [row["prediction"] for row in found] == expected.tolist()
+    np.testing.assert_allclose([float(row["decision"]) for row in found], decision, atol=1e-5)
+
+
+def trained(folder: Path, *words: object, data: str = "data.csv") -> dict:
+    result = run("train", data, "--json", *words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_what_is_trained_is_what_the_file_holds(folder):
+    write(folder, table(60))
+    facts = trained(folder, "--C", "7", "--gamma", "0.5", "--out", "m")
+    assert facts["parameters"] == {"C": 7.0, "kernel": "rbf", "gamma": 0.5}
+    assert facts["relative_gap"] <= 1e-6
+    model, known = read_model(folder / "m")
+    assert facts["support_vectors"] == len(model.support_)
+    assert known.written == ("down", "up")
+    assert dualflow.load("m").n_features_in_ == facts["features"] == 2  # of the points, as the encoding makes them
+    result = run("predict", "m", "data.csv", "--json")
+    said = json.loads(result.stdout)
+    assert said["labelled"] == said["rows"] == 60
+    right = [a == line.rpartition(",")[2] for a, line in zip(said["predictions"], table(60).split()[1:], strict=True)]
+    assert said["accuracy"] == np.mean(right)
+
+
+def test_labels_come_back_as_they_were_written(folder):
+    write(folder, "a,b\n" + "".join(f"{k},{'+1' if k > 9 else '-1'}\n" for k in range(20)))
+    assert trained(folder, "--C", "1000")["classes"] == ["-1", "+1"]
+    assert run("predict", "model.dualflow", "data.csv").stdout.split() == ["prediction", *["-1"] * 10, *["+1"] * 10]
+
+
+def test_columns_are_found_by_name_and_the_label_need_not_be_there(folder):
+    write(folder, table(60))
+    trained(folder)
+    first = run("predict", "model.dualflow", "data.csv", "--decision").stdout
+    rows = [line.split(",") for line in table(60).splitlines()]
+    write(folder, "\n".join(f"{b};x;{a}" for a, b, _ in rows).replace("x", "other", 1), "turned.csv")
+    result = run("predict", "model.dualflow", "turned.csv", "--decision")
+    assert result.stdout == first
+    assert result.stderr == "Not used, for training did not: other.\n"
+    write(folder, "a;c\n1;2\n", "lacking.csv")
+    refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv has no column 'b'", "its first line is a, c")
+
+
+def test_a_table_without_header_is_read_by_places(folder):
+    write(folder, table(60, header=""))
+    trained(folder, "--label", "3")
+    whole = run("predict", "model.dualflow", "data.csv", "--decision")
+    write(folder, "\n".join(line.rpartition(",")[0] for line in table(60, header="").splitlines()), "new.csv")
+    assert run("predict", "model.dualflow", "new.csv", "--decision").stdout == whole.stdout
+    write(folder, "1\n2\n", "narrow.csv")
+    refused(run("predict", "model.dualflow", "narrow.csv"), "narrow.csv has 1 columns", "was trained on 3")
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ("a,b\n1,2\n1,two\n", ("line 3", "b", "'two' is not a finite number")),
+        ("a,b\n1,2\n1\n", ("line 3 has 1 cells",)),
+        ("a,b\n1,\n", ("line 2, b", "the cell is missing")),
+        ("a,b\n", ("a header only",)),
+        ("", ("is empty",)),
+    ],
+)
+def test_new_rows_that_do_not_go_with_the_model_are_one_sentence(folder, new, words):
+    write(folder, table(30))
+    trained(folder, "--no-impute")
+    write(folder, new, "new.csv")
+    refused(run("predict", "model.dualflow", "new.csv"), "new.csv", *words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "header"),
+    [
+        ("svr", ["--epsilon", "0.2", "--cv", "3"], "prediction"),
+        ("svdd", ["--nu", "0.2"], "prediction,decision"),
+        ("one-class", ["--nu", "0.2"], "prediction,decision"),
+    ],
+)
+def test_the_other_kinds(folder, kind, words, header):
+    rng = np.random.default_rng(0)
+    write(folder, "a\tb\n" + "".join(f"{x:.3f}\t{np.sin(x):.3f}\n" for x in rng.normal(size=50)))
+    facts = trained(folder, "--kind", kind, *words)
+    assert facts["kind"] == kind
+    assert facts["features"] == (1 if kind == "svr" else 2)
+    if kind == "svr":
+        assert facts["cross_validation"]["folds"] == 3
+    result = run("predict", "model.dualflow", "data.csv", *(["--decision"] if "decision" in header else []))
+    assert result.stdout.splitlines()[0] == header
+    assert len(result.stdout.splitlines()) == 51
+    checked = run("check", "model.dualflow", "data.csv", "--json")
+    assert checked.exit_code == 0, checked.output
+    assert json.loads(checked.stdout)["data"] is True
+
+
+def test_several_classes_sparse_points_and_a_search(folder):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X, y, "iris.svm", zero_based=False)
+    facts = trained(folder, "--search", "--kernel", "linear", data="iris.svm")
+    assert facts["search"]["candidates"] == 5
+    assert facts["classes"] == ["0", "1", "2"]
+    result = run("predict", "model.dualflow", "iris.svm", "--decision")
+    assert result.stdout.startswith("prediction,decision 0,decision 1,decision 2\n")
+    for words in ((), ("--standardise",)):
+        trained(folder, *words, data="iris.svm")
+        checked = run("check", "model.dualflow", "iris.svm", "--json")
+        assert checked.exit_code == 0, checked.output
+        assert json.loads(checked.stdout)["problems"] == 3
+    refused(run("predict", "model.dualflow", write(folder, table())), "line 1, ", "index:value")
+
+
+def test_a_model_that_is_not_optimal_is_saved_and_says_so(folder):
+    write(folder, table(60))
+    result = run("train", "data.csv", "--solver", "gradient-flow", "--time-limit", "1e-9")
+    assert result.exit_code == 1, result.output
+    assert "NOT optimal" in result.stdout
+    assert result.stderr.startswith("Warning: ")
+    result = run("check", "model.dualflow")
+    assert result.exit_code == 1
+    assert result.stderr == "model.dualflow: 1 of 1 problems are not certified to 1e-06\n"
+
+
+def test_what_cannot_be_separated_is_a_failure_not_a_mistake(folder):
+    write(folder, "a,b\n" + "".join(f"{k},{k % 2}\n" for k in range(20)))
+    result = run("train", "data.csv", "--C", "inf", "--kernel", "linear")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Failed: C=inf: ")
+    assert result.stdout == ""
+
+
+def test_check_computes_the_certificate_and_believes_nothing(folder):
+    write(folder, table(60))
+    trained(folder)
+    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    (name,) = [name for name in arrays if name.endswith("raw_alpha")]
+    alpha = name.replace("raw_alpha", "alpha")
+    if alpha not in arrays:
+        alpha = name
+    del header["members"]
+    arrays[alpha] = np.zeros_like(arrays[alpha])
+    _container.write(folder / "worse", header, arrays)
+    result = run("check", "worse")
+    assert result.exit_code in (1, 2)  # no optimum any more, or a file that contradicts itself
+    assert "Traceback" not in result.output
+
+
+def test_check_finds_other_points_and_other_labels(folder):
+    write(folder, table(60))
+    trained(folder)
+    lines = table(60).splitlines()
+    other = "up" if lines[4].endswith("down") else "down"
+    changes = {
+        "line 5 is another point": [*lines[:4], lines[4].replace("0.", "7.", 1), *lines[5:]],
+        "line 5 has another label": [*lines[:4], f"{lines[4].rpartition(',')[0]},{other}", *lines[5:]],
+        "59 rows, it has 60 points": lines[:-1],
+    }
+    for words, changed in changes.items():
+        write(folder, "\n".join(changed) + "\n", "other.csv")
+        result = run("check", "model.dualflow", "other.csv")
+        assert result.exit_code == 1, words
+        assert words in " ".join(result.stdout.split()), result.stdout
+
+
+def test_models_that_were_saved_in_python_are_read_too(folder):
+    write(folder, table(40))
+    values = [line.split(",") for line in table(40).splitlines()[1:]]
+    X, y = np.array([row[:2] for row in values], float), np.array([row[2] for row in values])
+    dualflow.SVC(C=3).fit(X, y).save("bare")
+    result = run("predict", "bare", "data.csv", "--label", "kind")
+    assert result.stdout.split()[1:] == dualflow.SVC(C=3).fit(X, y).predict(X).tolist()
+    assert "on 40 rows with a label" in result.stderr
+    assert run("check", "bare").exit_code == 0
+    stream = dualflow.IncrementalSVC().partial_fit(X, y, classes=["down", "up"])
+    stream.save("stream")
+    assert run("check", "stream").exit_code == 0
+    refused(run("check", "stream", "data.csv", "--label", "kind"), "learns from a stream")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--kind", "svm"], "--kind 'svm' must be one of svc, svr, svdd, one-class"),
+        (["--nu", "0.1"], "--nu is a parameter of svdd and one-class, not of svc"),
+        (["--kind", "svdd", "--C", "1"], "--C is a parameter of svc and svr, not of svdd"),
+        (["--kind", "svdd", "--search"], "--search needs labels"),
+        (["--kind", "svdd", "--label", "kind", "--cv", "3"], "--cv needs labels"),
+        (["--search", "--time-limit", "1e-9"], "--search found nothing"),
+        (["--kernel", "precomputed"], "--kernel precomputed is for kernel matrices"),
+        (["--seed", "-1"], "--seed=-1"),
+        (["--cv", "1"], "--cv 1 of data.csv must be from 2 to"),
+        (["--kind", "svr"], "line 2: the label kind, 'down', is not a finite number"),
+        (["--label", "a"], "say --kind svr"),
+        (["--label", "a", "--kind", "svc"], "40 classes in 40 rows"),
+        (["--C", "-1"], "C=-1.0"),
+        (["--gamma", "wide"], "gamma='wide'"),
+        (["--solver", "sm0"], "did you mean 'smo'"),
+        (["--format", "xls"], "--format 'xls' must be one of csv, parquet, svmlight"),
+        (["--delimiter", ";;"], "must be one character"),
+        (["--decimal", "x"], "--decimal 'x' must be"),
+        (["--time-limit", "0"], "time_limit=0"),
+        (["--drop", "a", "--drop", "b"], "single column"),
+        (["--out", "data.csv"], "is the file of --data, which would be lost"),
+        (["--out", "no/where"], "does not exist"),
+    ],
+)
+def test_bad_options_are_one_sentence(folder, words, said):
+    write(folder, table())
+    refused(run("train", "data.csv", *words), said)
+    assert [path.name for path in folder.iterdir()] == ["data.csv"]
+
+
+def test_files_of_others_are_not_overwritten(folder):
+    write(folder, table())
+    write(folder, "mine", "other")
+    refused(run("train", "data.csv", "--out", "other"), "dualflow did not write it")
+    trained(folder)
+    trained(folder)  # over its own
+    refused(run("predict", "model.dualflow", "data.csv", "--out", "other"), "dualflow did not write it")
+    refused(run("predict", "model.dualflow", "data.csv", "--out", "data.csv", "--overwrite"), "would be lost")
+    refused(run("predict", "model.dualflow", "data.csv", "--out", "model.dualflow", "--overwrite"), "is the model")
+    for _ in range(2):
+        assert run("predict", "model.dualflow", "data.csv", "--out", "p.csv").exit_code == 0
+    assert (folder / "other").read_text() == "mine"
+
+
+def test_text_of_others_cannot_command_a_terminal_or_a_spreadsheet(folder):
+    rows = "".join(f"{k},{'=1+1' if k % 2 else chr(27) + '[2J'}\n" for k in range(20))
+    write(folder, "a\x1b]0;x\x07,kind\n" + rows)
+    texts = [run("train", "data.csv", "--cv", "2"), run("check", "model.dualflow"), run("train", "data.csv", "--json")]
+    texts.append(run("predict", "model.dualflow", "data.csv"))
+    write(folder, "b\n1\n", "b.csv")
+    texts.append(run("predict", "model.dualflow", "b.csv"))
+    for result in texts:
+        assert not any(c in result.output for c in "\x1b\x07")
+    assert {"'=1+1", r"\x1b[2J"} >= set(texts[3].stdout.split()[1:])
+
+
+def test_standard_input_is_a_table(folder):
+    piped = {"input": table(40), "capture_output": True, "text": True, "timeout": 120}
+    done = subprocess.run([*COMMAND, "train", "-", "--json"], **piped)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["points"] == 40
+    done = subprocess.run([*COMMAND, "predict", "model.dualflow", "-"], **piped)
+    assert done.stdout.count("\n") == 41
+
+
+def test_the_model_file_says_what_is_wrong_with_its_table(folder):
+    write(folder, table(40) + "1.0,,up\n")
+    trained(folder)
+    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    del header["members"]
+    kept = header["table"]
+    for key, value in (
+        ("format", 2),
+        ("columns", kept["columns"][:1]),
+        ("columns", [kept["columns"][0] | {"scale": 0.0}, kept["columns"][1]]),
+        ("columns", [kept["columns"][0] | {"mean": "x"}, kept["columns"][1]]),
+        ("columns", [kept["columns"][0] | {"place": 10**9}, kept["columns"][1]]),
+        ("columns", [kept["columns"][0]] * 2),
+        ("written", ["up"]),
+        ("width", None),
+        ("missing", "x"),
+    ):
+        _container.write(folder / "bad", header | {"table": kept | {key: value}}, arrays)
+        refused(run("predict", "bad", "data.csv"), "bad holds no sound table beside its model")
+
+
+# --- compare ---------------------------------------------------------------------------------------
+
+
+def test_compare_takes_the_same_tables(folder):
+    rows, labels = people(60, 0)
+    german("daten.csv", rows, labels)
+    for words in (("daten.csv",), ("--data", "daten.csv")):
+        result = run("compare", *words, "--decimal", ",", *QUICK, "--no-report", "--json")
+        assert result.exit_code == 0, result.output
+        assert {row["solver"] for row in json.loads(result.stdout)["rows"]} == {"working-set", "smo"}
+    refused(run("compare", "daten.csv", "--data", "daten.csv"), "named twice")
+
+
+def test_compare_has_a_time_limit_for_all_of_it(folder):
+    result = run("compare", *QUICK, "--total-time-limit", "1e-9", "--csv", "rows.csv")
+    assert result.exit_code == 0, result.output
+    with open("rows.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["status"] for row in rows} == {"NOT RUN"}
+    assert {row["reason"] for row in rows} == {"not run: the time for the whole comparison was up"}
+    assert "no row begins after" in result.stderr
+    refused(run("compare", *QUICK, "--total-time-limit", "0"), "total_time_limit=0")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_ctrl_c_in_a_comparison_leaves_a_report_of_what_there_is(folder):
+    code = """
+import sys
+from dualflow import comparison, cli
+kept = comparison.rows.Rows.run
+def run(self, row, *rest):
+    if row.solver == "gradient-flow":
+        sys.stderr.write("now\\n"); sys.stderr.flush()
+        import time; time.sleep(60)
+    return kept(self, row, *rest)
+comparison.rows.Rows.run = run
+cli.main()
+"""
+    words = ["compare", "--problems", "hinge", "--max-n", "16", "--csv", "rows.csv"]
+    words += ["--solvers", "working-set,gradient-flow,smo"]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while (line := process.stderr.readline()) and line != "now\n":
+            pass
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == "Interrupted; the report has what there was."
+    assert "Report: dualflow-report.html" in out
+    assert "The comparison was interrupted" in (folder / "dualflow-report.html").read_text(encoding="utf-8")
+    with open("rows.csv", newline="", encoding="utf-8") as file:
+        status = {row["solver"]: row["status"] for row in csv.DictReader(file)}
+    assert status == {"working-set": "OPTIMAL", "gradient-flow": "NOT RUN", "smo": "NOT RUN"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_ctrl_c_in_a_fit_leaves_the_model_of_what_there_was(folder):
+    write(folder, table(40))
+    code = """
+import os, signal
+from dualflow_command import main
+from dualflow.solvers.smo import SMO
+kept = SMO.step
+def step(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    return kept(*arguments)
+SMO.step = step
+main()
+"""
+    words = [sys.executable, "-c", code, "train", "data.csv", "--cv", "3", "--solver", "smo"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == ""
+    assert "Interrupted; model.dualflow is the model of what there was, and not optimal." in done.stderr.splitlines()
+    assert run("check", "model.dualflow").exit_code == 1
