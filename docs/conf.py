@@ -75,6 +75,7 @@ warnings.filterwarnings("ignore", module="myst_nb|jupyter_cache|zmq|traitlets")
 #: Modules whose ``__all__`` is public; every name has its place in `api.md`.
 PUBLIC = (
     "dualflow",
+    "dualflow.cascade",
     "dualflow.problems",
     "dualflow.interchange",
     "dualflow.testing",

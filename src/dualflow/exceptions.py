@@ -10,6 +10,7 @@ __all__ = [
     "ConcentrationWarning",
     "DeviceError",
     "DualflowError",
+    "EngineError",
     "FitError",
     "ProblemError",
     "SolverMismatch",
@@ -121,6 +122,17 @@ class DeviceError(DualflowError, RuntimeError):
     def __init__(self, message: str = "", *, transient: bool = False, sent: bool | None = False) -> None:
         super().__init__(message)
         self.transient, self.sent = transient, sent
+
+
+class EngineError(DualflowError, RuntimeError):
+    """The processes or the cluster that work on parts of the data are lost; nothing is wrong with the data.
+
+    Examples
+    --------
+    >>> from dualflow import DualflowError, EngineError
+    >>> issubclass(EngineError, DualflowError)
+    True
+    """
 
 
 class ConcentrationWarning(UserWarning):

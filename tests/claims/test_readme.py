@@ -41,7 +41,7 @@ def test_the_two_commands_are_those_of_the_continuous_integration():
 def test_the_python_of_the_page_on_using_it_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    run_blocks(README.parent / "docs" / "using.md", names, 10)
+    run_blocks(README.parent / "docs" / "using.md", names, 11)
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["solution"].raw_certificate.relative_gap <= 1e-6
     assert names["model"].certificate_.relative_gap <= 1e-9

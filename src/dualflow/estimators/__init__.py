@@ -2,6 +2,7 @@
 
 from ..exceptions import FitError
 from ._persistence import load
+from .cascade_svc import CascadeSVC
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD
 from .generalization import GeneralizationReport, generalization_report
@@ -17,6 +18,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "CascadeSVC",
     "EcoSVC",
     "EcoSVDD",
     "FitError",

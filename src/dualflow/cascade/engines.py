@@ -1,0 +1,102 @@
+"""Where parts are worked on: in this process, or in joblib's. `dask_engine` has the third."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol
+
+from ..exceptions import EngineError, ProblemError
+from .moved import nbytes
+from .parts import Part
+from .tasks import run_task
+
+__all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
+
+#: How often a round is begun again in which a process died.
+RETRIES = 3
+
+
+class Engine(Protocol):
+    """Who calls a task for every part.
+
+    Attributes
+    ----------
+    sent, received : int
+        Bytes of arrays that went to tasks and came back from them: what all share counts once a process it goes to.
+    """
+
+    sent: int
+    received: int
+
+    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+        """The task of each part with what is its own, and what all share; in the order of the parts."""
+        ...
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        ...
+
+
+class InProcess:
+    """One part after another, here: nothing moves."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts, self.sent, self.received = parts, 0, 0
+
+    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+        return [run_task(function, part, k, own[k], shared) for k, part in enumerate(self.parts)]
+
+    def close(self) -> None:
+        return
+
+
+class Joblib:
+    """joblib's processes: as many, and by which backend, as ``n_jobs`` and `joblib.parallel_config` say.
+
+    Parts travel to them in every round, arrays of more than a megabyte by way of memory maps that joblib makes.
+    """
+
+    def __init__(self, parts: Sequence[Part], n_jobs: int | None) -> None:
+        import joblib
+
+        self.parts, self.sent, self.received = parts, 0, 0
+        self.jobs, self._delayed = joblib.effective_n_jobs(n_jobs), joblib.delayed(run_task)
+        self._make = lambda: joblib.Parallel(n_jobs=n_jobs)
+        self._parallel = self._make().__enter__()
+
+    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+        self.sent += nbytes(own) + nbytes(shared) * self.jobs
+        for attempt in range(RETRIES + 1):
+            try:
+                calls = (self._delayed(function, part, k, own[k], shared) for k, part in enumerate(self.parts))
+                found = list(self._parallel(calls))
+            except BrokenProcessPool as error:
+                self.close()
+                self._parallel = self._make().__enter__()
+                if attempt == RETRIES:
+                    raise EngineError(
+                        f"engine='joblib': a process died {RETRIES + 1} times in one round, the last time with: "
+                        f"{str(error).strip() or type(error).__name__}. If it was out of memory, give more partitions "
+                        "or a smaller n_jobs"
+                    ) from error
+            else:
+                self.received += nbytes(found)
+                return found
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        self._parallel.__exit__(None, None, None)
+
+
+def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
+    """The engine that a user names: None, "joblib", or a dask client."""
+    if engine is None:
+        return InProcess(parts)
+    if isinstance(engine, str) and engine == "joblib":
+        return Joblib(parts, n_jobs)
+    if type(engine).__module__.partition(".")[0] == "distributed" and hasattr(engine, "submit"):
+        from .dask_engine import Dask
+
+        return Dask(parts, engine)
+    raise ProblemError(f"engine={engine!r} is not one of None, 'joblib', or a distributed.Client")

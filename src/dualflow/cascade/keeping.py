@@ -1,0 +1,102 @@
+"""A cascade's checkpoint: of each pair of classes whose rows are with the survivors, and their multipliers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _checkpoint
+from .._checkpoint import Checkpoint, Saved
+from ..exceptions import ProblemError
+from .records import PairState
+
+__all__ = ["Keeping", "State", "pool_key"]
+
+#: Parameters that a file's run must have had.
+_ALIKE = ("C", "loss", "kernel", "gamma", "degree", "coef0", "fit_intercept", "tol", "max_invaders", "partitioner")
+
+
+@dataclass(frozen=True)
+class State:
+    """Of all pairs that were begun."""
+
+    pairs: dict[str, PairState]
+
+
+def pool_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[str, Any]:
+    """What makes a run the same."""
+    seeded = seed if model.random_state is not None else None
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+    asked = {name: getattr(model, name) for name in _ALIKE}
+    return {"solver": "cascade", **asked, "seed": seeded, "parts": parts, "data": f"digest {digest}"}
+
+
+@dataclass
+class Keeping:
+    """The file of a fit, or none.
+
+    Attributes
+    ----------
+    path : Path or None
+    key : dict
+        A file of another is refused.
+    pairs : dict of PairState
+        By number, as text.
+    """
+
+    path: Path | None
+    key: dict[str, Any]
+    pairs: dict[str, PairState] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, checkpoint: str | Path | Checkpoint | None, key: dict[str, Any]) -> Keeping:
+        """From what the user gave; reads the file, if it is there."""
+        if checkpoint is None:
+            return cls(None, key)
+        path = Path((checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)).path)
+        _checkpoint.check_writable(path)
+        pairs = dict(_checkpoint.load(path, key, State).state.pairs) if path.exists() else {}
+        parts = int(key["parts"])
+        for state in pairs.values():
+            _check(path, state, parts)
+        return cls(path, key, pairs)
+
+    def state(self, pair: int) -> PairState | None:
+        """Where a pair was, if it had begun."""
+        return self.pairs.get(str(pair))
+
+    def saver(self, pair: int) -> Callable[[PairState], None]:
+        """What saves a pair's state; a full disk must not cost the run, so that it is a warning."""
+
+        def save(state: PairState) -> None:
+            self.pairs[str(pair)] = state
+            if self.path is None:
+                return
+            steps = sum(one.steps for one in self.pairs.values())
+            try:
+                _checkpoint.save(Saved(self.path, State(self.pairs), steps, 0.0, {}), self.key)
+            except OSError as error:
+                warnings.warn(f"checkpoint {self.path} could not be written: {error}; the run goes on", stacklevel=2)
+
+        return save
+
+
+def _check(path: Path, state: PairState, parts: int) -> None:
+    """Refuse a state that no run can have left."""
+    n = len(state.alpha)
+    integers = state.part.dtype.kind == state.row.dtype.kind == "i" and state.alpha.dtype.kind == "f"
+    sound = integers and state.part.shape == state.row.shape == state.alpha.shape == (n,) and n > 0
+    if sound:
+        apart, next_row = np.diff(state.part), np.diff(state.row)
+        order = (apart > 0) | ((apart == 0) & (next_row > 0))
+        inside = state.part.min() >= 0 and state.part.max() < parts and state.row.min() >= 0
+        sound = bool(order.all() and inside and (state.alpha >= 0).all() and state.alpha.max() < float("inf"))
+    if not (sound and state.width > 0 and state.own_tol > 0 and state.steps >= 0):
+        raise ProblemError(f"checkpoint {path} holds a state that is none of a cascade's; delete the file")

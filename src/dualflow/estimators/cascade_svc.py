@@ -1,0 +1,296 @@
+"""The support vector classifier of data in parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._checkpoint import Checkpoint
+from ..cascade.engines import engine_of
+from ..cascade.keeping import Keeping, pool_key
+from ..cascade.parts import Part
+from ..cascade.records import Ended, Round
+from ..cascade.run import Cascade
+from ..cascade.sources import PARTITIONERS
+from ..cascade.tasks import survey
+from ..core.certificate import Certificate
+from ..core.kept import KeptGram
+from ..core.options import Number, OneOf
+from ..core.solution import Status
+from ..exceptions import ProblemError
+from ..problems.classification import FINITE_COST
+from ._attributes import refused, set_by_fit
+from ._batch import seeds_of
+from ._cascade_data import Whole, parts_given, put_together, warn_unless_optimal
+from ._classifier import PairClassifier, pairs_of
+from ._solving import jobs_of
+from ._sparse import frozen
+
+__all__ = ["CascadeSVC"]
+
+
+class CascadeSVC(PairClassifier):
+    """Support vector classifier of data in parts, which need not be in one place, with a certificate over all of them.
+
+    Every part solves its own dual; its support vectors travel, and are solved together; every part holds its rows
+    against what came of it, and sends those that violate a condition, which join in the next round. What the rows add
+    to the dual bound is summed, so that the certified gap is that of all rows together, in float64, as `certify`
+    computes it where they are in one place. The rounds end when it is within ``tol``.
+
+    Parameters
+    ----------
+    C, loss, gamma, degree, coef0, fit_intercept, decision_function_shape, break_ties, predict_dtype
+        As in `SVC`, with a finite C; ``gamma="scale"`` is that of all parts together.
+    kernel : {"rbf", "linear", "poly"}, default="rbf"
+        A kernel that is positive semidefinite whatever the data ("poly" with a whole degree and coef0 ≥ 0): of others
+        no bound is known.
+    engine : None, "joblib" or distributed.Client, default=None
+        Who works on the parts: this process, one after another; the processes of joblib, as ``n_jobs`` and
+        `joblib.parallel_config` say; or the workers of a dask cluster (``pip install 'dualflow[dask]'``). At the same
+        seed and parts all give the same bits.
+    partitions : int, default=8
+        Parts that arrays and memory maps are split into.
+    partitioner : {"random", "clusters", "given"}, default="random"
+        Which rows make a part: as many of each class as chance deals; rows near each other, by k-means (Hsieh, Si and
+        Dhillon 2014); or rows that follow one another.
+    max_invaders : int, optional
+        Rows that a part sends in a round at most, the worst. All parts together never send more than half of the
+        survivors, but for 64 each.
+    tol : float > 0, default=1e-3
+        Certified relative gap at which the rounds end.
+    max_steps : int, default=100
+        Rounds at most, for each pair of classes.
+    time_limit : float, optional
+        Seconds from which no round begins but the first, and after which a round's solve is given up: what the parts
+        hold against it after that is not, for it gives the certificate.
+    class_weight : dict or "balanced", optional
+        Multiplies C, class by class.
+    checkpoint : str, Path or Checkpoint, optional
+        File to save the survivors' numbers and multipliers to after each round, and to resume from if it exists; their
+        rows are read from the parts again. ``interval_s`` is not looked at.
+    callback : callable, optional
+        Called with a `dualflow.cascade.Round` after each; a true return value ends that pair of classes.
+    random_state : int, RandomState or None, default=None
+        Seed of the partitioner.
+    n_jobs : int, optional
+        Processes of ``engine="joblib"``.
+
+    Attributes
+    ----------
+    classes_, class_weight_ : array of shape (n_classes,)
+    support_ : array of shape (n_SV,)
+        Rows of X that are support vectors, by class and then ascending; of parts, counted through them in their order.
+    support_vectors_, n_support_, dual_coef_, intercept_
+        As in `SVC`.
+    certificates_ : list of Certificate
+        One a pair of classes, over all its rows in all parts; ``alpha`` is that of the survivors, all others' is 0.
+    certificate_ : Certificate
+        The worst.
+    statuses_ : list of Status
+        How each pair's cascade ended.
+    rounds_ : list of Round
+        What each round came to.
+    n_iter_ : array of shape (n_pairs,)
+        Rounds.
+    fit_status_ : int
+        0 if every pair reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There is no `save`: a model's certificate is computed anew when it is loaded, from all of its data, which are in no
+    one place here. Pickle the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import CascadeSVC
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = CascadeSVC(partitions=4, random_state=0).fit(X, np.hypot(*X.T) > 1)
+    >>> model.certificate_.within(1e-3), model.predict([[0.0, 0.1], [2.0, 2.0]])
+    (True, array([False,  True]))
+    """
+
+    _fitted_by = "classes_"
+    _rules = {
+        "C": FINITE_COST,
+        "loss": OneOf(words=("hinge", "squared_hinge")),
+        "kernel": OneOf(words=("rbf", "linear", "poly"), note="(others have no bound over parts)"),
+        "partitions": Number(at_least=1, whole=True),
+        "partitioner": OneOf(words=PARTITIONERS),
+        "max_invaders": Number(at_least=1, whole=True, none=True),
+        "tol": Number(above=0, note="(a relative gap)"),
+        "max_steps": Number(at_least=1, whole=True),
+        "time_limit": Number(above=0, infinite=True, none=True, note="(in seconds)"),
+    }
+
+    solutions_ = refused("certificates_")
+    certificates_: list[Certificate] = set_by_fit()
+    statuses_: list[Status] = set_by_fit()
+    rounds_: list[Round] = set_by_fit()
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        loss: str = "hinge",
+        kernel: str = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool | str = True,
+        engine: Any = None,
+        partitions: int = 8,
+        partitioner: str = "random",
+        max_invaders: int | None = None,
+        tol: float = 1e-3,
+        max_steps: int = 100,
+        time_limit: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        checkpoint: str | Path | Checkpoint | None = None,
+        callback: Callable[[Round], bool | None] | None = None,
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.C = C
+        self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.engine = engine
+        self.partitions = partitions
+        self.partitioner = partitioner
+        self.max_invaders = max_invaders
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.checkpoint = checkpoint
+        self.callback = callback
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CascadeSVC:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), numpy.memmap, dask array or dataframe, or list of parts
+            Finite numbers. A memory map stays in its file, which workers must be able to open by the same name; a dask
+            collection stays where it is, and is computed anew in each round unless it was persisted; parts are objects
+            with a ``load`` (`dualflow.cascade.Part`).
+        y : array of shape (n,)
+            Labels of at least two classes: of dask if X is, in the same chunks; None if X is a list of parts.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; 0 or less takes a point out. Of dask if X is.
+
+        Returns
+        -------
+        CascadeSVC
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range, or the checkpoint belongs to another run.
+        EngineError
+            Processes or cluster are lost; with a checkpoint, the next fit goes on from the last round.
+        KeyboardInterrupt
+            Before the first round is certified; after it, Ctrl-C returns the best model so far.
+
+        Warns
+        -----
+        ConvergenceWarning
+            A pair's rounds ended above ``tol``.
+        """
+        started = time.monotonic()
+        with self._transaction():
+            self._check_parameters()
+            if self.n_jobs is not None:
+                jobs_of(self.n_jobs)
+            (seed,) = seeds_of(self.random_state, 1)
+            parts = parts_given(self, X, y, sample_weight, seed)
+            engine = engine_of(self.engine, parts, self.n_jobs)
+            try:
+                whole = Whole.of(self, engine.run(survey, [None] * len(parts), None))
+                keeping = Keeping.of(self.checkpoint, pool_key(self, whole.digest(), len(parts), seed))
+                rounds: list[Round] = []
+
+                def told(row: Round) -> bool | None:
+                    rounds.append(row)
+                    return None if self.callback is None else self.callback(row)
+
+                found: list[Ended] = []
+                for k, (i, j) in enumerate(pairs := pairs_of(len(whole.classes))):
+                    interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
+                    cascade = Cascade(
+                        engine=engine,
+                        model=whole.model(self, i, j),
+                        pair=k,
+                        parts=len(parts),
+                        mass=whole.mass_of(self, i, j),
+                        tol=self.tol,
+                        most=self.max_invaders,
+                        max_steps=1 if interrupted else self.max_steps,
+                        started=started,
+                        deadline=self._deadline(started, len(pairs) - k),
+                        told=told,
+                        save=keeping.saver(k),
+                    )
+                    ended = cascade.run(keeping.state(k))
+                    if interrupted and ended.status is Status.STEP_LIMIT:
+                        ended = replace(ended, status=Status.INTERRUPTED)
+                    found.append(ended)
+            finally:
+                engine.close()
+            self._read(whole, parts, found)
+            self.rounds_ = rounds
+        warn_unless_optimal(found)
+        return self
+
+    def _deadline(self, started: float, waiting: int) -> float | None:
+        """When the next pair's time is over, of so many that wait: each has its share of what is left."""
+        if self.time_limit is None:
+            return None
+        now = time.monotonic()
+        return now + max(0.0, started + self.time_limit - now) / waiting
+
+    def _read(self, whole: Whole, parts: list[Part], found: list[Ended]) -> None:
+        """Set what the pairs came to is to the user."""
+        joint, points = put_together(parts, whole, found)
+        self.classes_, self.class_weight_ = whole.classes, whole.class_weight
+        self.support_, self.n_support_, self.support_vectors_ = joint.support, joint.n_support, points
+        self._pair_coef, self.dual_coef_ = joint.pair_coef, joint.dual_coef
+        self.certificates_ = [ended.certificate for ended in found]
+        self.statuses_ = [ended.status for ended in found]
+        self.intercept_ = np.array([ended.certificate.bias for ended in found])
+        self.n_iter_ = np.array([ended.steps for ended in found])
+        self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
+        self._support_gram, self._constants = None, 0.0
+        if len(points):
+            gram = whole.model(self, 0, 1).gram(points)
+            self._support_gram = KeptGram(gram)
+            self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
+        for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
+            frozen(getattr(self, name))
+
+    def save(self, path: Any) -> None:
+        """Not there: see Notes."""
+        raise ProblemError(
+            "CascadeSVC cannot be saved: a file's certificate is computed anew when it is loaded, from all data, which "
+            "are in no one place here. Pickle the model"
+        )

@@ -1,0 +1,409 @@
+"""A cascade's certificate is the one of all rows in one place, whoever works on the parts, and whatever ends it."""
+
+import os
+import pickle
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC as LIBSVM
+
+from dualflow import CascadeSVC, EngineError, Gram, ProblemError, Status, certify, problems
+from dualflow.cascade import engines, row_groups
+from dualflow.cascade.bound import reduced, share_of
+from dualflow.core.bounds import dual_bound
+
+X, Y = make_classification(700, 6, n_informative=4, flip_y=0.05, class_sep=0.8, random_state=3)
+MODELS = {
+    "hinge": {"C": 2.0},
+    "no bias": {"fit_intercept": False},
+    "penalised": {"fit_intercept": "penalised", "C": 5.0},
+    "linear": {"kernel": "linear", "C": 0.3},
+    "poly": {"kernel": "poly", "degree": 2, "coef0": 1.0},
+    "squared hinge": {"loss": "squared_hinge", "C": 3.0},
+    "squared hinge, no bias": {"loss": "squared_hinge", "fit_intercept": False},
+}
+
+
+def joint(model, X, y, weight=None):
+    """The problem of all rows in one place, of two classes, and the α of a fitted model."""
+    gram = Gram(X, model.kernel, gamma=model.gamma, degree=model.degree, coef0=model.coef0)
+    sign = np.where(y == model.classes_[1], 1, -1)
+    problem = problems.svc(
+        gram, sign, model.C, loss=model.loss, fit_intercept=model.fit_intercept, sample_weight=weight
+    )
+    alpha = np.zeros(len(X))
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    if model.loss == "squared_hinge":
+        alpha /= alpha.sum()
+    return problem, alpha
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("partitioner", ["random", "clusters", "given"])
+def test_its_certificate_is_that_of_all_rows_in_one_place(name, partitioner):
+    model = CascadeSVC(partitions=5, partitioner=partitioner, random_state=0, tol=1e-4, **MODELS[name]).fit(X, Y)
+    problem, alpha = joint(model, X, Y)
+    ours, theirs = model.certificate_, certify(problem, alpha)
+    assert ours.within(1e-4)
+    assert ours.objective == pytest.approx(theirs.objective, rel=1e-10)
+    assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=1e-10)
+    assert ours.bias == pytest.approx(theirs.bias, rel=1e-7, abs=1e-9)
+    assert theirs.infeasibility < 1e-10
+    assert [status.name for status in model.statuses_] == ["OPTIMAL"]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_certificate_is_exact_before_the_end_too(steps):
+    with pytest.warns(ConvergenceWarning, match="step limit"):
+        model = CascadeSVC(partitions=8, max_invaders=2, max_steps=steps, random_state=0, tol=1e-9).fit(X, Y)
+    ours, theirs = model.certificate_, certify(*joint(model, X, Y))
+    assert ours.relative_gap == pytest.approx(theirs.relative_gap, rel=1e-9)
+    assert ours.relative_gap > 1e-4
+    assert model.fit_status_ == 1
+    assert model.n_iter_.tolist() == [steps]
+    assert all(row.invaders <= 16 for row in model.rounds_)
+
+
+def test_decisions_are_libsvms():
+    peer = LIBSVM(tol=1e-6).fit(X, Y)
+    model = CascadeSVC(partitions=6, tol=1e-8, random_state=1).fit(X, Y)
+    assert np.abs(model.decision_function(X) - peer.decision_function(X)).max() < 1e-3
+    assert model._support_gram.gamma == pytest.approx(peer._gamma, rel=1e-12)
+
+
+def test_data_far_from_the_origin_keep_their_digits():
+    moved = CascadeSVC(kernel="linear", partitions=4, random_state=0, tol=1e-6).fit(X + 1e6, Y)
+    here = CascadeSVC(kernel="linear", partitions=4, random_state=0, tol=1e-6).fit(X, Y)
+    assert moved.certificate_.objective == pytest.approx(here.certificate_.objective, rel=1e-6)
+    assert np.abs(moved.decision_function(X + 1e6) - here.decision_function(X)).max() < 1e-3
+
+
+def test_several_classes_and_weights():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    weight = np.where(np.arange(len(y)) % 7 == 0, 0.0, 1.5)
+    options = {"class_weight": "balanced", "C": 4.0}
+    model = CascadeSVC(partitions=4, random_state=0, tol=1e-8, **options).fit(X, names, weight)
+    peer = LIBSVM(tol=1e-7, **options).fit(X, names, weight)
+    assert np.abs(model.decision_function(X) - peer.decision_function(X)).max() < 1e-3
+    assert (model.n_support_ == peer.n_support_).all()
+    assert np.array_equal(model.support_vectors_, X[model.support_])
+    assert not (weight[model.support_] == 0).any()
+    assert len(model.certificates_) == 3
+    assert {row.pair for row in model.rounds_} == {0, 1, 2}
+
+
+def test_parts_of_one_class_put_up_rows():
+    order = np.argsort(Y, kind="stable")
+    model = CascadeSVC(partitions=6, partitioner="given", tol=1e-5).fit(X[order], Y[order])
+    assert model.certificate_.within(1e-5)
+    assert certify(*joint(model, X[order], Y[order])).within(1e-5)
+
+
+def test_few_rows_and_many_parts():
+    model = CascadeSVC(kernel="linear", C=10, partitions=50).fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    assert model.predict([[0.4], [2.2]]).tolist() == ["a", "b"]
+    assert model.intercept_ == pytest.approx([-3.0], abs=0.01)
+
+
+# --- the bound part by part --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-3, 0.1, 10.0])
+def test_shares_sum_to_the_bound(width):
+    rng = np.random.default_rng(5)
+    problem = problems.svc(Gram(X), np.where(Y == 1, 1, -1), C=2.0)
+    alpha = problem.project(rng.uniform(0, 2, problem.n) * (rng.random(problem.n) < 0.3))
+    Qa = problem.matvec(alpha)
+    whole, (low, high) = dual_bound(problem, alpha, Qa)
+    h, window = Qa - problem.p, (low - width, high + width)
+    parts = np.array_split(rng.permutation(problem.n), 7)
+    shares = [share_of(h[J], problem.e[J], problem.upper[J], window) for J in parts]
+    bound, interval, inside = reduced(shares, window, float(alpha @ Qa), "equality")
+    assert bound == pytest.approx(whole, rel=1e-12)
+    assert interval == pytest.approx((low, high), abs=1e-12)
+    assert inside or width == 0
+    assert sum(len(share.h) for share in shares) < problem.n or width == 10.0
+
+
+def test_a_window_beside_the_best_multiplier_gives_a_bound_all_the_same():
+    problem = problems.svc(Gram(X), np.where(Y == 1, 1, -1), C=2.0)
+    alpha = problem.project(np.full(problem.n, 0.1))
+    Qa = problem.matvec(alpha)
+    whole, (low, _) = dual_bound(problem, alpha, Qa)
+    window = (low - 3.0, low - 1.0)
+    share = share_of(Qa - problem.p, problem.e, problem.upper, window)
+    bound, interval, inside = reduced([share], window, float(alpha @ Qa), "equality")
+    assert not inside
+    assert interval == (window[1], window[1])
+    at = float(-0.5 * alpha @ Qa + np.minimum(0, problem.upper * (Qa - 1 - window[1] * problem.e)).sum())
+    assert bound == pytest.approx(at, rel=1e-12)
+    assert bound < whole
+
+
+# --- where the rows are --------------------------------------------------------------------------
+
+
+def test_a_memory_map_stays_in_its_file(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r"), np.load(tmp_path / "y.npy", mmap_mode="r")
+    here = CascadeSVC(partitions=4, random_state=0).fit(X, Y)
+    there = CascadeSVC(partitions=4, random_state=0).fit(*mapped)
+    assert np.array_equal(here.dual_coef_, there.dual_coef_)
+    half = CascadeSVC(partitions=4, partitioner="given").fit(mapped[0][100:400], mapped[1][100:400])
+    same = CascadeSVC(partitions=4, partitioner="given").fit(X[100:400], Y[100:400])
+    assert np.array_equal(half.dual_coef_, same.dual_coef_)
+    assert np.array_equal(half.support_, same.support_)
+    from dualflow.cascade.sources import parts_of
+
+    parts = parts_of(mapped[0][100:400], mapped[1], None, 3, "given", np.random.default_rng(0))
+    assert all(len(pickle.dumps(part)) < 1000 for part in parts)  # descriptions, not rows
+
+
+def test_row_groups_of_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {f"x{k}": X[:, k] for k in range(X.shape[1])} | {"label": Y, "w": np.full(len(Y), 2.0)}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "data.parquet", row_group_size=200)
+    model = CascadeSVC().fit(row_groups(tmp_path / "data.parquet", target="label", weight="w"))
+    same = CascadeSVC(C=2.0, partitioner="given", partitions=4).fit(X, Y)
+    assert model.certificate_.objective == pytest.approx(same.certificate_.objective, rel=1e-2)
+    assert np.array_equal(model.support_vectors_, X[model.support_])
+    with pytest.raises(ProblemError, match="has no column"):
+        CascadeSVC().fit(row_groups(tmp_path / "data.parquet", target="lable"))
+    with pytest.raises(ProblemError, match="cannot be read as parquet"):
+        row_groups(tmp_path / "none.parquet", target="label")
+
+
+class Shifting:
+    """A part that is another one each time."""
+
+    def __init__(self):
+        self.times = 0
+
+    def load(self):
+        self.times += 1
+        return X[:100], Y[:100] + 5 * (self.times > 1)
+
+
+class Fixed:
+    def __init__(self, *columns):
+        self.columns = columns
+
+    def load(self):
+        return self.columns
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ([Shifting()], "must not change"),
+        ([Fixed(X, Y), Fixed(X[:, :3], Y)], "features"),
+        ([Fixed(X, Y[:5])], "labels"),
+        ([Fixed(X, Y), Fixed(X * np.inf, Y)], "part 1: X contains NaN or infinity"),
+        ([Fixed(X, np.where(Y == 1, np.nan, 0.0))], "part 0: y contains NaN"),
+        ([Fixed(X, Y, np.full(len(Y), np.nan))], "part 0: sample_weight"),
+        ([Fixed(X, Y), Fixed(X, Y.astype(str))], "some parts hold numbers"),
+        ([Fixed(X, np.zeros(len(Y)))], "single class"),
+        ([Fixed(X[:0], Y[:0])], "no rows"),
+    ],
+)
+def test_parts_that_cannot_be(parts, says):
+    with np.errstate(invalid="ignore"), pytest.raises(ProblemError, match=says):
+        CascadeSVC().fit(parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"engine": "ray"}, "engine='ray' is not one of"),
+        ({"kernel": "sigmoid"}, "kernel='sigmoid'"),
+        ({"kernel": "poly", "coef0": -1.0}, "coef0=-1.0"),
+        ({"kernel": "poly", "degree": 2.5}, "degree=2.5"),
+        ({"C": np.inf}, "C=inf"),
+        ({"partitioner": "chance"}, "partitioner='chance'"),
+        ({"partitions": 0}, "partitions=0"),
+        ({"tol": 0.0}, "tol=0.0"),
+        ({"fit_intercept": "no"}, "fit_intercept='no'"),
+    ],
+)
+def test_parameters_that_cannot_be(options, says):
+    with pytest.raises(ProblemError, match=says):
+        CascadeSVC(**options).fit(X, Y)
+
+
+def test_a_model_pickles_and_says_why_it_cannot_be_saved(tmp_path):
+    model = CascadeSVC(partitions=3, random_state=0).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    with pytest.raises(ProblemError, match=r"Pickle the model"):
+        model.save(tmp_path / "model")
+    with pytest.raises(AttributeError, match="certificates_"):
+        _ = model.solutions_
+
+
+# --- engines -----------------------------------------------------------------------------------
+
+
+def same(one, other):
+    """Whether two models are one, to the bit."""
+    names = ("support_", "dual_coef_", "intercept_", "n_iter_")
+    alike = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return alike and one.certificate_.gap == other.certificate_.gap
+
+
+def test_parts_without_rows_and_many_classes():
+    there = CascadeSVC().fit([Fixed(X[:0], Y[:0]), Fixed(X, Y), Fixed(X[:0], Y[:0].astype(object))])
+    assert same(there, CascadeSVC(partitions=1, partitioner="given").fit(X, Y))
+    names = np.array([f"class {k:02}" for k in range(25)], dtype=object)
+    model = CascadeSVC(partitions=2, random_state=0).fit(np.repeat(np.eye(25), 4, axis=0), np.repeat(names, 4))
+    assert model.predict(np.eye(25)).tolist() == names.tolist() == model.classes_.tolist()
+
+
+class Deadly:
+    """A part at which processes die so many times."""
+
+    def __init__(self, folder, times, k):
+        self.folder, self.times, self.k, self.pid = str(folder), times, k, os.getpid()
+
+    def load(self):
+        for turn in range(self.times):
+            if os.getpid() != self.pid and not os.path.exists(f"{self.folder}/{turn}"):
+                open(f"{self.folder}/{turn}", "x").close()
+                os._exit(1)
+        return X[self.k :: 3], Y[self.k :: 3]
+
+
+def test_joblib_gives_the_same_bits_and_its_processes_may_die(tmp_path):
+    parts = [Fixed(X[k::3], Y[k::3]) for k in range(3)]
+    here = CascadeSVC().fit(parts)
+    there = CascadeSVC(engine="joblib", n_jobs=2).fit([Deadly(tmp_path, 1, 0), *parts[1:]])
+    assert len(list(tmp_path.iterdir())) == 1
+    assert same(here, there)
+    assert here.rounds_[-1].sent == here.rounds_[-1].received == 0
+    # Survivors go to each of two processes once a round, and not much else moves.
+    for row in there.rounds_[1:]:
+        assert 0 < row.sent + row.received <= 3 * row.survivors * 8 * (X.shape[1] + 1)
+
+
+def test_processes_that_die_every_time_are_an_error(monkeypatch):
+    engine = engines.Joblib([Fixed(X, Y)], 1)
+    closed = []
+
+    class Dies:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            closed.append(self)
+
+        def __call__(self, calls):
+            raise BrokenProcessPool("gone")
+
+    engine.close()
+    engine._parallel, engine._make = Dies(), Dies
+    with pytest.raises(EngineError, match=r"died 4 times in one round.*gone"):
+        engine.run(None, [None], None)
+    assert len(closed) == 4
+
+
+# --- limits and checkpoints ----------------------------------------------------------------------
+
+
+def test_a_callback_may_end_it():
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        model = CascadeSVC(partitions=8, random_state=0, tol=1e-9, callback=lambda row: seen.append(row) or True).fit(
+            X, Y
+        )
+    assert model.rounds_ == seen
+    assert len(seen) == 1
+    assert model.statuses_ == [Status.STOPPED]
+    assert model.certificate_.relative_gap == seen[0].relative_gap
+
+
+def test_a_time_limit_gives_a_certified_model():
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model = CascadeSVC(partitions=8, random_state=0, tol=1e-9, time_limit=1e-3).fit(X, Y)
+    assert certify(*joint(model, X, Y)).relative_gap == pytest.approx(model.certificate_.relative_gap, rel=1e-6)
+    assert model.n_iter_.tolist() == [1]
+
+
+class Interrupting:
+    """Rows, and Ctrl-C the n-th time they are read."""
+
+    def __init__(self, n, k=0):
+        self.left, self.k = n, k
+
+    def load(self):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return X[self.k :: 2], Y[self.k :: 2]
+
+
+def test_ctrl_c_returns_the_best_model_there_is():
+    with pytest.warns(ConvergenceWarning, match="Ctrl-C"):  # survey, own solve, first round, and in the second
+        model = CascadeSVC(tol=1e-9, max_invaders=5).fit([Interrupting(4), Interrupting(0, 1)])
+    assert model.statuses_ == [Status.INTERRUPTED]
+    assert model.certificate_.relative_gap == model.rounds_[0].relative_gap
+    unfitted = CascadeSVC()
+    with pytest.raises(KeyboardInterrupt):
+        unfitted.fit([Interrupting(2), Interrupting(0, 1)])
+    assert not unfitted.__sklearn_is_fitted__()
+
+
+def test_a_checkpoint_resumes_to_the_same_bits(tmp_path):
+    options = {"partitions": 8, "random_state": 0, "tol": 1e-7, "max_invaders": 1}
+    whole = CascadeSVC(**options).fit(X, Y)
+    assert whole.n_iter_[0] > 3
+    with pytest.warns(ConvergenceWarning):
+        CascadeSVC(**options, max_steps=2, checkpoint=tmp_path / "run.npz").fit(X, Y)
+    resumed = CascadeSVC(**options, checkpoint=tmp_path / "run.npz").fit(X, Y)
+    assert same(whole, resumed)
+    assert resumed.rounds_[0].step == 3
+    # What has ended is certified anew, and that is all.
+    again = CascadeSVC(**options, checkpoint=tmp_path / "run.npz").fit(X, Y)
+    assert again.certificate_.relative_gap == pytest.approx(whole.certificate_.relative_gap, rel=1e-6)
+    assert len(again.rounds_) == 1
+    assert again.n_iter_ == whole.n_iter_
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    CascadeSVC(partitions=3, random_state=0, checkpoint=path).fit(X, Y)
+    with pytest.raises(ProblemError, match=r"its C is 1\.0"):
+        CascadeSVC(C=2.0, partitions=3, random_state=0, checkpoint=path).fit(X, Y)
+    with pytest.raises(ProblemError, match="its data is 'digest"):
+        CascadeSVC(partitions=3, random_state=0, checkpoint=path).fit(X + 1e-3, Y)
+    with pytest.raises(ProblemError, match="its seed is 0"):
+        CascadeSVC(partitions=3, random_state=1, checkpoint=path).fit(X, Y)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ProblemError, match="damaged"):
+        CascadeSVC(partitions=3, random_state=0, checkpoint=path).fit(X, Y)
+
+
+def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
+    from dualflow import _checkpoint
+    from dualflow.cascade.keeping import State
+    from dualflow.cascade.records import PairState
+
+    path, options = tmp_path / "run.npz", {"partitions": 3, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        CascadeSVC(**options, checkpoint=path, max_steps=1, tol=1e-9).fit(X, Y)
+    header, _ = _checkpoint._read(path)
+    sound = _checkpoint.load(path, header["key"], State)
+    pair = sound.state.pairs["0"]
+    for rows, part, says in (
+        (pair.row + 10_000, pair.part, "does not hold the rows"),
+        (pair.row, pair.part + 5, "none of a cascade's"),
+        (pair.row[::-1], pair.part, "none of a cascade's"),
+    ):
+        state = PairState(part, rows, pair.alpha, pair.steps, pair.width, pair.own_tol, pair.closed)
+        _checkpoint.save(_checkpoint.Saved(path, State({"0": state}), 1, 0.0, {}), header["key"])
+        with pytest.raises(ProblemError, match=says):
+            CascadeSVC(**options, checkpoint=path, tol=1e-9).fit(X, Y)

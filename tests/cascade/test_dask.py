@@ -1,0 +1,146 @@
+"""A cascade on a dask cluster: the same bits, whoever dies on the way."""
+
+import os
+import signal
+import socket
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from dualflow import CascadeSVC, EngineError, ProblemError
+
+dask = pytest.importorskip("dask", reason="pip install 'dualflow[dask]'")
+distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
+
+X, Y = make_classification(600, 5, flip_y=0.05, random_state=1)
+#: Processes import the package, which takes them seconds: as few as may be are begun.
+OPTIONS = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": "2GB"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_sockets():
+    """Workers talk through this machine's own network, 127.0.0.1, and to nobody else; asked for an address of this
+    machine, dask connects a datagram socket, by which nothing is sent."""
+    patch = pytest.MonkeyPatch()
+
+    def loopback(real):
+        def call(self, *arguments):
+            outside = self.family != socket.AF_UNIX and arguments[-1][0] != "127.0.0.1"
+            if outside and self.type != socket.SOCK_DGRAM:
+                raise AssertionError(f"a test reached for the network: {arguments[-1]}")
+            return real(self, *arguments)
+
+        return call
+
+    for name in ("connect", "connect_ex"):
+        patch.setattr(socket.socket, name, loopback(getattr(socket.socket, name)))
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def no_network(own_sockets):
+    """In the place of the suite's own, which lets nothing through."""
+
+
+@pytest.fixture(scope="module")
+def cluster(own_sockets):
+    with distributed.LocalCluster(host="127.0.0.1", **OPTIONS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+def same(one, other):
+    names = ("support_", "dual_coef_", "intercept_", "n_iter_")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+class Deadly:
+    """Rows, and a worker dies so many times when they are read."""
+
+    def __init__(self, folder, times, k):
+        self.folder, self.times, self.k = str(folder), times, k
+
+    def load(self):
+        for turn in range(self.times):
+            if not os.path.exists(f"{self.folder}/{turn}"):
+                open(f"{self.folder}/{turn}", "x").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return X[self.k :: 3], Y[self.k :: 3]
+
+
+def test_arrays_of_dask_give_the_same_bits_wherever_they_are_computed(client):
+    array = pytest.importorskip("dask.array")
+    here = CascadeSVC(partitions=3, partitioner="given").fit(X, Y)
+    assert same(here, CascadeSVC(partitions=3, partitioner="given", engine=client).fit(X, Y))
+    chunked = array.from_array(X, chunks=(200, 2)), array.from_array(Y, chunks=200)
+    there = CascadeSVC(engine=client).fit(*chunked)
+    assert same(here, there)
+    assert same(here, CascadeSVC().fit(*chunked))
+    for row in there.rounds_[1:]:
+        assert 0 < row.sent + row.received <= 3 * row.survivors * 8 * (X.shape[1] + 1)
+    with pytest.raises(ProblemError, match="give one of dask"):
+        CascadeSVC(engine=client).fit(chunked[0], Y)
+    with pytest.raises(ProblemError, match=r"\[3, 2\] chunks"):
+        CascadeSVC(engine=client).fit(chunked[0], array.from_array(Y, chunks=300))
+    # Nothing of it is left on the cluster, once that has heard of it.
+    for _ in range(100):
+        if not client.futures:
+            break
+        time.sleep(0.1)
+    assert not client.futures
+
+
+def test_two_workers_killed_in_a_row_cost_their_parts(client, tmp_path):
+    whole = CascadeSVC().fit([Deadly(tmp_path, 0, k) for k in range(3)])
+    model = CascadeSVC(engine=client).fit([Deadly(tmp_path, 2 * (k == 1), k) for k in range(3)])
+    assert len(list(tmp_path.iterdir())) == 2
+    assert same(whole, model)
+
+
+def test_what_all_share_may_be_lost_with_all_workers(client):
+    parts, done = [Deadly("", 0, k) for k in range(3)], []
+
+    def kill_all(row):
+        if not done:
+            done.append(row)
+            for pid in client.run(os.getpid).values():
+                os.kill(pid, signal.SIGKILL)
+
+    model = CascadeSVC(engine=client, callback=kill_all, tol=1e-6).fit(parts)
+    assert same(model, CascadeSVC(tol=1e-6).fit(parts))
+    assert len(done) == 1
+    assert len(model.rounds_) > 1
+
+
+def test_a_scheduler_that_is_lost_is_an_error_and_the_checkpoint_resumes(tmp_path):
+    options, path = {"tol": 1e-7, "max_invaders": 1}, tmp_path / "run.npz"
+    parts = [Deadly("", 0, k) for k in range(3)]
+    whole = CascadeSVC(**options).fit(parts)
+    one = OPTIONS | {"n_workers": 1, "processes": False, "protocol": "tcp://"}
+    cluster = distributed.LocalCluster(host="127.0.0.1", **one)
+    client = distributed.Client(cluster, timeout="2s")
+    try:
+
+        def close(row):
+            if row.step == 1:
+                cluster.close()
+
+        lost = CascadeSVC(**options, engine=client, callback=close, checkpoint=path)
+        with pytest.raises(EngineError, match=r"scheduler is lost.*goes on from the last round"):
+            lost.fit(parts)
+        assert not lost.__sklearn_is_fitted__()
+    finally:
+        client.close()
+        cluster.close()
+    resumed = CascadeSVC(**options, checkpoint=path).fit(parts)
+    assert same(whole, resumed)
+    assert resumed.rounds_[0].step == 2
