@@ -1,4 +1,4 @@
-"""What is left of an optimum without some of its points: its linear response, followed until nothing is violated.
+"""What is left of an optimum without some of its variables: its linear response, followed until nothing is violated.
 
 At the optimum the free variables S and the multiplier b answer linearly to all else (CP eq. 3 to 7). The matrix of that
 answer, the principal pivot of [0 eᵀ; e Q] on S, is made once. A problem without a point differs from the one with it in
@@ -83,8 +83,9 @@ class Response:
         self.floor = 64 * _EPS * (float(Q.diagonal().max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
         self.little = NEAR * float(alpha.max(initial=0.0))
 
-    def without(self, gone: int, stretch: float = 1.0) -> NDArray | None:
-        """The optimum without a variable, shape (n,), all bounds ``stretch`` times as large; None if none is found.
+    def without(self, gone: int | NDArray, stretch: float = 1.0) -> NDArray | None:
+        """The optimum without a variable, or some, shape (n,), all bounds ``stretch`` times as large; None if none is
+        found.
 
         Where the free variables are nearly dependent it is no better than their system is known; the certificate says.
         """
@@ -95,8 +96,9 @@ class Response:
         low = np.where(self.free, -self.little, np.where(self.where == _LOW, -self.floor, -np.inf))
         high = np.where(self.free, upper + self.little, np.where(self.where == _UP, self.floor, np.inf))
         low[self.dead], high[self.dead] = -np.inf, np.inf
-        low[gone], high[gone] = -np.inf, np.inf
-        over = {gone: _LOW}  # who is elsewhere than in the optimum of all, and where
+        away: list[int] = np.atleast_1d(gone).tolist()
+        low[away], high[away] = -np.inf, np.inf
+        over = dict.fromkeys(away, _LOW)  # who is elsewhere than in the optimum of all, and where
         least, waited = MOST + 1, 0
         while waited <= PATIENT:
             changed, where = np.fromiter(over, np.intp), np.fromiter(over.values(), np.int8)
@@ -120,7 +122,7 @@ class Response:
                 return None
             bad = {int(i): self._exchanged(int(i), found[i] > 0) for i in np.flatnonzero(outside)}
             for i, is_at, value in zip(changed.tolist(), where.tolist(), moved.tolist(), strict=True):
-                if i == gone:
+                if i in away:
                     continue
                 if is_at == _FREE and not -self.little <= value <= upper[i] + self.little:
                     bad[i] = _LOW if value < 0 else _UP

@@ -1,5 +1,5 @@
-"""The optimum of a hinge or a tube without a point, for one point after the other: each led there from that of all by
-exact unlearning (Cauwenberghs and Poggio, NIPS 13, section 3), and none moved by the others."""
+"""The optimum of a hinge or a tube without a point, for one point after the other: each by its response to that, or led
+there from that of all by exact unlearning (Cauwenberghs and Poggio, NIPS 13, section 3); none moves another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from .incremental import Engine
+from .left_out import LARGEST, Response
 from .newcomers import LITTLE, seat
 from .state import PathError
 
@@ -21,6 +22,10 @@ NEAR = 1e-9
 CLEAR = 1e-6
 #: Columns that are kept beside the margin's, for the next point may want them too.
 SPARE = 512
+#: Free variables from which the response is the faster one: a step of a path is a product with the inverse of so many.
+MANY = 128
+#: Free variables farthest from their bounds that the bias is read from.
+READ = 8
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class PointPaths:
         alpha = np.where(alpha <= LITTLE * float(alpha.max(initial=0.0)), 0.0, alpha)
         alpha = np.where(self.upper - alpha <= LITTLE * self.upper, self.upper, alpha)
         matrix = _Signed(K, problem.sigma, self.idx, problem.offset)
+        self.problem, self.matrix, self.response = problem, matrix, self._response(problem, matrix, alpha)
         self.engine = engine = Engine(matrix, balanced)
         engine.has_rescue = True
         engine.append(problem.p, problem.upper, problem.sigma if balanced else np.zeros(problem.n), problem.diag())
@@ -113,6 +119,8 @@ class PointPaths:
         """`at_rest` without a point; None where the path breaks off."""
         engine = self.engine
         variables = self.place[point]
+        if (found := self._answered(variables)) is not None:
+            return found
         try:
             # Those at 0 first, so that none of them grows on the way of another.
             for k in variables[np.argsort(engine.alpha[variables], kind="stable")]:
@@ -123,3 +131,31 @@ class PointPaths:
         finally:
             engine.restore(self.kept)
             engine.pool.evict(engine.margin, SPARE)
+
+    @staticmethod
+    def _response(problem: DualProblem, matrix: _Signed, alpha: NDArray) -> Response | None:
+        if problem.n > LARGEST or np.count_nonzero((alpha > 0) & (alpha < problem.upper)) < MANY:
+            return None
+        everyone = np.arange(problem.n)
+        try:
+            return Response(problem, matrix.block(everyone, everyone), alpha)
+        except (PathError, np.linalg.LinAlgError):
+            return None
+
+    def _answered(self, variables: NDArray) -> tuple[NDArray, float] | None:
+        """What the response says; None where it has no answer, or no weight is free to read the bias from."""
+        alpha = None if self.response is None else self.response.without(variables)
+        if alpha is None:
+            return None
+        if not self.engine.bordered:
+            return alpha, 0.0
+        inside = np.minimum(alpha, self.upper - alpha)
+        inside[variables] = 0.0
+        few = np.argpartition(-inside, min(READ, len(inside) - 1))[:READ]
+        few = few[inside[few] > CLEAR * alpha.max(initial=0.0)]
+        if not len(few):
+            return None
+        matrix = self.matrix
+        weights = np.bincount(self.idx, matrix.sigma * alpha, minlength=len(matrix.K))
+        own = matrix.sigma[few] * self.problem.p[few] - matrix.K[self.idx[few]] @ weights
+        return alpha, float(own.mean())
