@@ -323,7 +323,8 @@ def test_no_solver_has_an_option_that_names_code_or_files_and_is_forgotten_here(
     for name in registry.CATALOGUE:
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
-                assert field.name in (*REACHING, "inner_options"), (name, field.name)
+                # An ansatz that is no name is not written; one out of a file is one of two names.
+                assert field.name in (*REACHING, "inner_options", "ansatz"), (name, field.name)
 
 
 @pytest.mark.parametrize("name", REACHING)

@@ -46,7 +46,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     state_type : the class of its states
     name : the name users type
     kinds : the feasible sets it can solve
-    accuracy : "exact" (relative gap ≤ 1e-8), "iterative" (≤ 1e-4) or "sampled" (≤ 8 × the floor of all shots)
+    accuracy : "exact" (relative gap ≤ 1e-8), "iterative" (≤ 1e-4) or "sampled" (≤ 12 × the floor of all shots)
     reaches : in words, the relative gap it was seen to reach, where that says more than `accuracy`
     maturity : "solver" or "study"; comparisons leave studies out unless asked
     requires, extra : import names it needs, and the pip extra that brings them (None: the core install)

@@ -65,7 +65,8 @@ class GivenCircuit(ParametricCircuit):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        pair: tuple[Step, ...] = (("ry", (0,), 0), ("cx", (0, 1), None), ("rx", (1,), 1), ("ry", (0,), 0.5))
+        turned: tuple[Step, ...] = (("ry", (1,), 0.75), ("ry", (0,), 0))
+        pair: tuple[Step, ...] = (*turned, ("cx", (0, 1), None), ("rx", (1,), 1), ("ry", (0,), 0.5))
         more: tuple[Step, ...] = (("rz", (0,), 3), ("h", (0,), None), ("cz", (1, 2), None), ("ry", (2,), 2))
         return cls(2, pair, "pair"), cls(3, (*pair, *more, ("x", (1,), None)), "three")
 
