@@ -194,7 +194,8 @@ def test_a_sampled_answer_is_held_against_all_shots_of_its_run():
                 checks.gap(bench, z)
         # By the shots of one circuit alone both would pass.
         assert bench.gaps[z.name] <= bench.allowed_gap(z)
-        assert bench.bounds[z.name] == bench.allowed_gap(z, 41_000) < bench.allowed_gap(z) / 10
+        # 41 circuits and factors of 3 and 12 make that 10 times as much, but for the draws of both.
+        assert bench.bounds[z.name] == bench.allowed_gap(z, 41_000) < bench.allowed_gap(z) / 8
 
 
 @pytest.mark.parametrize("shots", [None, 10_000])
