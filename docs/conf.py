@@ -61,6 +61,7 @@ OUTSIDE = {
     "benchmarks/README.md": "benchmarks.md",
     "../circuits/README.md": "circuits.md",
     "results/README.md": "benchmark-results.md",
+    "../docs/papers.md": "papers.md",
 }
 
 nb_execution_mode = "cache"
@@ -75,6 +76,7 @@ warnings.filterwarnings("ignore", module="myst_nb|jupyter_cache|zmq|traitlets")
 #: Modules whose ``__all__`` is public; every name has its place in `api.md`.
 PUBLIC = (
     "dualflow",
+    "dualflow.analog",
     "dualflow.cascade",
     "dualflow.problems",
     "dualflow.interchange",

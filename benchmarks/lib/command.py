@@ -17,6 +17,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "only": {"metavar": "TEXT", "default": "", "help": "only cases whose name contains all words of TEXT"},
     "data": {"metavar": "FOLDER", "help": "holds the real data sets; else the folder DUALFLOW_DATA, else OpenML"},
     "plot": {"type": Path, "metavar": "FOLDER", "help": "write plots to FOLDER, as PNG"},
+    "paper": {"type": Path, "metavar": "FILE", "help": "CSV with the paper's figures; else that in the data folder"},
     "solver": {"metavar": "NAME", "help": "our solver; the estimators' default otherwise"},
     "limit": {"type": float, "metavar": "SECONDS", "help": "longest single fit (600; MNIST 3600)"},
     "runs": {"type": int, "metavar": "N", "help": "timed runs of every fit, against the rule; for a look"},

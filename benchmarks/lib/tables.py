@@ -78,6 +78,8 @@ def table(name: str, results: Path) -> str:
         measured = map(numbers, read(results / f"{name}_rows.csv"))
         rows = [[line["case"], *(line[key] for key in PEERS.values())] for line in measured]
         return markdown(["case", *PEERS], rows)
+    if lines and "verdict" in lines[0]:
+        return findings(lines)
     if lines and "sense" not in lines[0]:
         return markdown(list(lines[0]), [list(line.values()) for line in lines])
     return markdown(["claim", "figure", "asked", "holds", "worst in"], [verdict(line) for line in lines])
@@ -94,6 +96,14 @@ def verdict(line: Line) -> list[str]:
     asked = f"{SIGNS[line['sense']]} {found['asked']}{unit}" + ("" if line["kind"] == "must" else f" ({line['kind']})")
     one = {"1": "yes", "0": "no"}[line["good"]] if line["cells"] == "1" else f"{line['good']} of {line['cells']}"
     return [f"{line['what']}: {line['measure']}", figure, asked, one, line["case"]]
+
+
+def findings(lines: Sequence[Line]) -> str:
+    """A paper's table, of `benchmarks.lib.findings`; the seeds are in the CSV."""
+    rows = [
+        [f"{line['where']}: {line['what']}", *(line[k] for k in ("says", "gets", "verdict", "why"))] for line in lines
+    ]
+    return markdown(["of the paper", "paper says", "we get", "verdict", "why"], rows)
 
 
 def angles(lines: Sequence[Line]) -> str:
@@ -129,7 +139,7 @@ def files(results: Path) -> str:
 
 def benchmarks() -> list[str]:
     """Names of all benchmarks, "room/file"."""
-    found = (path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("*/*.py") if path.stem != "__init__")
+    found = (path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("*/*.py") if not path.stem.startswith("__"))
     return sorted(path.as_posix() for path in found if path.parts[0] != "lib")
 
 

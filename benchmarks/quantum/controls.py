@@ -166,7 +166,7 @@ def margin_over(own: Walk, control: Walk) -> float:
     return margin(own.ending(level), control.ending(level), FINEST)
 
 
-def run(table: Rows, cell: Cell, solver: Any, seeds: int, controls: tuple[str, ...]) -> None:
+def run(table: Rows, cell: Cell, solver: Any, seeds: int, controls: tuple[str, ...], most_times: float = MOST) -> None:
     """A row for the right device, then one for each control, with its margin."""
     z = problem(*cell[1:5])
     about = {"solver": cell.solver, "n": cell.n, "shots": cell.shots, "seeds": seeds}
@@ -181,7 +181,7 @@ def run(table: Rows, cell: Cell, solver: Any, seeds: int, controls: tuple[str, .
     for control in controls:
         stand_in, runs = solver.controlled(control), []
         for seed, right in enumerate(own):
-            most = MOST * max(1, right.circuits[-1] if right.circuits else 0)
+            most = most_times * max(1, right.circuits[-1] if right.circuits else 0)
             runs.append(walk(stand_in, z, seed, FINEST, most, LIMIT))
         say(control, runs, float(np.median([margin_over(a, b) for a, b in zip(own, runs, strict=True)])))
 

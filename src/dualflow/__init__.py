@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from .core.arena import release_memory
     from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
     from .estimators import (
+        LDA,
+        LSSVC,
+        LSSVR,
         SVC,
         SVDD,
         SVR,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
         load,
     )
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
+    from .quantum.devices.spread import SpreadDevice
     from .quantum.kernels.alignment import kernel_alignment
     from .quantum.kernels.concentration import Concentration, concentration
     from .quantum.kernels.fidelity import FidelityKernel, quantum_kernel
@@ -71,6 +75,9 @@ if TYPE_CHECKING:
 __version__ = importlib.metadata.version("dualflow")
 
 __all__ = [
+    "LDA",
+    "LSSVC",
+    "LSSVR",
     "SVC",
     "SVDD",
     "SVR",
@@ -123,6 +130,7 @@ __all__ = [
     "SolverInfo",
     "SolverMismatch",
     "SolverUnavailable",
+    "SpreadDevice",
     "Status",
     "SupportDisplay",
     "Trajectory",
@@ -156,6 +164,9 @@ _ROOMS = {
     "comparison": ("Comparison", "compare"),
     "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
+        "LDA",
+        "LSSVC",
+        "LSSVR",
         "SVC",
         "SVDD",
         "SVR",
@@ -173,6 +184,7 @@ _ROOMS = {
     "core.arena": ("release_memory",),
     "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
+    "quantum.devices.spread": ("SpreadDevice",),
     "quantum.kernels.alignment": ("kernel_alignment",),
     "quantum.kernels.concentration": ("Concentration", "concentration"),
     "quantum.kernels.fidelity": ("FidelityKernel", "quantum_kernel"),

@@ -18,7 +18,7 @@ from .core.bounds import inseparability_witness
 from .core.certificate import Certificate, Certifier
 from .core.problem import DualProblem
 from .core.solution import SHARP, Cost, Solution, Status
-from .core.support import support_set
+from .core.support import LARGE, support_set
 from .core.values import immutable
 from .solvers import Solver
 
@@ -37,7 +37,7 @@ MARGIN = 1e-9
 _SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 
-def conclude(run: Run, refine: bool, problem: DualProblem) -> Solution:
+def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
     """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked. Ctrl-C keeps what
     the run had."""
     told = _told(run)
@@ -63,15 +63,17 @@ def _told(run: Run) -> dict[str, Any]:
     return told
 
 
-def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: bool) -> Solution:
+def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: bool | str) -> Solution:
     engine, raw_alpha = run.engine, immutable(run.alpha())
     # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
-    later = refine and run.certify_every > 1 and run.status is Status.FINISHED
+    later = bool(refine) and run.certify_every > 1 and run.status is Status.FINISHED
     raw = None if later else run.certifier.certify(raw_alpha)
     if raw is not None and run.status not in _KEPT and run.within_tol(raw):
         run.status = Status.OPTIMAL
     elif run.status in _SOLVERS_OWN and engine.drowned(run.context, run.state):
         run.status = Status.DROWNED
+    if refine == "early" and raw is not None and raw.within(run.tol) and problem.n > LARGE:
+        refine = False  # which would take about as long again
     gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
         gradient = None
@@ -99,7 +101,7 @@ def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: boo
 
 
 def _finish(
-    run: Run, raw_alpha: NDArray, raw: Certificate | None, refine: bool, gradient: NDArray | None
+    run: Run, raw_alpha: NDArray, raw: Certificate | None, refine: bool | str, gradient: NDArray | None
 ) -> tuple[Certificate | None, Certificate, Status, NDArray | None]:
     """Certificates of the raw answer, if it was made, and of the answer (the same one, if nothing was refined), how
     the run ended, and a witness if the data are not separable."""
@@ -115,7 +117,7 @@ def _finish(
     convex = run.certifier.psd.kind != "indefinite"
     if witness is None and wanted and convex and status not in _SPENT:
         try:
-            refinement = run.refined(start, gradient)
+            refinement = run.refined(start, gradient, run.tol if refine == "early" else 0.0)
         except KeyboardInterrupt:
             raw = run.certifier.certify(start) if raw is None else raw
             return raw, raw, Status.INTERRUPTED, None

@@ -283,5 +283,7 @@ class Run:
         self.overhead_s += time.monotonic() - begun
         return stop
 
-    def refined(self, start: NDArray, gradient: NDArray | None = None) -> Refinement:
-        return refine_support(self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient)
+    def refined(self, start: NDArray, gradient: NDArray | None = None, tol: float = 0.0) -> Refinement:
+        return refine_support(
+            self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient, tol=tol
+        )

@@ -53,8 +53,8 @@ def solve(
         A name of `list_solvers`, with its options as further keywords, or an instance.
     refine : bool or "early", default=False
         Follow up with the classical active-set refinement. Raw and refined answers are both kept. "early" lets a
-        solver that can tell rest where the refinement is the faster way on, unless its options say how far to go:
-        the estimators' choice.
+        solver that can tell rest where the refinement is the faster way on, unless its options say how far to go, and
+        beyond 16 384 variables refines nothing that is certified within ``tol`` already: the estimators' choice.
     trajectory : bool, default=False
         Record every state.
     tol : float > 0
@@ -116,7 +116,7 @@ def solve(
         keeping = Keeping.of(checkpoint)
         run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
         run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
-        return conclude(run, bool(refine), problem)
+        return conclude(run, refine, problem)
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ._pair_blocks import Blocks, Listed, whole
 from .core._bound import certify_listed
-from .core.bounds import gaps
-from .core.certificate import VANISHES, Certificate
+from .core.bounds import VANISHES, gaps
+from .core.certificate import Certificate
 from .core.kernels import Gram
 from .core.psd import SpectrumEvidence
 from .core.solution import SHARP, Status

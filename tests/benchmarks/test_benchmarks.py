@@ -22,7 +22,7 @@ from benchmarks.classical import (
 )
 from benchmarks.lib import data, entrants, harness, judging, ratios, report
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.online import ecological, howell_figures
+from benchmarks.online import ecological
 
 
 class Sleeper(Entrant):
@@ -314,18 +314,6 @@ def test_the_published_method_written_anew_is_howells():
     assert abs(theirs["accuracy"] - columns["accuracy"]) <= 4.0
     assert abs(theirs["support_vectors"] - columns["support_vectors"]) <= 10
     assert columns["reserve"] == 0
-
-
-def test_howells_boundaries_and_the_similarity_of_centres():
-    X = np.array([[0.49, 0.25], [0.51, 0.25], [0.51, 0.75], [0.61, 0.25]])
-    assert howell_figures.below(X, 0.0).tolist() == [1, -1, -1, -1]
-    assert howell_figures.below(X, 0.1).tolist() == [1, 1, -1, -1]
-    stream = howell_figures.Stream("tiny", 4, 0.0, 2, 60, 10, 50, {"kernel": "linear", "C": np.inf})
-    found = howell_figures.followed(stream, 0, np.inf)
-    assert found["looks"][-1, 1:].tolist() == list(found["batch"])
-    ball = howell_figures.ball(0, 3, 60, 20)["looks"]
-    assert (ball[:, 2] <= 1 + 1e-12).all()
-    assert ball[-1, 2] > ball[0, 2]
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(1.5, True), (2.0, True), (2.1, False)])

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks.lib import claims, tables
+from benchmarks.lib import claims, findings, tables
 from benchmarks.lib.command import RESULTS
 
 TEXT = tables.README.read_text(encoding="utf-8")
@@ -49,10 +49,10 @@ def test_a_table_follows_its_csv(tmp_path):
     path = tmp_path / "results" / "classical" / "growth.csv"
     before = tables.table("classical/growth", tmp_path / "results")
     assert "| 1.45 |" in before
-    path.write_text(path.read_text(encoding="utf-8").replace(",1.45,", ",1.85,"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace(",1.45,", ",7.77,"), encoding="utf-8")
     text = tables.rewritten(TEXT, tmp_path / "results")
     assert text != TEXT
-    assert text.replace("| 1.85 |", "| 1.45 |") == TEXT
+    assert text.replace("| 7.77 |", "| 1.45 |") == TEXT
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"no results/classical/growth\.csv"):
         tables.rewritten(TEXT, tmp_path / "results")
@@ -70,6 +70,18 @@ def test_what_a_run_writes_is_what_a_table_reads(tmp_path, capsys):
         "| raw: geometric mean | 3.83 [3.5, 4.12] × | ≥ 3.5 × | yes |  |",
         r"| raw \| cold: relative gap | 3 | ≤ 2 (stretch) | 1 of 2 | b |",
         "| raw: time | 0.0123 s | shown |  |  |",
+    ]
+
+
+def test_a_papers_findings_are_a_table(tmp_path):
+    found = [
+        findings.Finding("figure 1", "slope | linear", "2", "2.0 ± 0.1", "match", seed=0),
+        findings.Finding("equation 3", "sum", "0", "1", **findings.by(False, "a misprint")),
+    ]
+    claims.write_csv(tmp_path / "papers" / "name.csv", [findings.flat(finding) for finding in found])
+    assert tables.table("papers/name", tmp_path).splitlines()[2:] == [
+        r"| figure 1: slope \| linear | 2 | 2.0 ± 0.1 | match |  |",
+        "| equation 3: sum | 0 | 1 | mismatch | a misprint |",
     ]
 
 

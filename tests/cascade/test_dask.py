@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from dualflow import CascadeSVC, EngineError, ProblemError
+from dualflow import SVC, CascadeSVC, EngineError, ProblemError, SVCSearchCV
 
 dask = pytest.importorskip("dask", reason="pip install 'dualflow[dask]'")
 distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
@@ -99,6 +99,29 @@ def test_arrays_of_dask_give_the_same_bits_wherever_they_are_computed(client):
     assert not client.futures
 
 
+def test_pairs_of_classes_and_searches_over_the_cluster(client):
+    import joblib
+    from sklearn.datasets import load_iris
+    from sklearn.model_selection import GridSearchCV
+
+    rows, labels = load_iris(return_X_y=True)
+    options = {"partitions": 3, "random_state": 0}
+    model = CascadeSVC(engine="dask", **options).fit(rows, labels)
+    assert same(model, CascadeSVC(**options).fit(rows, labels))
+    assert {row.pair for row in model.rounds_} == {0, 1, 2}
+    grid = {"C": [0.1, 1.0]}
+    here = GridSearchCV(CascadeSVC(**options), grid, cv=2).fit(X, Y)
+    there = GridSearchCV(CascadeSVC(engine=client, **options), grid, cv=2).fit(X, Y)
+    assert np.array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
+    assert same(here.best_estimator_, there.best_estimator_)
+    own = SVCSearchCV(SVC(), grid, cv=2).fit(X, Y)
+    with joblib.parallel_config("dask"):
+        spread = GridSearchCV(SVC(), grid, cv=2, n_jobs=2).fit(X, Y)
+        inside = SVCSearchCV(SVC(), grid, cv=2, n_jobs=2).fit(X, Y)
+    assert np.allclose(spread.cv_results_["mean_test_score"], own.cv_results_["mean_test_score"])
+    assert np.array_equal(inside.cv_results_["mean_test_score"], own.cv_results_["mean_test_score"])
+
+
 def test_two_workers_killed_in_a_row_cost_their_parts(client, tmp_path):
     whole = CascadeSVC().fit([Deadly(tmp_path, 0, k) for k in range(3)])
     model = CascadeSVC(engine=client).fit([Deadly(tmp_path, 2 * (k == 1), k) for k in range(3)])
@@ -119,6 +142,24 @@ def test_what_all_share_may_be_lost_with_all_workers(client):
     assert same(model, CascadeSVC(tol=1e-6).fit(parts))
     assert len(done) == 1
     assert len(model.rounds_) > 1
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_may_die_while_survivors_are_sent(client, monkeypatch):
+    """By dask's broadcast they were sent to the dead one for ever, if it died in the middle of that."""
+    parts, died, real = [Deadly("", 0, k) for k in range(3)], [], type(client).scatter
+
+    def scatter(self, data, **options):
+        assert not options.get("broadcast")
+        if not died:
+            died.append(next(iter(client.run(os.getpid).values())))
+            os.kill(died[0], signal.SIGKILL)  # the cluster has not heard of it yet
+        return real(self, data, **options)
+
+    monkeypatch.setattr(type(client), "scatter", scatter)
+    model = CascadeSVC(engine=client, tol=1e-6).fit(parts)
+    assert same(model, CascadeSVC(tol=1e-6).fit(parts))
+    assert len(died) == 1
 
 
 def test_a_scheduler_that_is_lost_is_an_error_and_the_checkpoint_resumes(tmp_path):

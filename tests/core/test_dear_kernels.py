@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn import svm
 from sklearn.datasets import load_digits, make_classification
 
@@ -215,3 +216,9 @@ def test_a_resumed_run_is_given_the_same_and_goes_on_to_the_same_bits(tmp_path, 
         resumed = solve(problem, tol=1e-6, max_steps=3, checkpoint=file)
         assert len(given) == 1
         np.testing.assert_array_equal(resumed.raw_alpha, whole.raw_alpha)
+
+
+def test_sparse_points_held_as_a_matrix_take_the_path_of_dense_ones():
+    X, y = make_classification(1500, 20, random_state=0)
+    dense, sparse = (SVC().fit(points, y) for points in (X, csr_array(X)))
+    assert sparse.solution_.cost.kernel_columns == dense.solution_.cost.kernel_columns < 0.7 * 1500

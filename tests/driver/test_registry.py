@@ -153,7 +153,7 @@ POSED = {
         ("variational-flow", "soft ball", "set nu=None, or use 'variational-lotka-volterra'"),
         ("variational-lotka-volterra", "squared hinge", "set loss='hinge', or use 'variational-flow'"),
         ("hamiltonian-lchs", "one class", "; use 'variational-lotka-volterra'"),
-        ("smo", "least squares", "; use 'cvxopt'"),
+        ("smo", "least squares", "; use 'gradient-flow'"),
     ],
 )
 def test_a_mismatch_says_the_way_out(solver, posed, way_out):

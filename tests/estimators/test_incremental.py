@@ -484,6 +484,20 @@ def test_every_row_of_the_path_is_an_optimum_but_for_the_point_under_way(number)
     np.testing.assert_allclose(last, ours, atol=1e-9)
 
 
+def test_between_two_rows_of_the_path_nothing_bends():
+    # A breakpoint at which a column was missing had no row: half way between its neighbours nobody was optimal.
+    X, y = moons(60)
+    path = IncrementalSVC(C=10.0, gamma=0.5).fit(X, y).path()
+    Q = np.outer(y, y) * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    for k in np.flatnonzero(path.learning[1:] == path.learning[:-1]):
+        done = path.ids < path.learning[k]
+        alpha = path.coefficients[k : k + 2].mean(axis=0)
+        g = (Q @ alpha + y * path.bias[k : k + 2].mean() - 1)[done]
+        a = alpha[done]
+        off = np.where(a <= 1e-9, np.maximum(-g, 0), np.where(a >= 10 - 1e-9, np.maximum(g, 0), np.abs(g)))
+        assert off.max(initial=0.0) <= 1e-9, path.learning[k]
+
+
 def test_suggested_are_the_points_nearest_to_the_boundary():
     X, y = moons(100)
     model = IncrementalSVC(C=10.0, gamma=1.0).fit(X[:40], y[:40])

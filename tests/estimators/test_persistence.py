@@ -27,6 +27,9 @@ from sklearn.exceptions import NotFittedError
 
 import dualflow
 from dualflow import (
+    LDA,
+    LSSVC,
+    LSSVR,
     SMO,
     SVC,
     SVDD,
@@ -127,6 +130,25 @@ LIVES = {
         (SVR(C=30.0, epsilon=0.0, kernel="linear", random_state=1), fits(X, X[:, 1] ** 2, np.arange(60) % 3)),
         (SVR(kernel="precomputed", random_state=1), fits(K, X[:, 1] ** 2)),
         (SVR(refine=False, solver="gradient-flow", random_state=1), fits(X, np.sin(X[:, 0]))),
+    ],
+    "LSSVC": [
+        (LSSVC(random_state=1, warm_start=True), fits(X, Y)),
+        (LSSVC(C=3.0, kernel="linear", random_state=1), fits(BLOBS, BLOB_LABELS, np.arange(60) % 3)),
+        (LSSVC(fit_intercept="penalised", random_state=1, class_weight={0: 1.0, 1: 2.5}), fits(TEXT, TOPICS == 1)),
+        (LSSVC(kernel="precomputed", fit_intercept=False, random_state=1), fits(K, Y)),
+        (LSSVC(refine=False, solver="cvxopt", random_state=1), fits(X, Y)),
+    ],
+    "LSSVR": [
+        (LSSVR(C=30.0, random_state=1), fits(TEXT, np.sin(np.arange(60)), np.arange(60) % 3)),
+        (LSSVR(kernel="linear", random_state=1, warm_start=True), fits(X, np.sin(X[:, 0]))),
+        (LSSVR(fit_intercept=False, kernel="linear", random_state=1), fits(X, X[:, 1] ** 2, np.arange(60) % 3)),
+        (LSSVR(kernel="precomputed", fit_intercept="penalised", random_state=1), fits(K, X[:, 1] ** 2)),
+        (LSSVR(random_state=1), fits(X, np.full(60, 0.1))),
+    ],
+    "LDA": [
+        (LDA(random_state=1, warm_start=True), fits(X[:, :4], Y)),
+        (LDA(shrinkage="auto", random_state=1), fits(BLOBS, np.array(list("abcd"))[BLOB_LABELS])),
+        (LDA(priors=[0.2, 0.8], solver="cvxopt", random_state=1), fits(X[:, [0, 1, 2, 3, 0]], Y)),
     ],
     "EcoSVC": [
         (EcoSVC(C=2.0, n_init=10, reserve=4), streams(X, Y)),

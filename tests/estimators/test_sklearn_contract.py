@@ -7,7 +7,7 @@ from sklearn import svm
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualflow import SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, OneClassSVM
+from dualflow import LDA, LSSVC, LSSVR, SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, OneClassSVM
 
 GAMMA_SCALE = (
     "gamma='scale' is 1/(n_features · X.var()) whatever the weights, as in scikit-learn's own SVC: repeating rows "
@@ -19,16 +19,31 @@ EXPECTED = {
     SVDD: REPEATED,
     SVR: REPEATED,
     OneClassSVM: REPEATED,
+    LSSVC: REPEATED,
+    LSSVR: REPEATED,
     CascadeSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
     EcoSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
     EcoSVDD: {},
+    LDA: {},
 }
-DEFAULT_GAMMA = [SVC(), SVDD(), SVC(loss="squared_hinge"), SVR(), OneClassSVM(), CascadeSVC(), EcoSVC(), EcoSVDD()]
+DEFAULT_GAMMA = [
+    SVC(),
+    SVDD(),
+    SVC(loss="squared_hinge"),
+    SVR(),
+    OneClassSVM(),
+    CascadeSVC(),
+    EcoSVC(),
+    EcoSVDD(),
+]
 FIXED_GAMMA = [
     SVC(gamma=0.3),
     SVDD(gamma=0.3, nu=0.3),
     OneClassSVM(gamma=0.3),
     SVR(gamma=0.3),
+    LSSVC(gamma=0.3),
+    LSSVR(gamma=0.3),
+    LDA(),
     CascadeSVC(gamma=0.3, tol=1e-6),
     EcoSVC(gamma=0.3),
     EcoSVDD(gamma=0.3, nu=0.3),
@@ -55,6 +70,8 @@ def test_contract(estimator, check):
         (SVDD, svm.OneClassSVM),
         (OneClassSVM, svm.OneClassSVM),
         (SVR, svm.SVR),
+        (LSSVC, svm.SVC),
+        (LSSVR, svm.SVR),
         (CascadeSVC, svm.SVC),
         (EcoSVC, svm.SVC),
     ],

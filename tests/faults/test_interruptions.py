@@ -14,7 +14,17 @@ from dualflow.core.certificate import Certifier
 from dualflow.exceptions import DeviceError
 from dualflow.solvers.base import EVERY_CONVEX
 
-NAMES = ("working-set", "smo", "frank-wolfe", "gradient-flow", "lotka-volterra", "incremental", "invasion", "cvxopt")
+NAMES = (
+    "working-set",
+    "smo",
+    "frank-wolfe",
+    "gradient-flow",
+    "lotka-volterra",
+    "incremental",
+    "invasion",
+    "cascade",
+    "cvxopt",
+)
 
 
 def clouds(n=60, classes=2, seed=0):

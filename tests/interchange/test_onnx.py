@@ -10,6 +10,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.preprocessing import StandardScaler
 
 from dualflow import (
+    LSSVC,
+    LSSVR,
     SVC,
     SVDD,
     SVR,
@@ -94,6 +96,13 @@ def test_on_five_data_sets(name, kernel):
         same(SVC(decision_function_shape=shape, **facts).fit(X, y), Z)
     same(SVDD(nu=0.2, **facts).fit(X), Z)
     same(OneClassSVM(nu=0.2, **facts).fit(X + 3.0), Z + 3.0)  # with 0 among the points a plane says nothing
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_least_squares(kernel):
+    X, y = data("iris")
+    same(LSSVC(C=5.0, kernel=kernel).fit(X, y), X[::3] + 0.01)
+    same(LSSVR(C=5.0, kernel=kernel, fit_intercept=False).fit(X[:, 1:], X[:, 0]), X[::3, 1:] + 0.01)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])

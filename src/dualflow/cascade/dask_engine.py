@@ -1,13 +1,14 @@
 """Parts on a dask cluster: `Client.submit` with retries; a worker's death costs what it was at.
 
 A part is a task of its own that makes its description (or computes its chunk), so that the scheduler can have it made
-again elsewhere. What all share in a round is scattered to all workers; should those that have it all die, it is
-scattered again, and what was not done is submitted again.
+again elsewhere. What all share in a round is scattered to one worker, and goes on from there; should those that have it
+all die, it is scattered again, and what was not done is submitted again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -25,8 +26,11 @@ __all__ = ["Dask"]
 RETRIES = 3
 #: Seconds between two looks whether the scheduler is still there.
 PATIENCE = 1.0
-#: Seconds in which a result that is there has come; after them it is asked for again.
-GATHERED = 60.0
+#: Seconds in which a result that is there has come, and for which no worker is at work while something is wanted; after
+#: them it is submitted anew, for a client can wait for ever for one whose worker died as it handed over.
+GATHERED, IDLE = 30.0, 120.0
+#: Seconds for which there may be no worker at all: new ones have to be begun, and to import the package.
+ABSENT = 600.0
 #: How large a graph may be before dask warns: arrays in memory have to go there somehow, once.
 LARGE = "1 TiB"
 
@@ -41,11 +45,16 @@ class Dask:
 
     def __init__(self, parts: Sequence[Part], client: Any) -> None:
         self.parts, self.client, self.sent, self.received = parts, client, 0, 0
+        self._look()
+        self._held: list[Any] = [None] * len(parts)
+        self._hold(range(len(parts)))
+
+    def _hold(self, wanted: Iterable[int]) -> None:
+        """Have the descriptions of parts on the cluster."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
-            self._held = [
-                None if isinstance(part, Chunk) else client.submit(_made, part, pure=False, retries=RETRIES)
-                for part in parts
-            ]
+            for k in wanted:
+                if not isinstance(part := self.parts[k], Chunk):
+                    self._held[k] = self.client.submit(_made, part, pure=False, retries=RETRIES)
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         results: dict[int, Any] = {}
@@ -56,7 +65,9 @@ class Dask:
             if lost is None:
                 return [results[k] for k in range(len(self.parts))]
             if attempt == RETRIES:
-                raise EngineError(f"dask: what tasks need was lost {RETRIES + 1} times in one round: {lost}") from lost
+                why = str(lost) or type(lost).__name__
+                raise EngineError(f"dask: what tasks need was lost {RETRIES + 1} times in one round: {why}") from lost
+            self._hold(k for k in wanted if k not in results)
         raise AssertionError("unreachable")
 
     def _round(
@@ -67,7 +78,9 @@ class Dask:
         try:
             told = shared
             if nbytes(shared):
-                (told,) = client.scatter([shared], broadcast=True, hash=False)
+                self._wait_for_workers()
+                # To one worker, from which the others have it: dask's own broadcast waits for ever for one that dies.
+                (told,) = client.scatter([shared], hash=False)
                 others.append(told)
                 self.sent += nbytes(shared) * max(1, len(client.nthreads()))
             for k in wanted:
@@ -78,18 +91,20 @@ class Dask:
                 task = client.submit(run_task, function, part, k, own[k], told, pure=False, retries=RETRIES)
                 self.sent += nbytes(own[k])
                 tasks[task] = k
-            waiting = set(tasks)
+            waiting, busy = set(tasks), time.monotonic()
             while waiting:
                 try:
                     done = distributed.wait(waiting, timeout=PATIENCE, return_when="FIRST_COMPLETED").done
                 except TimeoutError:
-                    self._look()
-                    continue
+                    done, at_work = set(), client.processing()
+                    if not at_work:
+                        self._wait_for_workers()
+                    if not at_work or any(at_work.values()):
+                        busy = time.monotonic()
+                    elif time.monotonic() - busy > IDLE:
+                        raise
                 for task in sorted(done, key=tasks.__getitem__):
-                    try:
-                        results[tasks[task]] = found = task.result(timeout=GATHERED)
-                    except TimeoutError:
-                        continue  # who had it has died, and it is made again
+                    results[tasks[task]] = found = task.result(timeout=GATHERED)
                     self.received += nbytes(found)
                     waiting.discard(task)
                     task.release()
@@ -118,6 +133,18 @@ class Dask:
                 f"dask: the scheduler is lost (client {self.client.status!r}); with a checkpoint, fit again with "
                 "a client of a new cluster, and it goes on from the last round"
             ) from error
+
+    def _wait_for_workers(self) -> None:
+        """Wait until there is one; `EngineError` if there is none for long."""
+        since = time.monotonic()
+        while not self.client.nthreads():
+            self._look()
+            if time.monotonic() - since > ABSENT:
+                raise EngineError(
+                    f"dask: the cluster has had no worker for {ABSENT:.3g} seconds; with a checkpoint, fit again when "
+                    "it has, and it goes on from the last round"
+                )
+            time.sleep(PATIENCE)
 
     def _drop(self, futures: list[Any]) -> None:
         """Cancel what is not done, without a word where nobody is there to hear it."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
-from ..exceptions import EngineError, ProblemError
+from ..exceptions import EngineError, ProblemError, SolverUnavailable
 from .moved import nbytes
 from .parts import Part
 from .tasks import run_task
@@ -90,13 +90,26 @@ class Joblib:
 
 
 def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
-    """The engine that a user names: None, "joblib", or a dask client."""
+    """The engine that a user names: None, "joblib", "dask" (the client there is), or a dask client."""
     if engine is None:
         return InProcess(parts)
     if isinstance(engine, str) and engine == "joblib":
         return Joblib(parts, n_jobs)
+    if isinstance(engine, str) and engine == "dask":
+        engine = _current_client()
     if type(engine).__module__.partition(".")[0] == "distributed" and hasattr(engine, "submit"):
         from .dask_engine import Dask
 
         return Dask(parts, engine)
-    raise ProblemError(f"engine={engine!r} is not one of None, 'joblib', or a distributed.Client")
+    raise ProblemError(f"engine={engine!r} is not one of None, 'joblib', 'dask', or a distributed.Client")
+
+
+def _current_client() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise SolverUnavailable("engine='dask' needs distributed: pip install 'dualflow[dask]'") from error
+    try:
+        return distributed.default_client()
+    except ValueError as error:
+        raise ProblemError("engine='dask': there is no client; make one first, distributed.Client(...)") from error

@@ -40,6 +40,8 @@ class Survey:
         Of the features, and the sum of squared distances from it.
     mass : array
         Sum of the weights of each class.
+    trace : array
+        Of each class a number between −1 and 1 that is another one if rows are in another order or of other classes.
     """
 
     n: int
@@ -49,6 +51,7 @@ class Survey:
     mean: NDArray
     spread: NDArray
     mass: NDArray
+    trace: NDArray
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,11 @@ def survey(part: Part, number: int, own: None, shared: None) -> Survey:
     kept = np.ones(len(X)) if weight is None else np.maximum(weight, 0.0)
     weighty = np.bincount(codes, kept > 0, minlength=len(classes)).astype(np.intp)
     mass, mean = np.bincount(codes, kept, minlength=len(classes)), X.sum(axis=0) / max(1, len(X))
-    return Survey(len(X), classes, counts, weighty, mean, ((X - mean) ** 2).sum(axis=0), mass)
+    off = X - mean
+    along = (off @ np.cos(np.arange(X.shape[1]))) * np.linspace(1.0, 2.0, len(X))
+    trace, most = (np.bincount(codes, of, minlength=len(classes)) for of in (along, np.abs(along)))
+    spread = np.square(off, out=off).sum(axis=0)
+    return Survey(len(X), classes, counts, weighty, mean, spread, mass, trace / np.maximum(most, 1e-300))
 
 
 def begin(part: Part, number: int, own: None, shared: tuple[Model, float]) -> Survivors:

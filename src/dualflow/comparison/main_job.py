@@ -75,9 +75,11 @@ def compare(
         max_n, C, nu, the kernel, …) must not be given with it.
     y : array of shape (n,)
         Two labels of any type. In the two-class sections the larger one is +1.
-    problems : sequence of {"hinge", "squared_hinge", "svdd"}
+    problems : sequence of {"hinge", "squared_hinge", "svdd", "least_squares", "discriminant"}
         "svdd" is trained on one class of the subsample and tells inliers from outliers on the held-out points of
-        both.
+        both. "least_squares" is for solvers of problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", and
+        a study, which takes at most 16 points; so is "discriminant", Fisher's, whose variables are weights of the
+        features: it has no kernel, no C and equal priors.
     solvers : sequence of str or Solver, optional
         All of `list_solvers` by default. An instance of a quantum solver is one row on its own device, plus
         controls.
@@ -86,7 +88,7 @@ def compare(
     X_test, y_test : arrays of shape (k, m) and (k,), optional
         Held-out points; the rest of X by default. With kernel="precomputed" m is n: kernel values with all of X.
     C : float > 0
-        scikit-learn's, for both losses; ``np.inf`` is the hard margin.
+        scikit-learn's, for all losses; ``np.inf`` is the hard margin, which "least_squares" has not.
     nu : float in (0, 1], optional
         Of "svdd"; None is the hard ball.
     fit_intercept : bool or "penalised"

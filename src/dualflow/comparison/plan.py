@@ -77,7 +77,8 @@ def _variants(
     options = {f.name for f in dataclasses.fields(cls) if f.init}
     if not cls.quantum or "device" not in options:
         own = name == REFERENCE and isinstance(solver, str)
-        return [Entry(name, solver, "reference" if own else "quantum" if cls.quantum else "classical", {})]
+        first = Entry(name, solver, "reference" if own else "quantum" if cls.quantum else "classical", {})
+        return [first, *(_own_control(first, cls) if controls else ())]
     special: tuple[str, ...] = getattr(cls, "own_controls", ())
     if isinstance(solver, Solver):
         device, own_shots = getattr(solver, "device"), getattr(solver, "shots", None)  # noqa: B009 - third parties'
@@ -99,6 +100,16 @@ def _variants(
         wanted += [(d, shots) for d in (*CONTROLS, *special) if d not in (devices or ())]
         wanted += [(d, None) for d in (*evidence.CONTROLS, *special) if exact]
     return [Entry(name, name, role_of(d), {"device": d, "shots": count}, _device_name(d), count) for d, count in wanted]
+
+
+def _own_control(entry: Entry, cls: type[Solver]) -> Iterable[Entry]:
+    """The row of a control that is an option of a solver without circuits, and not set."""
+    for control in cls.classical_controls:
+        if not isinstance(entry.solver, Solver):
+            yield replace(entry, role="control", options={"control": control}, device=f"control:{control}")
+        elif getattr(entry.solver, "control", None) is None:
+            solver = dataclasses.replace(entry.solver, control=control)  # type: ignore[call-arg]
+            yield replace(entry, solver=solver, role="control", device=f"control:{control}")
 
 
 def role_of(device: Any) -> str:

@@ -16,6 +16,7 @@ from ..core.kernel_checks import KernelFunction
 from ..core.kernels import Gram
 from ..core.options import Number
 from ..core.problem import DualProblem
+from ..estimators._scatter import RANK_TOL, Scatter
 from ..exceptions import ProblemError, near_miss
 from .subsample import Subsample
 from .task import Task
@@ -27,6 +28,8 @@ PROBLEMS = {
     "hinge": "C-SVM, hinge loss",
     "squared_hinge": "L2-SVM, squared hinge loss",
     "svdd": "Support vector data description",
+    "least_squares": "Least-squares SVM",
+    "discriminant": "Fisher's discriminant",
 }
 
 
@@ -94,18 +97,38 @@ def described(problem: DualProblem) -> dict[str, Any]:
 def make_task(
     name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool | str = True
 ) -> Task:
+    if name == "discriminant":
+        return _discriminant(data, gram)
     if name != "svdd":
         signs = data.signs(data.y, data.classes[1])
-        svc = partial(models.svc, y=signs, C=C, loss=name, fit_intercept=fit_intercept)
+        pose: Any = partial(models.svc, loss=name) if name != "least_squares" else models.least_squares
+        posed = partial(pose, y=signs, C=C, fit_intercept=fit_intercept)
         bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
         title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
-        return Task.of(name, title, svc, gram, data.X_test, data.signs(data.y_test, data.classes[1]))
+        return Task.of(name, title, posed, gram, data.X_test, data.signs(data.y_test, data.classes[1]))
     # The width of the kernel is the whole subsample's: one kernel for all sections.
     inside = gram.subset(np.flatnonzero(data.y == data.inlier))
     ball = "hard ball" if nu is None else f"ν = {nu:g}"
     title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
     svdd = partial(models.svdd, nu=nu)
     return Task.of(name, title, svdd, inside, data.X_test, data.signs(data.y_test, data.inlier))
+
+
+def _discriminant(data: Subsample, gram: Gram) -> Task:
+    """That of `LDA`, over the features, whatever the kernel; held-out points are told apart half way between the means,
+    as for classes of equal priors."""
+    if gram.kernel == "precomputed":
+        raise ProblemError("problems: 'discriminant' weighs features, and kernel='precomputed' has none; leave it out")
+    second = data.y == data.classes[1]
+    share = float(np.mean(second))
+    scatter = Scatter.of(data.X, second.astype(int), np.array([1.0 - share, share]), None, RANK_TOL)
+    pose = partial(models.discriminant, difference=scatter.differences()[0], ridge=scatter.ridge)
+    middle = 0.5 * (scatter.means[0] + scatter.means[1])
+    Z = ((data.X_test - middle) / scatter.unit) @ scatter.basis.T
+    title = f"{PROBLEMS['discriminant']}, {len(scatter.basis)} features"
+    return Task.of(
+        "discriminant", title, pose, Gram(scatter.root, "linear"), Z, data.signs(data.y_test, data.classes[1])
+    )
 
 
 def check_names(problems: str | Sequence[str]) -> list[str]:

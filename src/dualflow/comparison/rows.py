@@ -181,9 +181,10 @@ class Rows:
         solver = entry.solver
         if isinstance(solver, CircuitSolver):  # its journal and its budgets are for the run that counts
             solver = solver.rehearsed(solver.device)
-        for loss in ("squared_hinge", "hinge"):
+        y = [1, 1, -1, -1]
+        for loss in ("squared_hinge", "hinge", None):
             try:
-                problem = models.svc(gram, [1, 1, -1, -1], loss=loss)
+                problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
                 if solve(problem, solver, max_steps=1, **entry.options).ended is Status.INTERRUPTED:
                     raise KeyboardInterrupt
             except Exception:  # not the run that counts: whatever is wrong will show there

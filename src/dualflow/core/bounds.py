@@ -7,15 +7,25 @@ its breakpoints hᵢ/eᵢ exactly.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from ._bound import capped_sum, maximisers
-from .problem import DualProblem
+from .problem import DualProblem, Kind
 from .reading import Interval
-from .workspace import Workspace
+from .workspace import FACTOR_UP_TO, Workspace
 
-__all__ = ["affine_bound", "dual_bound", "gaps", "hard_margin_bound", "inseparability_witness", "kkt_violation"]
+__all__ = [
+    "affine_bound",
+    "dual_bound",
+    "gaps",
+    "hard_margin_bound",
+    "inseparability_witness",
+    "kkt_violation",
+    "vanishing",
+]
+
+#: The part of its terms below which f is their round-off.
+VANISHES = 64 * float(np.finfo(float).eps)
 
 
 def gaps(objective: float, lower_bound: float) -> tuple[float, float]:
@@ -25,6 +35,21 @@ def gaps(objective: float, lower_bound: float) -> tuple[float, float]:
     gap = np.inf if np.isnan(difference) else max(0.0, difference)  # below zero is round-off
     size = max(abs(objective), abs(lower_bound))
     return gap, gap / size if 0 < size < np.inf else (0.0 if gap == 0 else np.inf)
+
+
+def vanishing(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
+    """The size of f from which it is the round-off of its terms; ``quadratic`` is αᵀQα.
+
+    Where f is αᵀQα alone, that is a square of vectors that may cancel (the plane through the origin, for one): not so
+    with a ridge, below which it never is. Without bounds f is as small as the round-off of its gradient makes it where
+    e takes p away (values that are all equal): Q is at least the ridge.
+    """
+    if not (problem.p.any() or problem.ridge.any()):
+        return VANISHES * 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2
+    least, unseen = float(problem.ridge.min()), 0.0
+    if problem.kind is Kind.AFFINE and least > 0:
+        unseen = 0.5 * problem.n * (VANISHES * float(np.abs(problem.p).max())) ** 2 / least
+    return unseen + VANISHES * (0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha)))
 
 
 def kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
@@ -54,21 +79,27 @@ def dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float
 
 
 def affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:
-    """Least squares: l = −∞ makes D = −∞, but f(α) − f* = min_ν ½ ρᵀQ⁻¹ρ on the affine set."""
-    h = Qa - problem.p
+    """Least squares: l = −∞ makes D = −∞, but f(α) − f* = min_ν ½ ρᵀQ⁻¹ρ on the affine set.
+
+    Where Q is too large to factorise, Q⁻¹ is replaced by what it is below: the inverse of the ridge alone.
+    """
+    h, e = Qa - problem.p, problem.e
     objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
-    e = problem.e
-    try:
-        factor = scipy.linalg.cho_factor(problem.dense(), check_finite=False)
-    except scipy.linalg.LinAlgError:
+    inverse = problem.inverse()
+    if inverse is None and problem.n > FACTOR_UP_TO and problem.ridge.all():
+
+        def inverse(v: NDArray) -> NDArray:
+            return v / problem.ridge
+
+    if inverse is None:
         nu = None if e is None else float(e @ h) / problem.n
         return -np.inf, None if nu is None else (nu, nu)
     if e is None:
-        return objective - 0.5 * float(h @ scipy.linalg.cho_solve(factor, h)), None
-    Qe = scipy.linalg.cho_solve(factor, e)
+        return objective - 0.5 * float(h @ inverse(h)), None
+    Qe = inverse(e)
     nu = float(Qe @ h) / float(Qe @ e)
     rho = h - nu * e
-    return objective - 0.5 * float(rho @ scipy.linalg.cho_solve(factor, rho)), (nu, nu)
+    return objective - 0.5 * float(rho @ inverse(rho)), (nu, nu)
 
 
 def hard_margin_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, float, Interval | None] | None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
-from .bounds import affine_bound, dual_bound, gaps, hard_margin_bound, kkt_violation
+from .bounds import affine_bound, dual_bound, gaps, hard_margin_bound, kkt_violation, vanishing
 from .kept import KeptGram
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
@@ -29,8 +29,6 @@ __all__ = ["Certificate", "Certifier", "certify"]
 
 #: Variables up to which Q is formed (8 MB) where certificates are made at every step.
 WHOLE_UP_TO = 1024
-#: The part of its terms below which f is their round-off.
-VANISHES = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -238,7 +236,7 @@ class Certifier:
         gap = relative_gap = None
         if psd.is_psd:
             gap, relative_gap = gaps(objective, lower_bound)
-            if max(abs(objective), abs(lower_bound)) <= VANISHES * _terms(problem, point, quadratic):
+            if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
                 relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
         nu = None if interval is None else 0.5 * (interval[0] + interval[1])
         radius = problem.reading.radius(problem, quadratic, nu)
@@ -287,14 +285,3 @@ class Certifier:
         if problem.kind is Kind.AFFINE:
             return point, Qa, *affine_bound(self.workspace, point, Qa)
         return point, Qa, *dual_bound(problem, point, Qa)
-
-
-def _terms(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
-    """How large what f is the sum of may be.
-
-    Where f is αᵀQα alone, that is a square of vectors that may cancel (the plane through the origin, for one): not so
-    with a ridge, below which it never is.
-    """
-    if problem.p.any() or problem.ridge.any():
-        return 0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha))
-    return 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2

@@ -233,11 +233,12 @@ class KernelMatrix:
         out = np.zeros((len(points), W.shape[1]))
         narrow = self.kernel == "precomputed" or isinstance(self.X, SparsePoints)
         height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if narrow else points.shape[1]))
+        radial = self.radial_points(self._work(dtype), J).ready() if self.is_radial and len(J) else None  # dear: once
         for start in range(0, len(points) if len(J) else 0, height):
             rows = slice(start, start + height)
-            if self.is_radial:
+            if radial is not None:
                 new, near = self._new_points(alike(points[rows], self.X), dtype)
-                out[rows][near] = new.expand(self.radial_points(self._work(dtype), J), W)
+                out[rows][near] = new.expand(radial, W)
             else:
                 K = self.cross(points[rows], J, dtype)
                 out[rows] = K @ W.astype(K.dtype)

@@ -166,7 +166,8 @@ class RadialPoints:
             if few:
                 out[rows] = radial_sum(other.points, other.half, part.points, part.half, weights)
             else:
-                out[rows] = part.kernel(other) @ weights
+                room = None if self.is_sparse else borrowed((len(part), len(other)), self.points.dtype)
+                out[rows] = part.kernel(other, room) @ weights
 
         height, size = self.at_once(other), max(1, len(other))
         if few:

@@ -20,8 +20,9 @@ Evaluate = Callable[[NDArray, int, NDArray], object]
 #: ``empty(shape, dtype)`` makes an array, whose entries may be anything.
 Empty = Callable[[tuple[int, int], Any], NDArray]
 
-#: Rows evaluated at a time: enough for BLAS, little enough for memory.
-AT_ONCE = 512
+#: Rows evaluated at a time: enough for BLAS, little enough for memory; of more than 100 000 points fewer, so that twice
+#: as many take no more than so many bytes.
+AT_ONCE, MOST_BYTES = 512, 1 << 30
 #: Rows kept by `RowCache.evict` unless said otherwise, beside as many again as there are members.
 SPARE = 64
 #: Up to so many bytes rows move to larger memory when they need it; beyond, address space for all rows, or so much, is
@@ -52,7 +53,7 @@ class RowCache:
     n : int
     dtype : type
     capacity_bytes : int, optional
-        Room for at least 2 · `AT_ONCE` rows is always taken. By default rows stay until `evict` lets them go.
+        Room for at least 2 · ``at_once`` rows is always taken. By default rows stay until `evict` lets them go.
 
     Attributes
     ----------
@@ -68,9 +69,11 @@ class RowCache:
         self, n: int = 0, dtype: type = float, capacity_bytes: int | None = None, empty: Empty = np.empty
     ) -> None:
         self.dtype, self._empty = np.dtype(dtype), empty
-        self.capacity = sys.maxsize
+        self.capacity, self.at_once = sys.maxsize, AT_ONCE
         if capacity_bytes is not None:
-            self.capacity = min(n, max(2 * AT_ONCE, capacity_bytes // (self.dtype.itemsize * n)))
+            width = self.dtype.itemsize * n
+            self.at_once = min(AT_ONCE, max(1, MOST_BYTES // (2 * width)))
+            self.capacity = min(n, max(2 * self.at_once, capacity_bytes // width))
         self.take(_NOBODY, np.empty((0, 0)), n)
 
     def take(self, members: NDArray, rows: NDArray, n: int, length: int = 64) -> None:
@@ -93,17 +96,17 @@ class RowCache:
 
     def add_to(self, G: NDArray, J: NDArray, weights: NDArray, evaluate: Evaluate) -> None:
         """G += Σⱼ weights[j] · row j, fetching what is missing; in parts, so that J may outgrow the capacity."""
-        for start in range(0, len(J), AT_ONCE):
-            part = J[start : start + AT_ONCE]
+        for start in range(0, len(J), self.at_once):
+            part = J[start : start + self.at_once]
             self.fetch(part, evaluate)
-            slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + AT_ONCE])
+            slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + self.at_once])
             share(partial(self._add, G, slots, shares), stretches(len(G), max(ABREAST, WORTH // (ADDED * len(part)))))
 
     def _add(self, G: NDArray, slots: NDArray, weights: NDArray, columns: slice) -> None:
         add_rows(self.rows, slots, weights, G[columns], columns.start)
 
     def fetch(self, J: NDArray, evaluate: Evaluate) -> None:
-        """Make sure that rows J, no more than `AT_ONCE`, are there and complete."""
+        """Make sure that rows J, no more than ``at_once``, are there and complete."""
         self.clock += 1
         places = self.place[J]
         self.used[places[places >= 0]] = self.clock

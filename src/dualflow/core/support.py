@@ -17,9 +17,12 @@ from .certificate import Certifier
 from .problem import DualProblem
 from .projection import project_onto
 
-__all__ = ["Refinement", "refine", "snap", "support_set"]
+__all__ = ["LARGE", "Refinement", "refine", "snap", "support_set"]
 
 _EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+
+#: Variables beyond which a refinement is dear, and buys nothing where the tolerance is met.
+LARGE = 16_384
 
 #: Relative gap above which a state says nothing of the support set.
 _USELESS_GAP = 0.5
@@ -86,6 +89,7 @@ def refine(
     deadline: float | None = None,
     certifier: Certifier | None = None,
     gradient: NDArray | None = None,
+    tol: float = 0.0,
 ) -> Refinement:
     """Minimise f from any start by the safeguarded active-set method.
 
@@ -103,6 +107,8 @@ def refine(
         That of the problem. Its last product is that of the answer, if that converged.
     gradient : array of shape (n,), optional
         About Qα − p, from anywhere: it may save a product, and decides nothing.
+    tol : float, default=0
+        Relative gap at which a large problem's search ends; all others go to the end, which is near.
 
     Returns
     -------
@@ -116,7 +122,8 @@ def refine(
         with clock.within(deadline):
             start, h, rho = _start(certifier, given, gradient)
             snapped = snap(problem, start, rho)
-            search = ActiveSet(certifier, snapped, start, h, max_solves or 20 * problem.n + 200, deadline)
+            enough = tol if problem.n > LARGE else 0.0
+            search = ActiveSet(certifier, snapped, start, h, max_solves or 20 * problem.n + 200, deadline, enough)
             witness = search.run()
             late = not search.converged and witness is None and clock.is_late()
     except clock.OutOfTime:

@@ -12,11 +12,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from . import psd
 from .arena import borrowed
 from .kept import KeptGram
+from .low_rank import LowRankSystem, thin_factor
 from .problem import DualProblem, Kind
 from .radial import RadialPoints
 from .sparse_points import SparsePoints
@@ -27,6 +29,9 @@ _FIELDS = tuple(field.name for field in fields(DualProblem))
 _given = attrgetter(*_FIELDS)
 #: What has no parts that could be changed.
 _PLAIN = (float, int, str, bool, type(None), Kind)
+
+#: Variables up to which the whole Q is factorised, and from which on a low rank is made use of.
+FACTOR_UP_TO, THIN_FROM = 5000, 1024
 
 #: Variables up to which single columns are taken from the whole Q (128 MB).
 DENSE_UP_TO = 4000
@@ -84,6 +89,18 @@ class Workspace(DualProblem):
         return Q
 
     @cached_property
+    def _inverse(self) -> Callable[[NDArray], NDArray] | None:
+        if self.n > THIN_FROM and self.ridge.all() and (L := thin_factor(self)) is not None:
+            return LowRankSystem(L, self.ridge).solve
+        if self.n > FACTOR_UP_TO:
+            return None
+        try:
+            factor = scipy.linalg.cho_factor(self.dense(), check_finite=False)
+        except scipy.linalg.LinAlgError:
+            return None
+        return lambda v: scipy.linalg.cho_solve(factor, v)
+
+    @cached_property
     def _evidence(self) -> psd.SpectrumEvidence:
         return super().psd
 
@@ -95,6 +112,10 @@ class Workspace(DualProblem):
     def dense(self) -> NDArray:
         """The whole Q, shape (n, n); kept."""
         return self._dense
+
+    def inverse(self) -> Callable[[NDArray], NDArray] | None:
+        """What makes Q⁻¹v of a v of shape (n,), from a factor that is kept. None where Q is singular, or too large."""
+        return self._inverse
 
     @property
     def keeps_dense(self) -> bool:
@@ -136,7 +157,13 @@ class Workspace(DualProblem):
         return known[:size].view(dtype).reshape(shape)
 
     def part(
-        self, J: NDArray, gram: KeptGram, *, idx: NDArray | None = None, upper: NDArray | None = None
+        self,
+        J: NDArray,
+        gram: KeptGram,
+        *,
+        idx: NDArray | None = None,
+        upper: NDArray | None = None,
+        d: float | None = None,
     ) -> Workspace:
         """The problem of variables J alone, all others being 0, at work on the kernel matrix of their points.
 
@@ -148,6 +175,8 @@ class Workspace(DualProblem):
             Which point each variable belongs to there; by default theirs are the points, one for one.
         upper : array of shape (k,), optional
             Their bounds, if others than here.
+        d : float, optional
+            Their share of the equality, if less than all of it.
         """
         part = DualProblem(
             gram,  # type: ignore[arg-type]
@@ -155,7 +184,7 @@ class Workspace(DualProblem):
             lower=self.lower[J],
             upper=self.upper[J] if upper is None else upper,
             e=None if self.e is None else self.e[J],
-            d=self.d,
+            d=self.d if d is None else d,
             sigma=self.sigma[J],
             scale=self.scale,
             offset=self.offset,

@@ -9,12 +9,18 @@ from .generalization import GeneralizationReport, generalization_report
 from .incremental import IncrementalSVC
 from .incremental_svdd import IncrementalSVDD
 from .incremental_svr import IncrementalSVR
+from .lda import LDA
+from .lssvc import LSSVC
+from .lssvr import LSSVR
 from .one_class import OneClassSVM
 from .svc import SVC
 from .svdd import SVDD
 from .svr import SVR
 
 __all__ = [
+    "LDA",
+    "LSSVC",
+    "LSSVR",
     "SVC",
     "SVDD",
     "SVR",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.model import Model
@@ -23,7 +24,21 @@ from ._classifier import Joint, joined, pairs_of
 from ._labels import class_weights, encode, several, weighed
 from ._validation import checked_data, exact_labels, kept_weight
 
-__all__ = ["Whole", "parts_given", "put_together", "warn_unless_optimal"]
+__all__ = ["Whole", "cloned", "parts_given", "put_together", "state_without_client", "warn_unless_optimal"]
+
+
+def cloned(model: Any) -> Any:
+    """What `sklearn.base.clone` is to return: with the same engine, for a client cannot be copied."""
+    given = model.get_params(deep=False)
+    return type(model)(**{k: v if k == "engine" else clone(v, safe=False) for k, v in given.items()})
+
+
+def state_without_client(model: Any) -> dict[str, Any]:
+    """What is pickled: in the place of a client, which is of this process, the word for the one there is then."""
+    state: dict[str, Any] = dict(BaseEstimator.__getstate__(model))
+    if not isinstance(state.get("engine"), (str, type(None))):
+        state["engine"] = "dask"
+    return state
 
 
 def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> list[Part]:
@@ -116,6 +131,8 @@ class Whole:
         What is taken from all points.
     mean, spread : array of shape (m,)
         Of the features, and the sum of squared distances from it.
+    traces : list of array
+        `Survey.trace` of each part.
     """
 
     n: int
@@ -127,6 +144,7 @@ class Whole:
     center: NDArray | None
     mean: NDArray
     spread: NDArray
+    traces: list[NDArray]
 
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> Whole:
@@ -164,7 +182,9 @@ class Whole:
                 "degree and coef0 ≥ 0 only"
             )
         center = mean if moves else None
-        return cls(int(sizes.sum()), sizes, classes, weight, mass, gamma, center, mean, spread)
+        return cls(
+            int(sizes.sum()), sizes, classes, weight, mass, gamma, center, mean, spread, [one.trace for one in surveys]
+        )
 
     def model(self, parameters: Any, i: int, j: int) -> Model:
         """The problem of a pair; of two classes the second is y = +1, of more the first of the pair."""
@@ -199,6 +219,8 @@ class Whole:
             "mass": self.mass.tolist(),
             "mean": self.mean.tolist(),
             "spread": self.spread.tolist(),
+            # To digits that no machine's BLAS decides.
+            "traces": [(trace.round(6) + 0.0).tolist() for trace in self.traces],
         }
 
 

@@ -1,4 +1,5 @@
-"""Files of a batch classifier: its pairs' problems are posed again, and what it says of them is held against them."""
+"""A batch classifier's fit, pair by pair, and its files: the pairs' problems are posed again, and what it says of them
+is held against them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._together import Settled
@@ -18,8 +19,10 @@ from ..core.solution import Solution, Status
 from ._attributes import fitted
 from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
+from ._labels import class_weights, encode, several, weighed
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._pair_solutions import read_pairs
+from ._pair_solutions import members, read_pairs
+from ._validation import checked_data, kept_weight
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
 __all__ = ["SavedPairs"]
@@ -45,13 +48,42 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
 
 
 class SavedPairs(BatchMachine):
-    """A batch classifier's `_pack` and `_unpack`, and what it has solved."""
+    """A batch classifier's fit, `_pack` and `_unpack`, and what it has solved."""
 
     classes_: NDArray
     class_weight_: NDArray
     intercept_: NDArray
     _pair_coef: NDArray
     _constants: NDArray | float
+
+    class_weight: Any
+    _pose = staticmethod(_posed)
+
+    def _fit_pairs(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        """Encode, weigh, solve the pairs of classes and read what they came to."""
+        with self._transaction():
+            self._check_parameters()
+            points, labels = checked_data(self, self._met(X), y, first=True, least=2)
+            classes, codes = encode(labels)
+            several(classes, "y")
+            self.class_weight_ = class_weights(self.class_weight, classes, labels)
+            weight = kept_weight(sample_weight, points) * self.class_weight_[codes]
+            weighty = np.bincount(codes, weight > 0, minlength=len(classes))
+            weighed(weighty, classes)
+            gram, codes = self._gram(points), np.where(weight > 0, codes, -1)
+            del points  # of another precision it is a copy, and so is the Gram's
+            groups = members(codes, len(classes))
+            rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
+            found = self._solve_pairs(gram, codes, weight, groups, rows)
+            self.classes_, self._rows = classes, rows
+            self._read(gram, codes, rows, found)
+            self._publish()
+
+    def _solve_pairs(
+        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: Sequence[NDArray]
+    ) -> Sequence[Solution] | Sequence[Solution | Settled]:
+        """Solve the pairs of classes, each over its rows, and keep the solutions."""
+        raise NotImplementedError
 
     @fitted
     def solutions_(self) -> list[Solution]:
@@ -93,7 +125,7 @@ class SavedPairs(BatchMachine):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         classes = len(known_classes(stored(arrays, "classes_", "biufUSmMO", (None,))))
         pairs = pairs_of(classes)
-        gram, points = self._unpack_solutions(arrays, facts, _posed, len(pairs))
+        gram, points = self._unpack_solutions(arrays, facts, self._pose, len(pairs))
         sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs)}
         said = unpacked(_STORED, arrays, **sizes)
         self.classes_, self.class_weight_ = said["classes_"], said["class_weight_"]

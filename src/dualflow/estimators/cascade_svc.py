@@ -26,7 +26,7 @@ from ..exceptions import ProblemError
 from ..problems.classification import FINITE_COST
 from ._attributes import refused, set_by_fit
 from ._batch import seeds_of
-from ._cascade_data import Whole, parts_given, put_together, warn_unless_optimal
+from ._cascade_data import Whole, cloned, parts_given, put_together, state_without_client, warn_unless_optimal
 from ._classifier import PairClassifier, pairs_of
 from ._solving import jobs_of
 from ._sparse import frozen
@@ -49,10 +49,10 @@ class CascadeSVC(PairClassifier):
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         A kernel that is positive semidefinite whatever the data ("poly" with a whole degree and coef0 ≥ 0): of others
         no bound is known.
-    engine : None, "joblib" or distributed.Client, default=None
+    engine : None, "joblib", "dask" or distributed.Client, default=None
         Who works on the parts: this process, one after another; the processes of joblib, as ``n_jobs`` and
-        `joblib.parallel_config` say; or the workers of a dask cluster (``pip install 'dualflow[dask]'``). At the same
-        seed and parts all give the same bits.
+        `joblib.parallel_config` say; or the workers of a dask cluster (``pip install 'dualflow[dask]'``), "dask" being
+        the client there is, which searches can copy. At the same seed and parts all give the same bits.
     partitions : int, default=8
         Parts that arrays and memory maps are split into.
     partitioner : {"random", "clusters", "given"}, default="random"
@@ -130,6 +130,7 @@ class CascadeSVC(PairClassifier):
         "time_limit": Number(above=0, infinite=True, none=True, note="(in seconds)"),
     }
 
+    __sklearn_clone__, __getstate__ = cloned, state_without_client
     solutions_ = refused("certificates_")
     certificates_: list[Certificate] = set_by_fit()
     statuses_: list[Status] = set_by_fit()

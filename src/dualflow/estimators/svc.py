@@ -21,11 +21,9 @@ from ..registry import make_solver
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier, pairs_of
-from ._labels import class_weights, encode, several, weighed
-from ._pair_solutions import PairSolutions, members, settles
+from ._pair_solutions import PairSolutions, settles
 from ._saved_pairs import SavedPairs
 from ._solving import Solving
-from ._validation import checked_data, kept_weight
 
 __all__ = ["SVC"]
 
@@ -61,7 +59,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     refine : bool, default=True
         Follow the solver up with the classical active-set refinement. The solver's own answer stays in
         ``solution_.raw_alpha``. False makes the model of that answer as it is: then `support_` is every point
-        it gives weight to (all of them, for interior methods).
+        it gives weight to (all of them, for interior methods). Beyond 16 384 points nothing is refined that is
+        certified within ``tol`` already.
     tol : float > 0, default=1e-6
         Certified relative gap at which a solve ends.
     max_steps : int, optional
@@ -227,22 +226,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         ConvergenceWarning
             A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
         """
-        with self._transaction():
-            self._check_parameters()
-            points, labels = checked_data(self, self._met(X), y, first=True, least=2)
-            classes, codes = encode(labels)
-            several(classes, "y")
-            self.class_weight_ = class_weights(self.class_weight, classes, labels)
-            weight = kept_weight(sample_weight, points) * self.class_weight_[codes]
-            weighty = np.bincount(codes, weight > 0, minlength=len(classes))
-            weighed(weighty, classes)
-            gram, codes = self._gram(points), np.where(weight > 0, codes, -1)
-            groups = members(codes, len(classes))
-            rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
-            found = self._solve_pairs(gram, codes, weight, groups, rows)
-            self.classes_, self._rows = classes, rows
-            self._read(gram, codes, rows, found)
-            self._publish()
+        self._fit_pairs(X, y, sample_weight)
         return self
 
     def _solve_pairs(

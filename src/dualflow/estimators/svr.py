@@ -6,16 +6,14 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import problems
 from .._solve import DEFAULT_SOLVER, Progress
-from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -23,22 +21,10 @@ from ..exceptions import FitError
 from ..problems.classification import COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
-from ._attributes import immutable, refused, set_by_fit
-from ._batch import BatchMachine, iterations_of, kept
-from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, kept_weight
-from ._verify import agree, round_off, stored
+from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["SVR"]
-
-#: What a file holds beside the solution: dtype kinds and dimensions.
-_STORED = {
-    "support_": ("i", "support"),
-    "n_support_": ("i", "one"),
-    "dual_coef_": ("f", "one", "support"),
-    "intercept_": ("f", "one"),
-}
-
 
 #: How ill-conditioned a kernel is taken to be, one after another, until a hard tube is found.
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10)
@@ -55,7 +41,7 @@ def _beyond(gram: Gram, values: NDArray) -> list[float]:
     return [condition * (size or 1.0) for condition in CONDITIONS]
 
 
-class SVR(RegressorMixin, BatchMachine):
+class SVR(ValueMachine):
     """ε-insensitive support vector regression whose dual is solved by a solver of one's choice, and certified.
 
     Minimises ½‖w‖² + C Σ max(0, |zᵢ − f(xᵢ)| − ε) (Smola, Schölkopf 2004, eq. 3). Parameters, attributes and signs are
@@ -106,12 +92,6 @@ class SVR(RegressorMixin, BatchMachine):
     """
 
     _rules = {"C": COST, "epsilon": TUBE}
-
-    intercept_: NDArray = set_by_fit()
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
-    #: What a centre of the support vectors' kernel takes from the expansion, which `intercept_` leaves to it.
-    _constant: float = 0.0
 
     def __init__(
         self,
@@ -223,44 +203,10 @@ class SVR(RegressorMixin, BatchMachine):
             solution,
         )
 
-    def _read(self, gram: Gram, rows: NDArray) -> None:
-        """Set what the solution, over those rows of a Gram, is to the user."""
-        (solution,) = self.solutions_
-        coefficients = kept(solution.coefficients)
-        (inside,) = coefficients.nonzero()
-        self._keep_support(gram.X, gram, rows[inside])
-        self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
-        self._constant = 0.0
-        if self._support_gram is not None and gram.is_translatable:
-            # Weights that sum to 0 do not see a centre, but for the digits it saves.
-            own = gram.subset(self.support_).centred()
-            self._support_gram, self._constant = KeptGram(own), own.constant(self.dual_coef_[0])
-        self.intercept_ = np.array([solution.bias])
-        self.n_iter_ = iterations_of(solution)
-        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Values, shape (n_new,)."""
-        return self._expanded(X)[:, 0] + (self.intercept_[0] + self._constant)
-
-    @immutable
-    def coef_(self) -> NDArray:
-        """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
-        return self._of_features(self._weights.T, self._support_gram)
-
     # --- files ---------------------------------------------------------------------------------
 
-    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        arrays, facts = pack_solutions(self.solutions_, self._rows)
-        problem = self.solutions_[0].problem
-        return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
-
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        p = stored(arrays, "p", "f", (None,))
-        if not np.isfinite(p).all():
-            raise ValueError("its array 'p' is not finite")
+        p = stored_values(arrays)
 
         def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
             """The problem again, of which a file leaves open the bounds, the values and the width of the tube."""
@@ -271,14 +217,4 @@ class SVR(RegressorMixin, BatchMachine):
                 raise ValueError("its bounds are not those of a tube")
             return replace(problems.svr(gram, np.zeros(gram.n)), p=p, upper=upper)
 
-        gram, points = self._unpack_solutions(arrays, facts, posed, 1, per=2)
-        self._read(gram, np.arange(gram.n))
-        self.support_ = points[self.support_]
-        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
-        lost = 1e-9 * float(np.abs(self.dual_coef_).max(initial=0.0))
-        near = round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
-        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": lost, "intercept_": near}
-        for name, array in said.items():
-            agree(name, array, getattr(self, name), tolerance[name])
-            setattr(self, name, array)
-        self._publish()
+        self._unpack_values(arrays, facts, posed, per=2)

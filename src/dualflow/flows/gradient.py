@@ -1,6 +1,6 @@
 """The gradient flow of f on the feasible set (Bauckhage eq. 3; Helmke and Moore 1994).
 
-    α̇ᵢ = wᵢ (gᵢ + νeᵢ),   g = p − Qα,   wᵢ = αᵢ if uᵢ = ∞, else αᵢ(uᵢ − αᵢ)/uᵢ
+    α̇ᵢ = wᵢ (gᵢ + νeᵢ),   g = p − Qα,   wᵢ = αᵢ if uᵢ = ∞, else αᵢ(uᵢ − αᵢ)/uᵢ;   wᵢ = 1 if αᵢ is free
 
 ν = −Σew g/Σe²w keeps eᵀα where it is, and df/dt = −Σ w(g + νe)² ≤ 0. On the simplex this is the replicator
 equation, and with ψᵢ = √μᵢ it is imaginary-time evolution, ψ̇ = −½(F − ⟨F⟩)ψ with F = diag(∇f).
@@ -14,13 +14,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind
 
 __all__ = ["GradientField", "balance", "interior_point", "weights"]
 
 
 def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
-    """The metric w of the flow, shape (n,); zero at every bound, which is why the flow never leaves."""
+    """The metric w of the flow, shape (n,); zero at every bound, which is why the flow never leaves. 1 where there are
+    no bounds."""
+    if problem.kind is Kind.AFFINE:
+        return np.ones(problem.n)
     finite = np.isfinite(problem.upper)
     w = alpha.copy()
     u = problem.upper[finite]
@@ -29,7 +32,10 @@ def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
 
 
 def interior_point(problem: DualProblem) -> NDArray:
-    """A feasible α of shape (n,) as far from the bounds as the equality lets it: 1/n on the simplex."""
+    """A feasible α of shape (n,) as far from the bounds as the equality lets it: 1/n on the simplex. Without bounds it
+    is the one nearest to 0."""
+    if problem.kind is Kind.AFFINE:
+        return problem.project(np.zeros(problem.n))
     unit = np.where(np.isfinite(problem.upper), problem.upper, 1.0)
     if problem.e is None:
         return 0.5 * unit
@@ -60,6 +66,8 @@ class GradientField:
     def start(self, warm: NDArray | None = None) -> NDArray:
         """y at t = 0: the interior point, or ``warm`` mixed with 1 % of it (the flow cannot leave a bound)."""
         centre = interior_point(self.problem)
+        if warm is not None and self.problem.kind is Kind.AFFINE:
+            return warm
         return centre if warm is None else 0.99 * warm + 0.01 * centre
 
     def rate(self, t: float, y: NDArray) -> NDArray:

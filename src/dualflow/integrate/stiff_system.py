@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..core.cholesky import factorise
 from ..core.clock import look
+from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
 
 __all__ = ["LowRankSystem", "StiffSystem", "low_rank"]
@@ -79,35 +80,6 @@ def _low_rank_by_panels(Q: NDArray, plain: NDArray, tolerance: float) -> NDArray
             left[J[chosen]] = 0.0
             rank += more
     return L[:, :rank].copy()
-
-
-class LowRankSystem:
-    """LLᵀ + D, factorised once for many right-hand sides.
-
-    Parameters
-    ----------
-    L : array of shape (n, r)
-    D : array of shape (n,)
-        Positive; ∞ takes a variable out.
-    """
-
-    def __init__(self, L: NDArray, D: NDArray) -> None:
-        self.L, self.root = L, 1.0 / np.sqrt(D)
-        self.D = np.where(np.isfinite(D), D, 0.0)
-        self.scaled = L * self.root[:, None]
-        # The Cholesky factor of I + LᵀD⁻¹L, by QR: formed, that product loses I, and is indefinite at gaps of 1e-10.
-        stack = np.vstack([self.scaled, np.eye(L.shape[1])])
-        self.factor = scipy.linalg.qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: L.shape[1]]
-
-    def solve(self, right: NDArray) -> NDArray:
-        """x, shape (n,), for one right-hand side of shape (n,)."""
-        x = self._woodbury(right)
-        return x + self._woodbury(right - self.D * x - self.L @ (self.L.T @ x))
-
-    def _woodbury(self, right: NDArray) -> NDArray:
-        x = right * self.root
-        x -= self.scaled @ scipy.linalg.cho_solve((self.factor, False), self.scaled.T @ x, check_finite=False)
-        return x * self.root
 
 
 class StiffSystem:

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._files import replacing
 from ..core.options import Number, OneOf
 from ..estimators import (
+    LSSVC,
+    LSSVR,
     SVC,
     SVDD,
     SVR,
@@ -30,7 +32,7 @@ from .onnx_parts import labels_of, parts_of
 
 __all__ = ["register_onnx", "to_onnx"]
 
-_KINDS = (SVC, SVR, SVDD, OneClassSVM, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR, IncrementalSVDD)
+_KINDS = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR, IncrementalSVDD)
 #: What skl2onnx may ask of any classifier. There are no probabilities here, and so none to be made a map of.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}
 #: Decision values, as the outputs of a graph are called.

@@ -22,6 +22,7 @@ from ._path import (
     COUNT,
     DRIFTED,
     DRIVEN,
+    ENTERING,
     FLOOR,
     FREE,
     INDEFINITE,
@@ -188,9 +189,8 @@ class Engine(State):
         reach: float = 0.0,
     ) -> bool:
         """Follow the path among the variables of ``space`` to its end; False if none of them can take up the change."""
-        budget = self.pivots + 100 * self.n + 10000
+        budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else AT_ONCE
         still, place, moved = STILL * self.n + STILL_MORE, np.nan, self.pivots
-        limit = 1 if self.on_pivot else AT_ONCE
         self.counters[READY] = False
         while True:
             space.make_room()
@@ -206,7 +206,8 @@ class Engine(State):
                 return not to_margin and bool(left <= 1e-10 * size)
             elif code == INDEFINITE:
                 raise PathError(PathError.NOT_PSD)
-            if self.on_pivot and code in (PAUSED, ARRIVED, AT_MARGIN):
+            here = code == WANTS_COLUMN and self.counters[ENTERING] >= 0  # a breakpoint that waits for its column
+            if self.on_pivot and (here or code in (PAUSED, ARRIVED, AT_MARGIN)):
                 self.on_pivot(self, k)
             if code in (ARRIVED, AT_MARGIN):
                 return True

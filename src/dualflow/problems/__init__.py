@@ -6,10 +6,11 @@ point brings.
 """
 
 from ..core.reading import Reading
+from .affine import DISCRIMINANT, LEAST_SQUARES, LEAST_SQUARES_REGRESSION, discriminant, least_squares
 from .classification import HINGE, SQUARED_HINGE, GrowingHinge, svc
 from .description import BALL, ONE_CLASS, GrowingBall, one_class, svdd
 from .growing import Growing
-from .regression import LEAST_SQUARES, REGRESSION, GrowingTube, least_squares, svr
+from .regression import REGRESSION, GrowingTube, svr
 
 __all__ = [
     "READINGS",
@@ -17,6 +18,7 @@ __all__ = [
     "GrowingBall",
     "GrowingHinge",
     "GrowingTube",
+    "discriminant",
     "least_squares",
     "one_class",
     "svc",
@@ -26,5 +28,16 @@ __all__ = [
 
 #: By name of the model, what makes a problem from a file what it was.
 READINGS: dict[str, Reading] = {
-    reading.model: reading for reading in (HINGE, SQUARED_HINGE, BALL, ONE_CLASS, LEAST_SQUARES, REGRESSION, Reading())
+    reading.model: reading
+    for reading in (
+        HINGE,
+        SQUARED_HINGE,
+        BALL,
+        ONE_CLASS,
+        LEAST_SQUARES,
+        LEAST_SQUARES_REGRESSION,
+        DISCRIMINANT,
+        REGRESSION,
+        Reading(),
+    )
 }

@@ -1,4 +1,4 @@
-"""Regression: the ε-insensitive tube, and least squares (on labels, as a classifier)."""
+"""Regression: the ε-insensitive tube."""
 
 from __future__ import annotations
 
@@ -13,41 +13,16 @@ from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Reading
 from ..exceptions import ProblemError
-from .checks import check_signs, check_weight
+from .checks import check_weight
 from .classification import FINITE_COST
 from .growing import Growing, Variables
 
-__all__ = ["LEAST_SQUARES", "REGRESSION", "TUBE", "GrowingTube", "least_squares", "svr"]
+__all__ = ["REGRESSION", "TUBE", "GrowingTube", "svr"]
 
 #: What ε may be.
 TUBE = Number(at_least=0)
 
-LEAST_SQUARES, REGRESSION = Reading("least_squares", signed=True), Reading("svr")
-
-
-def least_squares(gram: Gram, y: ArrayLike, C: float = 1.0, *, fit_intercept: bool = True) -> DualProblem:
-    """Least-squares SVM: α free, r = 1/C, yᵀα = 0.
-
-    Examples
-    --------
-    >>> from dualflow import Gram, problems, solve
-    >>> problem = problems.least_squares(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=1.0)
-    >>> solution = solve(problem, "cvxopt")
-    >>> round(solution.bias, 6)  # ridge regression of ±1: 0.6667·(x − 1.5)
-    -1.0
-    """
-    y = check_signs(y, gram.n)
-    C = FINITE_COST.check("C", C)
-    return DualProblem(
-        gram,
-        p=np.ones(gram.n),
-        lower=np.full(gram.n, -np.inf),
-        upper=np.full(gram.n, np.inf),
-        e=y if fit_intercept else None,
-        sigma=y,
-        ridge=np.full(gram.n, 1.0 / C),
-        reading=LEAST_SQUARES,
-    )
+REGRESSION = Reading("svr")
 
 
 def svr(

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, OneOf, option
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 from ..flows.gradient import GradientField, balance, interior_point, weights
 from ..flows.lotka_volterra import LotkaVolterraField
+from ..integrate.free import ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from ..integrate.multiplicative import multiplicative_step, safe_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
@@ -34,10 +35,16 @@ class FlowContext:
         """L of shape (n, r) with Q = LLᵀ + diag(ridge), where the rank is low."""
         return low_rank(self.workspace)
 
+    @cached_property
+    def free(self) -> FreeFlow:
+        """The steps of a problem without bounds."""
+        return FreeFlow(self.workspace)
+
 
 @dataclass(frozen=True)
 class FlowState:
-    """Where the flow is, and for implicit steps the mean product of α and its slacks, and steps without movement."""
+    """Where the flow is, and for implicit steps the mean product of α and its slacks, and steps without movement. Where
+    there are no slacks that product is what is left of the gradient, as a part of its terms."""
 
     at: ImplicitState
     complementarity: float = np.inf
@@ -79,6 +86,8 @@ class FlowSolver(Solver[FlowContext, FlowState]):
             h = self.time_step or (safe_step(problem) if self.integrator == "multiplicative" else 1.0)
             zeros = np.zeros(problem.n)
             return FlowState(ImplicitState(0.0, h, np.array(field.alpha(y)), field.multiplier(y), zeros, zeros))
+        if problem.kind is Kind.AFFINE:
+            return FlowState(context.free.start(warm, self.time_step))
         centre = interior_point(problem)
         alpha = centre if warm is None else 0.9 * warm + 0.1 * centre
         g = -problem.gradient(alpha)
@@ -99,6 +108,9 @@ class FlowSolver(Solver[FlowContext, FlowState]):
     def step(self, context: FlowContext, state: FlowState) -> FlowState:
         problem, at = context.workspace, state.at
         h = at.h if self.t_end is None else min(at.h, self.t_end - at.t)
+        if self.integrator == "implicit" and problem.kind is Kind.AFFINE:
+            after, left = context.free.step(replace(at, h=h), self.growth)
+            return FlowState(after, left, 0 if after.moved else state.stalled + 1)
         if self.integrator == "implicit":
             tau = self.multiplier_time()
             after = implicit_step(problem, replace(at, h=h), tau=tau, growth=self.growth, factor=context.factor)
@@ -125,6 +137,9 @@ class FlowSolver(Solver[FlowContext, FlowState]):
             return True
         # Three steps without movement: round-off rules. ε underflowed: nothing is left to anneal.
         return state.stalled >= 3 or state.complementarity <= 1e-300
+
+    def is_exact(self, state: FlowState) -> bool:
+        return not state.at.z_lower.size and state.complementarity <= ROUND_OFF
 
     def time(self, state: FlowState) -> float:
         return state.at.t

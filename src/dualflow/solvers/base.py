@@ -59,6 +59,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
     renamed : other names that an option may be looked for under, and its own
+    classical_controls : words of its option ``control``, if it has one: what comparisons show beside it
 
     Examples
     --------
@@ -84,6 +85,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     certify_every: ClassVar[int] = 1
     default_max_steps: ClassVar[int] = 1000
     renamed: ClassVar[Mapping[str, str]] = {}
+    classical_controls: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -191,7 +193,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
             found = f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
             return f"{found}; {_way_out(problem, self.kinds, self.quantum)}"
         if self.max_n is not None and problem.n > self.max_n:
-            return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try 'working-set'"
+            other = "gradient-flow" if problem.kind is Kind.AFFINE else "working-set"
+            return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try {other!r}"
         return None
 
     def check(self, problem: DualProblem, psd: SpectrumEvidence | None = None) -> None:
@@ -203,7 +206,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
-#: Solvers on circuits, by kind; the affine kind is told 'cvxopt', all others 'working-set' where none is wanted.
+#: Solvers on circuits, by kind; the affine kind is told 'gradient-flow', all others 'working-set' where none is wanted.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
     Kind.BOX_EQUALITY: "variational-lotka-volterra",
@@ -222,7 +225,7 @@ _OTHER_KINDS = {
 def _way_out(problem: DualProblem, kinds: frozenset[Kind], quantum: bool) -> str:
     """What to set, or which solver to use instead."""
     other = _ON_CIRCUITS.get(problem.kind) if quantum else None
-    use = other or ("cvxopt" if problem.kind is Kind.AFFINE else "working-set")
+    use = other or ("gradient-flow" if problem.kind is Kind.AFFINE else "working-set")
     model = "soft_svdd" if problem.model == "svdd" and problem.kind is Kind.CAPPED_SIMPLEX else problem.model
     kind, setting = _OTHER_KINDS.get(model, (None, ""))
     return f"set {setting}, or use {use!r}" if kind in kinds else f"use {use!r}"

@@ -30,7 +30,7 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
 
     Evolution alone is slow. By the paper's preset it stops, on most of the paper's sets, at 0.5 to 0.8 of the optimum,
     and at C = 1 on two of them can end above f = 0; after 2000 generations "switching-gaussian" has 0.93 to 0.99 of it
-    but for one set with 0.7 (``benchmarks/mierswa_table_2.py``, the least of 20 folds). Hence by default children also
+    but for one set with 0.7 (``benchmarks/papers/mierswa.py``, the least of 20 folds). Hence by default children also
     learn (``memetic``), by sweeps of exact coordinate descent over the box, and one starts at α = 0. With that the
     solver reaches 1e-4, and what takes it there on a convex problem is the coordinate descent; it slows down as C
     grows (100 points of two overlapping moons, ten seconds: 4e-5 at C = 100, 1e-2 at 1e4, no bound to speak of at 1e6).

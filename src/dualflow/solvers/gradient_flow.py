@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..core.options import Number, option
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind
 from ..flows.gradient import GradientField
 from ..flows.replicator_mutator import ReplicatorMutatorField
 from ._flow_solver import FlowSolver
+from .base import EVERY_CONVEX
 
 __all__ = ["GradientFlow"]
 
@@ -22,14 +23,18 @@ class GradientFlow(FlowSolver):
     replicator-mutator form of the flow while its mutation fades (see `dualflow.integrate.implicit`): one
     Cholesky factorisation of Q + diagonal a step, at most 20 steps to relative gap 1e-6 on the benchmarks.
 
+    Free variables (least squares) have w = 1: their flow is linear, and an implicit step of any length is one linear
+    system. Unless ``time_step`` asks for the path, the first one is as long as float64 allows, whose end is the state
+    at rest (see `dualflow.integrate.free`), for any n: beyond 8000 by conjugate gradients.
+
     Parameters
     ----------
     integrator : {"implicit", "multiplicative", "RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA"}
         "implicit" is for training; the others follow the trajectory, one step of ``time_step`` at a time, and
         come to rest slowly.
     time_step : float, optional
-        First step length (implicit), or every step's. Default: 100 over the largest drive (implicit), the
-        longest step with which f cannot rise (multiplicative), 1 (SciPy's methods).
+        First step length (implicit), or every step's. Default: 100 over the largest drive (implicit; without bounds
+        the longest there is), the longest step with which f cannot rise (multiplicative), 1 (SciPy's methods).
     growth : float ≥ 1, default=100
         Factor from one implicit step length to the next.
     t_end : float, optional
@@ -51,7 +56,20 @@ class GradientFlow(FlowSolver):
     mutation: float = option(0.0, Number(at_least=0))
 
     name: ClassVar[str] = "gradient-flow"
+    kinds = EVERY_CONVEX | {Kind.AFFINE}
     reaches: ClassVar[str] = "1e-6 in at most 18 steps for n up to 2000"
+
+    def mismatch(self, problem: DualProblem) -> str | None:
+        if problem.kind is not Kind.AFFINE:
+            return super().mismatch(problem)
+        if self.integrator == "multiplicative":
+            return (
+                f"{self.name!r}: integrator='multiplicative' steps the logarithms of α, which may have any sign in "
+                "problems of kind 'affine'; take integrator='implicit'"
+            )
+        if self.mutation:
+            return f"{self.name!r}: mutation={self.mutation!r} keeps α off bounds, and kind 'affine' has none; set it 0"
+        return None
 
     def field(self, problem: DualProblem) -> GradientField:
         return ReplicatorMutatorField(problem, self.mutation) if self.mutation else GradientField(problem)

@@ -24,10 +24,11 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     """Least-squares SVM by phase estimation: eigenvalues inverted on one ancilla (a study).
 
     Another model than the SVM of the other solvers: every point has weight, and a bound could not be kept. It solves
-    `problems.least_squares` alone. Harrow, Hassidim, Lloyd, PRL 103, 150502 (2009), for the SVM Rebentrost, Mohseni,
-    Lloyd, PRL 113, 130503 (2014); here the equality is eliminated instead of bordered (`quantum.linear_system`), the
-    exponential is a dense matrix written out in gates, and right sides are prepared from numbers. Two circuits and it
-    rests: one shows |αᵢ| and, by its success probability, the norm; one shifted by a known reference shows the signs.
+    `problems.least_squares` and `problems.discriminant` alone. Harrow, Hassidim, Lloyd, PRL 103, 150502 (2009), for the
+    SVM Rebentrost, Mohseni, Lloyd, PRL 113, 130503 (2014); here the equality is eliminated instead of bordered
+    (`quantum.linear_system`), the exponential is a dense matrix written out in gates, and right sides are prepared from
+    numbers. Two circuits and it rests: one shows |αᵢ| and, by its success probability, the norm; one shifted by a known
+    reference shows the signs.
 
     Classical: Q, its extreme eigenvalues, exp(2πiA·2^k), the second right side (a product with Q), in all O(n³): more
     than the solution costs. Post-selected: the ancilla in 1, the clock in 0, with a probability of order 1/κ² at

@@ -101,6 +101,15 @@ def _least_squares(X: NDArray, y: NDArray, C: float, gamma: float) -> tuple:
     return problem, QuadraticProgram(Q, np.ones(n), np.full(n, -np.inf), y), True
 
 
+def _ridge(n: int, C: float, gamma: float) -> tuple:
+    X = np.linspace(0.0, 3.0, n)[:, None]
+    z, weight = 5.0 + np.sin(2 * X[:, 0]), np.linspace(0.5, 2.0, n)
+    Q = rbf_kernel(X, gamma) + np.diag(1 / (C * weight))
+    gram = Gram(X, kernel="rbf", gamma=gamma)
+    problem = problems.least_squares(gram, z, C, sample_weight=weight, regression=True)
+    return problem, QuadraticProgram(Q, z, np.full(n, -np.inf), np.ones(n)), True
+
+
 def _one_against_many() -> tuple:
     X, _ = _clouds(9, 11, 0.0)
     return _hinge(X, np.array([1.0] + [-1.0] * 8), 5.0, 0.5)
@@ -120,4 +129,5 @@ _COMPUTED: dict[str, Callable[[], tuple]] = {
     "soft SVDD cloud": lambda: _ball(_clouds(24, 9, 0.0)[0], 0.2, 0.5),
     "one-class cloud": lambda: _one_class(_clouds(24, 10, 0.0)[0], 0.3, 0.5),
     "least squares clouds": lambda: _least_squares(*_clouds(20, 12, 1.0), 5.0, 0.5),
+    "least squares sine": lambda: _ridge(20, 10.0, 1.0),
 }

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import Kind
+from ..core.support import LARGE
 from ..core.workspace import Workspace
-from .level import Level, makes_rows
+from .level import VAST, Level, makes_rows
 from .seeding import nested_order, restrict, seed, sharing
 from .whole import solve_whole
 
@@ -24,6 +25,9 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
 #: The same on the simplex.
 SIMPLEX_GAP = 0.01
+#: Free variables from which a large problem is not handed over: a refinement's dense factor takes 2.4 GB then, with
+#: what it is made of. To a gap that float32 can reach none is either, unless pairs crawl.
+FACTORED = 12_288
 #: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
 #: would, the violation that is the end, and the one that round-off may end at. On the simplex few are free.
 WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
@@ -32,8 +36,8 @@ SEED_FROM = 1000
 #: Variables up to which so few points may share d on the capped simplex that levels, and float32, cost more than they
 #: save.
 FEW_WHOLE, SHARING = 8192, 64
-#: Pair updates in a block before the rest is looked at again.
-PAIRS_PER_BLOCK = 10_000
+#: Pair updates in a block before the rest is looked at again: so many, or that part of very many variables.
+PAIRS_PER_BLOCK, PAIRED = 10_000, 32
 #: Steps without progress after which a level counts as at rest: round-off rules.
 STALLED = 12
 #: Those asleep are looked at when the violation has fallen to this part of what it was then.
@@ -133,7 +137,7 @@ class Descent:
             # Look once with the true gradient.
             level.set_gradient(problem.gradient(state.alpha))
             violation, gap = level.standing()
-            gap_tol, kkt_tol = self.wanted
+            gap_tol, kkt_tol = self.wanted(level)
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
             return _afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
         left = None if self.max_updates is None else self.max_updates - state.updates
@@ -158,13 +162,15 @@ class Descent:
         if state.depth:
             return _afresh(state, **after | {"depth": state.depth - 1})
         # float32 cannot vouch for itself; the refinement can live with what it leaves, unless that hides who violates.
-        if state.single and (not self.hand_over or level.error() > 2 * self.wanted[1]):
+        handed = self.hands_over(level, stuck=not rest)
+        if state.single and (not handed or level.error() > 2 * self.wanted(level)[1]):
             return replace(state, **after, offered=True)
         # With few that are free, blocks come to the end sooner than a refinement.
         if state.single and self.may_end(level):
             return _afresh(state, **after | {"single": False, "ending": True})
         # At the end a certificate may say that there is nothing to refine.
         ended = (self.ends_here or state.ending) and violation <= max(NEAR_END, level.noise())
+        ended |= self.workspace.n > LARGE and not handed
         return _afresh(state, **after | {"done": True, "offered": ended})
 
     def finished(self, state: WorkingSetState) -> WorkingSetState:
@@ -197,7 +203,7 @@ class Descent:
     ) -> tuple[int, int, float, float, bool]:
         """Up to so many blocks, of so many pair updates at most: how many, pair updates, violation, estimated gap, and
         whether the level rests."""
-        gap_tol, kkt_tol = (np.inf, max(END_KKT, level.noise())) if state.ending else self.wanted
+        gap_tol, kkt_tol = (np.inf, max(END_KKT, level.noise())) if state.ending else self.wanted(level)
         if state.single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
         n, updates = level.problem.n, 0
@@ -219,7 +225,7 @@ class Descent:
                 inner = 0.3 * HAND_OVER_KKT if first else END_KKT
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
-            limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100))
+            limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)) if n <= VAST else max(PAIRS_PER_BLOCK, n // PAIRED)
             moved = level.improve(inner, limit if most is None else min(limit, most - updates))
             updates += moved
             if moved == 0 or updates == most:
@@ -231,18 +237,24 @@ class Descent:
         """Whether a level is as good as wanted, or good enough to hand over."""
         if ending:
             return violation <= kkt_tol
-        crawls = self.hand_over and level.updates >= CRAWLING * level.problem.n and gap <= CRAWLING_GAP
+        crawls = self.hands_over(level) and level.updates >= CRAWLING * level.problem.n and gap <= CRAWLING_GAP
         many = self.ends_here and not self.on_simplex and _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP)
         return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
 
-    @property
-    def wanted(self) -> tuple[float, float]:
+    def hands_over(self, level: Level, stuck: bool = False) -> bool:
+        """Whether a refinement is the faster way on, from where it may be handed over; ``stuck``, by pairs none is."""
+        if not self.hand_over or self.workspace.n <= LARGE:
+            return self.hand_over
+        stuck |= level.updates >= CRAWLING * level.problem.n
+        return (stuck or (self.gap_tol or 0.0) < SINGLE_GAP) and level.free_ones() <= FACTORED
+
+    def wanted(self, level: Level) -> tuple[float, float]:
         """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
         if not self.workspace.psd.is_psd:
             return np.inf, self.kkt_tol or SINGLE_KKT
         if self.ends_here:
             return np.inf, END_KKT
-        if self.hand_over:
+        if self.hands_over(level):
             # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
             return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf

@@ -9,11 +9,12 @@ from ..core._radial import add_rows
 from ..core.kept import KeptGram
 from ..core.problem import Kind
 from ..core.radial import RadialPoints
+from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
 from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
 from .units import InUnits
 
-__all__ = ["AT_ONCE", "BLOCK", "NARROW", "WIDE", "Level", "makes_rows"]
+__all__ = ["AT_ONCE", "BLOCK", "NARROW", "VAST", "WIDE", "Level", "makes_rows"]
 
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache. Where all kernel values
 #: are at hand it is NARROW: fewer blocks.
@@ -24,19 +25,23 @@ AT_ONCE = 1000
 MADE = 256
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
+#: Variables beyond which blocks have room for that part of them beside those that are free, up to a width of WIDEST (1
+#: GB in float32): how many blocks it takes is then not up to n.
+VAST, SHARE, WIDEST = 1 << 16, 64, 16_384
 #: Gradients beyond this are as good as this.
 LARGEST = 1e29
 #: Variables by which the error of a gradient is judged.
 SAMPLE = 64
-#: What the sum of many roundings, each of up to half an ulp, is at most, in units of the root of the sum of squares of
-#: what an ulp of each makes.
+#: What many roundings sum to at most, in units of the root of the sum of squares of what an ulp of each makes.
 SIGMAS = 2.0
 
 
 def makes_rows(gram: KeptGram) -> bool:
     """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
     and points BLAS is the faster even so."""
-    return gram.is_radial and not gram.came_sparse and (gram.X.shape[1] <= MADE or gram.n <= NARROW)
+    if not gram.is_radial or isinstance(gram.X, SparsePoints):
+        return False
+    return gram.X.shape[1] <= MADE or gram.n <= NARROW
 
 
 class Level(InUnits):
@@ -85,8 +90,7 @@ class Level(InUnits):
 
     def set_gradient(self, h: NDArray) -> None:
         """Replace G by a gradient Qα − p from elsewhere."""
-        self.G[:] = self.e * h / self.slope
-        self._stands = None
+        self.G[:], self._stands = self.e * h / self.slope, None
 
     # --- M, a piece at a time --------------------------------------------------------------------
 
@@ -221,11 +225,11 @@ class Level(InUnits):
         if n <= given:
             return np.arange(n)
         free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))
-        if self.points is None:
-            width, most = given, given // 2
-        else:
+        width, most = given, given // 2
+        if self.points is not None:
             # All free variables at once where possible: blocks that hold a part of them undo each other's work.
-            width, most = min(WIDE, max(NARROW, len(free) + len(free) // 4)), 4 * WIDE // 5
+            wide, more = (WIDEST, n // SHARE) if n > VAST else (WIDE, 0)
+            width, most = min(wide, max(NARROW, len(free) + max(len(free) // 4, more))), 4 * wide // 5
         if n <= width:
             return np.arange(n)
         if len(free) > most:
@@ -290,8 +294,7 @@ class Level(InUnits):
         rows = self.problem.scratch("rows of a block", (width, padded(width)), self.dtype)
         if not self.width == width == self.problem.n:
             self.slot[:], self.made, self.width = -1, 0, width
-            points = self.points.take(slice(None) if width == self.problem.n else W)
-            self.source = RowSource(
-                points.points, points.half, self.sign[W], self.ridge[W], self.factor, self.problem.offset
-            )
+            near = self.points.take(slice(None) if width == self.problem.n else W)
+            signs = self.sign[W], self.ridge[W], self.factor, self.problem.offset
+            self.source = RowSource(near.points, near.half, *signs)
         return rows, self.slot[:width]

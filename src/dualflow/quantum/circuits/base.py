@@ -96,6 +96,11 @@ class ParametricCircuit:
     def _build(self) -> QuantumCircuit:
         raise NotImplementedError
 
+    def __getstate__(self) -> dict[str, object]:
+        # What is made of the fields is made again where it is wanted: a hundred bytes go to another process, not all.
+        made = {k for k in self.__dict__ if isinstance(getattr(type(self), k, None), cached_property)}
+        return {k: v for k, v in self.__dict__.items() if k not in made}
+
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
         """The circuit's parameters, shape (…, P), for the solver's angles of the same shape."""
         return self.check_parameters(theta)

@@ -41,6 +41,7 @@ CATALOGUE = {
     "ibm:<backend>": "dualflow.quantum.devices.ibm:IBMDevice",
     "braket:<device>": "dualflow.quantum.devices.braket:BraketDevice",
     "ionq:<backend>": "dualflow.quantum.devices.ionq:IonQDevice",
+    "spread:<processes>:<device>": "dualflow.quantum.devices.spread:SpreadDevice",
     "classical-sampler": "dualflow.quantum.devices.controls:ClassicalSamplerDevice",
     "null": "dualflow.quantum.devices.controls:NullDevice",
     "control:random": "dualflow.quantum.devices.controls:RandomDevice",

@@ -20,6 +20,8 @@ __all__ = ["AerDevice", "NoisyAerDevice"]
 
 #: Widest circuit whose noisy distribution is computed exactly: 4^q numbers a gate. Wider ones are sampled by Aer.
 DENSITY_QUBITS = 10
+#: Aer's seed of a circuit is that of the run and so many for each circuit before it.
+SEED_STEP = 2113
 
 
 class AerDevice(LocalDevice):
@@ -46,6 +48,7 @@ class AerDevice(LocalDevice):
     name = "aer"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
+    divisible: bool = True
 
     def __init__(self, noise: Noise | Any = None, *, simulator: Any = None) -> None:
         super().__init__()
@@ -55,6 +58,7 @@ class AerDevice(LocalDevice):
                 raise ProblemError("simulator runs circuits without noise; give one of noise and simulator")
             self.name = f"aer:{simulator.name}"
             self.capabilities = replace(AerDevice.capabilities, qubits=min(24, simulator.num_qubits))
+            self.divisible = False  # its options may have it draw for many circuits at once
             return
         if noise is None:
             return
@@ -116,10 +120,7 @@ class AerDevice(LocalDevice):
                 probabilities = apply_tensored(compiled["confusion"], probabilities)
             if shots is None:
                 return probabilities, None
-            # Rounding leaves entries below 0 and sums above 1, which multinomial refuses.
-            probabilities = np.maximum(probabilities, 0.0)
-            probabilities /= probabilities.sum(axis=-1, keepdims=True)
-            drawn = np.random.default_rng(seed).multinomial(shots, probabilities)
+            drawn = self.drawn(probabilities, shots, seed)
             return drawn / shots, drawn
         result = self._simulate(circuit, values, "measured", shots=shots, seed_simulator=seed)
         counts = np.zeros((len(values), 2**circuit.n_qubits), dtype=np.int64)
@@ -127,6 +128,23 @@ class AerDevice(LocalDevice):
             for outcome, number in result.data(i)["counts"].items():
                 row[int(outcome, 16)] = number
         return counts / shots, counts
+
+    def run_rows(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int, first: int
+    ) -> tuple[NDArray, NDArray | None]:
+        """`Device.run_rows`, to the bits of the whole batch, but for a simulator that was given."""
+        if not self.divisible:
+            return super().run_rows(circuit, values, shots, seed, first)
+        if shots is not None and self.compiled(circuit)["confusion"] is not None:
+            return self._run(circuit, values, None, seed)  # all rows are drawn by one generator: by `drawn`
+        return self._run(circuit, values, shots, seed + SEED_STEP * first)
+
+    def drawn(self, probabilities: NDArray, shots: int, seed: int) -> NDArray:
+        # Rounding leaves entries below 0 and sums above 1, which multinomial refuses.
+        probabilities = np.maximum(probabilities, 0.0)
+        probabilities /= probabilities.sum(axis=-1, keepdims=True)
+        counts: NDArray = np.random.default_rng(seed).multinomial(shots, probabilities)
+        return counts
 
     def _simulate(self, circuit: ParametricCircuit, values: NDArray, which: str, **options: Any) -> Any:
         compiled = self.compiled(circuit)

@@ -56,6 +56,7 @@ class BackendDevice(CompiledDevice):
         if not isinstance(backend, BackendV2):
             raise DeviceError(f"backend must be an instance of qiskit.providers.BackendV2, found {backend!r}")
         self.name = f"backend:{backend.name}"
+        self.seeded = hasattr(backend.options, "seed_simulator")
         self.capabilities = replace(self.capabilities, qubits=backend.num_qubits)
         self.limits = Limits(circuits=backend.max_circuits)
 
@@ -84,6 +85,7 @@ class GenericBackendDevice(BackendDevice):
     name = "backend:generic"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=GENERIC_QUBITS)
+    seeded: bool = True
 
     @classmethod
     def named(cls, name: str) -> Device:

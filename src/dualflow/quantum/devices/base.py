@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...catalogue import Listed
@@ -14,7 +15,7 @@ from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
 from .values import Capabilities, Limits, Price, Readout
 
-__all__ = ["FORMS", "Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots"]
+__all__ = ["FORMS", "Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots", "row_seed"]
 
 #: What an option ``device`` may be, as errors say it.
 FORMS = (
@@ -90,6 +91,11 @@ class Device(Listed):
     emulated: ClassVar[bool] = False  # gives the circuit's distribution, and applies no gate
     remote: ClassVar[bool] = False  # its jobs live on when this process has died
     limits: Limits = Limits()
+    #: Whether counts follow from the seed of a batch alone, in any copy of the device: what has a generator of its own
+    #: would draw the same again in every process.
+    seeded: bool = False
+    #: Whether `run_rows` gives the bits that the whole batch has.
+    divisible: bool = False
 
     @classmethod
     def named(cls, name: str) -> Device:
@@ -152,6 +158,40 @@ class Device(Listed):
         """`submit` with its arguments checked; ``values`` keeps the shape it was given with."""
         raise NotImplementedError
 
+    def run_rows(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int, first: int
+    ) -> tuple[NDArray, NDArray | None]:
+        """Some rows of a batch, alike whatever other rows are run with them: what `SpreadDevice` has processes do.
+
+        Here each circuit has a seed of its own, by the batch's and its number.
+
+        Parameters
+        ----------
+        circuit, shots
+            As of `submit`.
+        values : array of shape (k, P)
+            The rows from number ``first`` of the batch on.
+        seed : int
+            Of the whole batch.
+        first : int ≥ 0
+
+        Returns
+        -------
+        probabilities : array of shape (k, 2^q)
+            Little-endian.
+        counts : integer array of that shape, or None
+            None of exact distributions; with shots, where `drawn` draws them for the whole batch.
+        """
+        jobs = [self.submit(circuit, row, shots, "", row_seed(seed, first + i)) for i, row in enumerate(values)]
+        found = [job.result().ordered("little") for job in jobs]
+        counts = [readout.counts for readout in found]
+        probabilities = np.array([readout.probabilities for readout in found])
+        return probabilities, None if shots is None else np.array(counts)
+
+    def drawn(self, probabilities: NDArray, shots: int, seed: int) -> NDArray:
+        """Counts of a batch whose `run_rows` gives distributions, shape (k, 2^q)."""
+        raise NotImplementedError
+
     def wants_check(self, circuit: ParametricCircuit) -> bool:
         """Whether the order of a circuit's bits is to be seen before its first job: `bit_order.basis_states`."""
         return False
@@ -193,6 +233,18 @@ class Device(Listed):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def row_seed(seed: int, number: int) -> int:
+    """The seed, in 0 … 2³¹ − 1, of one row of a batch.
+
+    Examples
+    --------
+    >>> from dualflow.quantum.devices.base import row_seed
+    >>> row_seed(7, 0) == row_seed(7, 0), row_seed(7, 0) == row_seed(7, 1)
+    (True, False)
+    """
+    return int(np.random.SeedSequence((seed, number)).generate_state(1)[0] >> 1)
 
 
 def check_shots(shots: int | None, name: str = "shots") -> int | None:

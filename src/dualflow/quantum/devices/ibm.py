@@ -246,6 +246,7 @@ class FakeIBMDevice(IBMDevice):
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer", "qiskit_ibm_runtime")
     remote: ClassVar[bool] = False
+    seeded: bool = True
     job_type: ClassVar[type[VendorJob]] = VendorJob
 
     @cached_property

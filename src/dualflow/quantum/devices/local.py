@@ -39,6 +39,8 @@ class LocalJob(Job):
 class LocalDevice(Device):
     """Base class of simulators and controls: subclasses give `_run` and, if they compile, `_compile`."""
 
+    seeded: bool = True
+
     def __init__(self) -> None:
         self._compiled: dict[ParametricCircuit, Any] = {}
         self._jobs: OrderedDict[str, LocalJob] = OrderedDict()

@@ -70,6 +70,7 @@ class PennyLaneDevice(LocalDevice):
             self.name = f"pennylane:{device.name} (given)"
             widest = self.capabilities.qubits if self.wires is None else len(self.wires)
             self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in IDEAL)
+            self.seeded = False  # it has a generator of its own
             return
         self.name = f"pennylane:{device}"
         try:

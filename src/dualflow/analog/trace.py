@@ -1,0 +1,42 @@
+"""What a simulated circuit did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.typing import NDArray
+
+__all__ = ["Trace"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The waveforms of a circuit, read back in the problem's units; k points of time that the simulator chose.
+
+    Attributes
+    ----------
+    seconds : array of shape (k,)
+        Of the circuit, from its start.
+    t : array of shape (k,)
+        The flow's time, in the units of `dualflow.flows`.
+    alpha : array of shape (k, n)
+        What the voltages say, feasible or not.
+    multiplier : array of shape (k,)
+        ν, or λ of Lotka-Volterra, in the sign of ρ = Qα − p − νe; 0 without an equality.
+    held : array of shape (k, m)
+        Volts on the capacitors, from which the circuit goes on: one a variable whose upper bound is not 0, and the
+        multiplier's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow.analog import Trace
+    >>> Trace(np.zeros(1), np.zeros(1), np.array([[0.5, 0.5]]), np.zeros(1), np.array([[2.5, 2.5]])).alpha.shape
+    (1, 2)
+    """
+
+    seconds: NDArray
+    t: NDArray
+    alpha: NDArray
+    multiplier: NDArray
+    held: NDArray

@@ -1,0 +1,94 @@
+"""What `SVR` and `LSSVR` share: one solution, read as a function whose values are numbers, and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from ..core.kept import KeptGram
+from ..core.kernels import Gram
+from ..core.solution import Status
+from ._attributes import immutable, refused, set_by_fit
+from ._batch import BatchMachine, iterations_of, kept
+from ._packing import Pose, pack_attributes, pack_solutions, unpacked
+from ._verify import agree, round_off, stored
+
+__all__ = ["ValueMachine", "stored_values"]
+
+#: What a file holds beside the solution: dtype kinds and dimensions.
+_STORED = {
+    "support_": ("i", "support"),
+    "n_support_": ("i", "one"),
+    "dual_coef_": ("f", "one", "support"),
+    "intercept_": ("f", "one"),
+}
+
+
+def stored_values(arrays: Mapping[str, NDArray]) -> NDArray:
+    """The linear term of a file's problem, which holds the values that were fitted."""
+    p = stored(dict(arrays), "p", "f", (None,))
+    if not np.isfinite(p).all():
+        raise ValueError("its array 'p' is not finite")
+    return p
+
+
+class ValueMachine(RegressorMixin, BatchMachine):
+    """Base of the batch estimators that regress."""
+
+    intercept_: NDArray = set_by_fit()
+    offset_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = refused("intercept_")
+    #: What a centre of the support vectors' kernel takes from the expansion, which `intercept_` leaves to it.
+    _constant: float = 0.0
+
+    def _read(self, gram: Gram, rows: NDArray) -> None:
+        """Set what the solution, over those rows of a Gram, is to the user."""
+        (solution,) = self.solutions_
+        coefficients = kept(solution.coefficients)
+        (inside,) = coefficients.nonzero()
+        self._keep_support(gram.X, gram, rows[inside])
+        self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        self._constant = 0.0
+        if self._support_gram is not None and gram.is_translatable and solution.problem.reading.moves(solution.problem):
+            # Weights that sum to 0 do not see a centre, but for the digits it saves.
+            own = gram.subset(self.support_).centred()
+            self._support_gram, self._constant = KeptGram(own), own.constant(self.dual_coef_[0])
+        self.intercept_ = np.array([solution.bias])
+        self.n_iter_ = iterations_of(solution)
+        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Values, shape (n_new,)."""
+        return self._expanded(X)[:, 0] + (self.intercept_[0] + self._constant)
+
+    @immutable
+    def coef_(self) -> NDArray:
+        """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        return self._of_features(self._weights.T, self._support_gram)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        arrays, facts = pack_solutions(self.solutions_, self._rows)
+        problem = self.solutions_[0].problem
+        return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
+
+    def _unpack_values(self, arrays: dict[str, NDArray], facts: dict[str, Any], posed: Pose, per: int) -> None:
+        """`_unpack`, of ``per`` variables a point."""
+        gram, points = self._unpack_solutions(arrays, facts, posed, 1, per=per)
+        self._read(gram, np.arange(gram.n))
+        self.support_ = points[self.support_]
+        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        lost = 1e-9 * float(np.abs(self.dual_coef_).max(initial=0.0))
+        near = round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
+        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": lost, "intercept_": near}
+        for name, array in said.items():
+            agree(name, array, getattr(self, name), tolerance[name])
+            setattr(self, name, array)
+        self._publish()

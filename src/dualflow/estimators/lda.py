@@ -1,0 +1,294 @@
+"""Linear discriminant analysis, as the rest state of a flow of the features' weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+
+from .. import problems
+from .._solve import Progress
+from ..core.kernels import Gram
+from ..core.options import Number
+from ..core.problem import DualProblem
+from ..core.solution import Solution, Status
+from ..exceptions import ProblemError
+from ..registry import make_solver
+from ..solvers import Solver
+from ._attributes import refused, set_by_fit
+from ._batch import BatchMachine, iterations_of, seeds_of
+from ._labels import encode, several
+from ._least_squares import DEFAULT
+from ._packing import pack_attributes, pack_solutions, unpack_solutions, unpacked
+from ._scatter import RANK_TOL, Scatter, differences
+from ._solving import Solving
+from ._validation import checked_data
+from ._verify import agree, known_classes, stored
+
+__all__ = ["LDA"]
+
+#: What a file holds beside the solutions: dtype kinds and dimensions.
+_STORED = {
+    "classes_": ("biufUSmMO", "classes"),
+    "priors_": ("f", "classes"),
+    "means_": ("f", "classes", "features"),
+    "_unit": ("f", "features"),
+    "_basis": ("f", "rank", "features"),
+}
+
+
+class LDA(ClassifierMixin, BatchMachine):
+    """Linear discriminant analysis, each discriminant the certified rest state of a flow of the features' weights.
+
+    Two classes: min ½wᵀSw − (μ₊ − μ₋)ᵀw, S the covariance within classes, whose optimum is Fisher's S⁻¹(μ₊ − μ₋). It is
+    least squares with the targets n/n₊ and −n/n₋ up to scale, without a ridge, posed where no C = ∞ is needed
+    (`problems.discriminant`); scale and bias are those of two normal densities with one covariance. More classes have a
+    problem each, for S⁻¹(μₖ − μ). Equal to `sklearn.discriminant_analysis.LinearDiscriminantAnalysis`.
+
+    Parameters
+    ----------
+    priors : array of shape (n_classes,), optional
+        Of the classes; by default their shares of the points.
+    shrinkage : float in [0, 1], or "auto", optional
+        S becomes (1 − λ)S + λ·tr(S)/m, class by class, "auto" by Ledoit and Wolf: scikit-learn's solvers "lsqr" and
+        "eigen". None is its "svd": as 0, but for ``priors``, by which S is then not weighted.
+    rank_tol : float > 0, default=1e-4
+        Directions in which the points, each feature in units of its deviation within classes, vary by less within
+        classes are left out: features that are constant or collinear. Nothing is where ``shrinkage`` is above 0.
+    solver : str or Solver, default="gradient-flow"
+        One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for up to 16 features.
+    solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, n_jobs, max_iter, verbose
+        As in `SVC`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    coef_ : array of shape (1, n_features), or (n_classes, n_features) of more than two
+        Of more than two S⁻¹(μₖ − μ), as scikit-learn's solver "svd" has them; those of "lsqr" are larger by one S⁻¹μ
+        for all classes, which tells none of them apart.
+    intercept_ : array of shape (1,), or (n_classes,)
+    priors_ : array of shape (n_classes,)
+    means_ : array of shape (n_classes, n_features)
+    xbar_ : array of shape (n_features,)
+        μ, the mean of the classes' means by their priors.
+    rank_ : int
+        Directions that were not left out.
+    solutions_, certificates_ : list of Solution, list of Certificate
+        Of one problem for two classes (then also `solution_`), else one a class; their variables are the weights of the
+        features, in units of their deviations. `certificate_` is the worst one's.
+    n_iter_ : array of shape (n_problems,)
+        Steps.
+    fit_status_ : int
+        0 if every solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from dualflow import LDA
+    >>> X = [[0.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, -1.0], [4.0, 0.0], [6.0, 0.0], [5.0, 1.0], [5.0, -1.0]]
+    >>> model = LDA().fit(X, list("aaaabbbb"))
+    >>> model.coef_.round(6).tolist(), model.intercept_.round(6).tolist()  # S = ½·1, means (1, 0) and (5, 0)
+    ([[8.0, 0.0]], [-24.0])
+    >>> model.predict([[2.9, 0.0], [3.1, 7.0]]).tolist()
+    ['a', 'b']
+    """
+
+    _fitted_by = "classes_"
+    _takes_sparse: ClassVar[bool] = False
+    _takes_things: ClassVar[bool] = False
+    _rules = {"rank_tol": Number(above=0)}
+
+    # What the family's kernel machines are asked for, and a discriminant has not.
+    kernel, gamma, degree, coef0, predict_dtype = "linear", 1.0, 3, 0.0, "float64"
+    support_: NDArray = refused("coef_")
+    support_vectors_: NDArray = refused("coef_")
+    n_support_: NDArray = refused("coef_")
+    dual_coef_: NDArray = refused("coef_")
+    offset_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = refused("intercept_")
+
+    classes_: NDArray = set_by_fit()
+    coef_: NDArray = set_by_fit()
+    intercept_: NDArray = set_by_fit()
+
+    def __init__(
+        self,
+        priors: ArrayLike | None = None,
+        shrinkage: float | str | None = None,
+        *,
+        rank_tol: float = RANK_TOL,
+        solver: str | Solver = DEFAULT,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool = True,
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.priors = priors
+        self.shrinkage = shrinkage
+        self.rank_tol = rank_tol
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.callback = callback
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LDA:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            Finite numbers, more points than classes; dense.
+        y : array of shape (n,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        LDA
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range, or nothing varies within the classes.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            A solve ended above ``tol``.
+        """
+        with self._transaction():
+            self._check_parameters()
+            points, labels = checked_data(self, X, y, first=True, least=2)
+            classes, codes = encode(labels)
+            several(classes, "y")
+            scatter = Scatter.of(points, codes, self._priors(codes, len(classes)), self.shrinkage, self.rank_tol)
+            problem_of = scatter.problems()
+            seeds = seeds_of(self.random_state, len(problem_of))
+            engine = make_solver(self.solver, self.solver_options)
+            found: Any = Solving(self, problem_of.__getitem__, seeds, engine, [None] * len(seeds)).run()
+            self.solutions_, self.classes_ = found, classes
+            self.priors_, self.means_, self._unit, self._basis = (
+                scatter.priors,
+                scatter.means,
+                scatter.unit,
+                scatter.basis,
+            )
+            self._read()
+        return self
+
+    def _priors(self, codes: NDArray, classes: int) -> NDArray:
+        shares: NDArray = np.bincount(codes, minlength=classes) / len(codes)
+        if self.priors is None:
+            return shares
+        priors = np.asarray(self.priors, dtype=float)
+        if priors.shape != (classes,) or not (priors > 0).all() or not abs(priors.sum() - 1.0) <= 1e-5:
+            raise ProblemError(f"priors={self.priors!r} must be {classes} numbers above 0, one a class, whose sum is 1")
+        return priors / priors.sum()
+
+    def _read(self) -> None:
+        """Set what the solutions are to the user."""
+        solutions: list[Solution] = self.solutions_
+        weights = np.array([solution.coefficients for solution in solutions])
+        self.xbar_, self.rank_ = self.priors_ @ self.means_, len(self._basis)
+        coef = (weights @ self._basis) / self._unit
+        if len(self.classes_) == 2:
+            # Half way between the means, not twice a product of each: no digits are lost far from the origin.
+            middle = 0.5 * (self.means_[0] + self.means_[1])
+            self.intercept_ = np.log(self.priors_[1] / self.priors_[0]) - coef @ middle
+        else:
+            middles = 0.5 * (self.means_ + self.xbar_)
+            self.intercept_ = np.log(self.priors_) - np.einsum("kj,kj->k", coef, middles)
+        self.coef_ = coef
+        self.n_iter_ = np.array([iterations_of(solution) for solution in solutions])
+        self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in solutions))
+        self._freeze()
+        for name in ("coef_", "means_", "priors_", "xbar_"):
+            self.__dict__[name].flags.writeable = False
+
+    # --- prediction ----------------------------------------------------------------------------
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """Log-ratios of the classes' densities times their priors.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features)
+
+        Returns
+        -------
+        array
+            Two classes: shape (n_new,), positive for ``classes_[1]``. More: shape (n_new, n_classes), up to a constant
+            a point.
+        """
+        values = self._finite(self._check_new_data(X) @ self.coef_.T + self.intercept_)
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """The likeliest labels, shape (n_new,)."""
+        values = self.decision_function(X)
+        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Probabilities of the classes, shape (n_new, n_classes), if their densities are normal."""
+        values = self.decision_function(X)
+        return np.column_stack([expit(-values), expit(values)]) if values.ndim == 1 else softmax(values, axis=1)
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray:
+        """Their logarithms, shape (n_new, n_classes)."""
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([values, -values]))
+        logarithms: NDArray = log_softmax(values, axis=1)
+        return logarithms
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        rows = [np.arange(self.rank_)] * len(self.solutions_)
+        arrays, facts = pack_solutions(self.solutions_, rows)
+        return arrays | pack_attributes(self, _STORED), facts
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        classes = known_classes(stored(arrays, "classes_", "biufUSmMO", (None,)))
+        said = unpacked(_STORED, arrays, classes=len(classes), features=self.n_features_in_)
+        for name, array in said.items():
+            setattr(self, name, array)
+        if not ((self.priors_ > 0).all() and (self._unit > 0).all()):
+            raise ValueError("its priors or units are not above 0")
+        agree("priors", self.priors_.sum(), 1.0, 1e-9)
+        agree("basis", self._basis @ self._basis.T, np.eye(len(self._basis)), 1e-9)
+        count = 1 if len(classes) == 2 else len(classes)
+        wanted = iter(differences(self.means_, self.priors_, self._unit, self._basis))
+
+        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """The problem again: points and ridge are the file's, the differences those of its means."""
+            return problems.discriminant(gram, next(wanted), ridge=column["ridge"])
+
+        if len(facts["solves"]) != count:
+            raise ValueError(f"{len(facts['solves'])} solves and {len(classes)} classes do not go together")
+        self.solutions_ = unpack_solutions(arrays, facts, posed)[0]
+        for solution in self.solutions_:
+            self._check_solution(solution)
+        self._read()

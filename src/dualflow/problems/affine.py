@@ -1,0 +1,161 @@
+"""Models without bounds: least squares, on labels or on values, and Fisher's linear discriminant."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..core.kernels import Gram
+from ..core.problem import DualProblem
+from ..core.reading import Posed, Reading
+from ..exceptions import ProblemError
+from .checks import check_signs, check_weight
+from .classification import FINITE_COST
+
+__all__ = ["DISCRIMINANT", "LEAST_SQUARES", "LEAST_SQUARES_REGRESSION", "discriminant", "least_squares"]
+
+LEAST_SQUARES, LEAST_SQUARES_REGRESSION = Reading("least_squares", signed=True), Reading("least_squares_regression")
+
+
+class _Discriminant(Reading):
+    """Its variables are the weights of the features themselves: ⟨w, x⟩ + b."""
+
+    def decision_values(
+        self, problem: Posed, weights: NDArray, bias: float, radius: float | None, Z: NDArray
+    ) -> NDArray:
+        return Z @ weights + bias
+
+
+DISCRIMINANT = _Discriminant("discriminant")
+
+
+def least_squares(
+    gram: Gram,
+    y: ArrayLike,
+    C: float = 1.0,
+    *,
+    fit_intercept: bool | str = True,
+    sample_weight: ArrayLike | None = None,
+    regression: bool = False,
+) -> DualProblem:
+    """Least-squares SVM (Suykens, Vandewalle 1999): ½‖w‖² + ½C Σ weightᵢ (yᵢ − f(xᵢ))², whose dual has no bounds.
+
+    α is free, the diagonal carries 1/(C·weight), and with an intercept eᵀα = 0. The optimum is the solution of one
+    linear system. On values, ``regression=True``, it is ridge regression with 1/C for the ridge: e = σ = 1 and p = y;
+    on labels e = σ = y and p = 1. Labels taken for values give the same function, of the coefficients yᵢαᵢ.
+
+    Parameters
+    ----------
+    gram : Gram
+        n points.
+    y : array of shape (n,)
+        Labels −1 and +1; finite numbers, with ``regression``.
+    C : float > 0
+        1/C is the ridge of scikit-learn's ``Ridge`` and ``KernelRidge``.
+    fit_intercept : bool or "penalised"
+        False drops the equality. "penalised" drops it and puts the bias inside the kernel, K + 1.
+    sample_weight : array of shape (n,), optional
+        Multiplies C, point by point; above 0.
+    regression : bool
+        Whether y holds values, not labels.
+
+    Raises
+    ------
+    ProblemError
+        y, C or a weight is out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> gram = Gram([[0.0], [1.0], [2.0], [3.0]], "linear")
+    >>> solution = solve(problems.least_squares(gram, [-1, -1, 1, 1], C=1.0), "gradient-flow")
+    >>> round(solution.bias, 6)  # ridge regression of ±1: 0.6667·(x − 1.5)
+    -1.0
+    >>> values = problems.least_squares(gram, [0.0, 2.0, 4.0, 6.0], C=1e6, regression=True)
+    >>> round(float(solve(values, "gradient-flow").coefficients @ gram.X[:, 0]), 4)  # the slope
+    2.0
+    """
+    C, weight = FINITE_COST.check("C", C), check_weight(sample_weight, gram.n)
+    if not (weight > 0).all():
+        raise ProblemError("sample_weight: 0 would make a ridge infinite; leave the points of weight 0 out")
+    if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):
+        raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
+    with np.errstate(over="ignore"):
+        ridge = 1.0 / (C * weight)
+    if not np.isfinite(ridge).all():
+        raise ProblemError(f"C={C!r}: 1/C, times a weight's inverse, overflows; raise C")
+    sigma, p = _of_values(y, gram.n, C * float(weight.max())) if regression else _of_labels(y, gram.n)
+    penalised = fit_intercept == "penalised"
+    return DualProblem(
+        gram,
+        p=p,
+        lower=np.full(gram.n, -np.inf),
+        upper=np.full(gram.n, np.inf),
+        e=sigma if fit_intercept and not penalised else None,
+        sigma=sigma,
+        offset=1.0 if penalised else 0.0,
+        ridge=ridge,
+        reading=LEAST_SQUARES_REGRESSION if regression else LEAST_SQUARES,
+    )
+
+
+def _of_labels(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
+    """σ and p."""
+    try:
+        return check_signs(y, n), np.ones(n)
+    except ProblemError as error:
+        raise ProblemError(f"{error}; for values, regression=True") from None
+
+
+def _of_values(y: ArrayLike, n: int, C: float) -> tuple[NDArray, NDArray]:
+    """σ and p."""
+    z = np.asarray(y, dtype=float)
+    if z.shape != (n,) or not np.isfinite(z).all():
+        raise ProblemError(f"y must be {n} finite numbers, found shape {z.shape}")
+    largest = float(np.abs(z).max())
+    if largest > np.sqrt(np.finfo(float).max / (4.0 * n * max(1.0, C))):  # f adds up so many of their squares, times C
+        raise ProblemError(f"y is as large as {largest:.3g}, and C times its square overflows; scale it")
+    return np.ones(n), z
+
+
+def discriminant(within: Gram, difference: ArrayLike, *, ridge: ArrayLike = 0.0) -> DualProblem:
+    """Fisher's linear discriminant where its weights are: min ½wᵀSw − Δᵀw, whose optimum is S⁻¹Δ.
+
+    Least squares with the targets n/n₊ and −n/n₋ has that direction, without a ridge: the dual of `least_squares` would
+    need C = ∞, at which it interpolates. Here the variables are the features' weights, so that no C is needed.
+
+    Parameters
+    ----------
+    within : Gram
+        Whose m points are the *features*, so that K is S, the covariance within classes: of a linear kernel, the
+        transpose of the points less the mean of their class, over √n.
+    difference : array of shape (m,)
+        Δ = μ₊ − μ₋, what the classes' means differ by.
+    ridge : float or array of shape (m,)
+        Added to the diagonal of S: what shrinkage adds.
+
+    Raises
+    ------
+    ProblemError
+        Shapes disagree, or numbers are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import Gram, problems, solve
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, -1.0]])  # within a class, about its mean (1, 0)
+    >>> within = Gram((X - [1.0, 0.0]).T / 2.0, "linear")  # S = ½·1
+    >>> solve(problems.discriminant(within, [3.0, 1.0]), "gradient-flow").alpha.round(6)
+    array([6., 2.])
+    """
+    delta = np.asarray(difference, dtype=float)
+    if delta.shape != (within.n,) or not np.isfinite(delta).all():
+        raise ProblemError(f"difference must be {within.n} finite numbers, one a feature, found shape {delta.shape}")
+    return DualProblem(
+        within,
+        p=delta,
+        lower=np.full(within.n, -np.inf),
+        upper=np.full(within.n, np.inf),
+        ridge=np.asarray(ridge, dtype=float),
+        reading=DISCRIMINANT,
+    )

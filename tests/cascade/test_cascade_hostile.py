@@ -1,0 +1,140 @@
+"""What may come to a cascade, and what its parts cost: sick clusters, odd parts, data that are not those of before."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+from dualflow import SVC, CascadeSVC, EngineError, Gram, ProblemError
+
+X, Y = make_classification(300, 6, n_informative=4, flip_y=0.05, class_sep=0.8, random_state=3)
+
+
+def objective(model):
+    return model.certificate_.objective
+
+
+def test_copies_in_other_parts_are_weights():
+    order = np.random.default_rng(0).permutation(900)
+    copies, labels = np.tile(X, (3, 1))[order], np.tile(Y, 3)[order]
+    model = CascadeSVC(C=1.0, gamma=0.1, partitions=7, tol=1e-7, random_state=0).fit(copies, labels)
+    peer = SVC(C=3.0, gamma=0.1, tol=1e-8).fit(X, Y)
+    assert objective(model) == pytest.approx(peer.certificate_.objective, rel=1e-6)
+    assert np.abs(model.decision_function(X) - peer.decision_function(X)).max() < 1e-3
+
+
+def test_everyone_may_survive_and_labels_be_words():
+    names = np.where(Y == 1, "ja", "nein")
+    model = CascadeSVC(gamma=100.0, partitions=4, random_state=0, tol=1e-6).fit(X, names)
+    peer = SVC(gamma=100.0, tol=1e-8).fit(X, names)
+    assert len(model.support_) == len(X) == len(peer.support_)
+    assert objective(model) == pytest.approx(peer.certificate_.objective, rel=1e-6)
+    assert (model.predict(X) == names).all()
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_fewer_rows_than_parts(n):
+    model = CascadeSVC(kernel="linear", C=10.0, partitions=8).fit([[0.0], [2.0], [3.0]][:n], ["a", "b", "b"][:n])
+    assert model.predict([[0.0], [2.0]]).tolist() == ["a", "b"]
+
+
+def test_one_class_a_part_and_clusters_that_are_classes():
+    far = np.vstack([X[:100] + 50.0, X[100:200]])
+    labels = np.repeat([1, 0], 100)
+    model = CascadeSVC(partitions=2, partitioner="clusters", random_state=0, tol=1e-6).fit(far, labels)
+    assert objective(model) == pytest.approx(SVC(tol=1e-8).fit(far, labels).certificate_.objective, rel=1e-5)
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    options = {"partitions": 3, "random_state": 0, "checkpoint": tmp_path / "run.npz"}
+    CascadeSVC(**options).fit(X, Y)
+    one, other = np.flatnonzero(Y == 0)[0], np.flatnonzero(Y == 1)[0]
+    swapped, moved = Y.copy(), X.copy()
+    swapped[[one, other]] = 1, 0
+    moved[[one, one + 1]] = X[[one + 1, one]]
+    for rows, labels in ((X[:-1], Y[:-1]), (X, swapped), (moved, Y), (X * 2, Y)):
+        with pytest.raises(ProblemError, match="its data is 'digest"):
+            CascadeSVC(**options).fit(rows, labels)
+
+
+def test_an_engine_is_neither_copied_nor_pickled():
+    class Uncopied:
+        def __reduce__(self):
+            raise TypeError("not this one")
+
+    model = CascadeSVC(engine=Uncopied(), partitions=3, random_state=0)
+    assert clone(model).engine is model.engine
+    assert clone(model).get_params(deep=False) == model.get_params(deep=False)
+    assert pickle.loads(pickle.dumps(model)).engine == "dask"
+    assert pickle.loads(pickle.dumps(CascadeSVC(engine="joblib"))).engine == "joblib"
+    assert not isinstance(model.engine, str)
+
+
+def test_the_client_there_is(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
+    with pytest.raises(ProblemError, match=r"engine='dask': there is no client"):
+        CascadeSVC(engine="dask").fit(X, Y)
+    monkeypatch.setattr(distributed, "default_client", lambda: closed())
+    with pytest.raises(EngineError, match=r"scheduler is lost \(client 'closed'\)"):
+        CascadeSVC(engine="dask").fit(X, Y)
+
+
+def closed():
+    distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
+    client = distributed.Client.__new__(distributed.Client)
+    client.status = "closed"
+    return client
+
+
+def test_a_client_that_is_closed_is_an_error_that_says_so():
+    with pytest.raises(EngineError, match=r"scheduler is lost \(client 'closed'\)"):
+        CascadeSVC(engine=closed()).fit(X, Y)
+
+
+def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(monkeypatch):
+    pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
+    from dualflow.cascade import dask_engine
+
+    class Empty:
+        status, asked = "running", 0
+
+        def nthreads(self):
+            self.asked += 1
+            return {"tcp://somewhere": 1} if self.asked == 3 else {}
+
+    engine = dask_engine.Dask([], Empty())
+    monkeypatch.setattr(dask_engine, "PATIENCE", 0.001)
+    engine._wait_for_workers()
+    assert engine.client.asked == 3
+    monkeypatch.setattr(dask_engine, "ABSENT", 0.01)
+    with pytest.raises(EngineError, match=r"no worker.*goes on from the last round"):
+        engine._wait_for_workers()
+
+
+def test_survivors_are_made_ready_once_a_part(monkeypatch):
+    """Not once for each few rows of it: workers spent more on that, and on fresh memory, than on the kernel."""
+    from dualflow.cascade import tasks
+    from dualflow.core import kernel_matrix
+    from dualflow.core.radial import RadialPoints
+
+    made = []
+
+    class Counted(RadialPoints):
+        @classmethod
+        def of(cls, X, *more):
+            made.append(len(X))
+            return RadialPoints.of(X, *more)
+
+    model = CascadeSVC(partitions=1).fit(X, Y)
+    kernel = tasks.Model(*[None] * 4, 1.0, "hinge", True, "rbf", 0.1, 3.0, 0.0, None)
+    members = tasks.Members(np.arange(len(X)), X, np.ones(len(X)), np.ones(len(X)))
+    monkeypatch.setattr(kernel_matrix, "ESTIMATE_FROM", 0)
+    monkeypatch.setattr("dualflow.core.kernels.ESTIMATE_FROM", 0)
+    monkeypatch.setattr(kernel_matrix, "BLOCK_ENTRIES", 100 * len(model.support_))
+    monkeypatch.setattr(kernel_matrix, "RadialPoints", Counted)
+    told = tasks.Broadcast(kernel, model.support_vectors_, np.ones(len(model.support_)), 0.0, (0.0, 0.0), 0.0, 1)
+    values = tasks._gradient(members, told)
+    assert made.count(len(model.support_)) == 1 < len(made) - 1
+    assert np.allclose(values, Gram(X, gamma=0.1).cross(model.support_vectors_, np.arange(len(X))).sum(axis=0) - 1)

@@ -1,0 +1,48 @@
+"""Batches shared out to a dask cluster: the same bits."""
+
+import socket
+
+import numpy as np
+import pytest
+
+from dualflow import SpreadDevice
+from dualflow.quantum.circuits import HardwareEfficientCircuit
+from dualflow.quantum.devices import make_device
+
+distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
+
+CIRCUIT = HardwareEfficientCircuit(3, 1)
+ANGLES = np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, (7, CIRCUIT.n_parameters))
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """In the place of the suite's own: this machine's 127.0.0.1 is let through, and datagram sockets, by which dask
+    asks for an address of this machine, and nothing is sent."""
+
+    def loopback(real):
+        def call(self, *arguments):
+            outside = self.family != socket.AF_UNIX and arguments[-1][0] != "127.0.0.1"
+            if outside and self.type != socket.SOCK_DGRAM:
+                raise AssertionError(f"a test reached for the network: {arguments[-1]}")
+            return real(self, *arguments)
+
+        return call
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, loopback(getattr(socket.socket, name)))
+
+
+def test_a_cluster_gives_the_bits_of_one_process():
+    # Its workers are threads: that they may be other processes is the affair of pickles, which are tested.
+    threads = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
+    plain = make_device("aer")
+    with (
+        distributed.LocalCluster(**threads) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        device = SpreadDevice("aer", engine=client)
+        assert device._workers() == 2
+        for shots in (500, None):
+            found, right = (one.submit(CIRCUIT, ANGLES, shots, seed=3).result() for one in (device, plain))
+            assert (found.probabilities == right.probabilities).all()
