@@ -101,7 +101,7 @@ def main() -> int:
         trips = []
         for _ in range(steps):
             begun = time.perf_counter()
-            pool.executor.submit(abs, -1).result()
+            pool.run(abs, [(-1,)])
             trips.append(time.perf_counter() - begun)
         row("a message and back", 0, None, trips)
         exact, same_exact = turns(devices, circuit, batches(steps, CIRCUITS), None)

@@ -224,10 +224,10 @@ def test_options_out_of_range(options):
 
 
 def test_a_process_that_works_for_another_starts_none():
-    executor = processes.pool_of(2, 1).executor
-    assert executor.submit(processes.is_worker).result()
+    pool = processes.pool_of(2, 1)
+    assert pool.run(processes.is_worker, [()]) == ([True], None)
     assert not processes.is_worker()
-    (found,) = executor.map(_nested, [2])
+    ((found,), _) = pool.run(_nested, [(2,)])
     assert found[0] == 0
     assert (found[1] == counts(make_device("aer"))).all()
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -61,12 +62,33 @@ class Dying(Simple):
         return super().run_rows(circuit, values, shots, seed, first)
 
 
+class UnsendableError(Exception):
+    """Cannot be made again from what a pickle keeps of it."""
+
+    def __init__(self, one, two):
+        super().__init__(one + two)
+
+
+class Raising(Simple):
+    """Raises at a batch's first rows, at once, while the other rows take their time."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def run_rows(self, circuit, values, shots, seed, first):
+        if first == 0:
+            raise UnsendableError("sent ", "wrongly") if self.error is UnsendableError else self.error("of order")
+        time.sleep(0.3)
+        return super().run_rows(circuit, values, shots, seed, first)
+
+
 def counts(device):
     return device.submit(CIRCUIT, ANGLES, 500, seed=8).result().counts
 
 
 def pids(pool):
-    return list(pool.executor._processes)
+    return [worker.process.pid for worker in pool._workers]
 
 
 def all_gone(found, seconds=20.0):
@@ -127,14 +149,47 @@ def test_ctrl_c_ends_the_processes():
         for pid in (*seen, os.getpid()):  # a terminal tells all of them
             os.kill(pid, signal.SIGINT)
 
-    for future in [pool.executor.submit(os.getpid) for _ in range(8)]:
-        future.result()  # one of them has begun at least: it is deaf to Ctrl-C
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         counts(device)
     assert len(seen) == 2
     assert all_gone(seen)
     assert pool.closed
+    assert (counts(SpreadDevice(Simple(), 2)) == counts(SpreadDevice(Simple(), 1))).all()
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [(ValueError, ValueError, "^of order"), (UnsendableError, RuntimeError, "^UnsendableError: sent wrongly")],
+)
+def test_what_a_device_raises_is_raised_here_and_leaves_no_rows_behind(error, raised, message):
+    pool = processes.pool_of(2, 1)
+    for _ in range(2):
+        with pytest.raises(
+            raised, match="of order" if error is ValueError else "UnsendableError: sent wrongly"
+        ) as found:
+            counts(SpreadDevice(Raising(error), 2))
+        assert "run_rows" in found.value.__notes__[0]
+        assert (counts(SpreadDevice(Simple(), 2)) == counts(SpreadDevice(Simple(), 1))).all()
+    assert not pool.closed
+
+
+def test_threads_that_share_processes_take_turns():
+    right, device = counts(SpreadDevice(Simple(), 1)), SpreadDevice(Simple(), 2)
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(counts, [device, SpreadDevice(Simple(), 2)] * 4):
+            assert (found == right).all()
+    assert len(pids(processes.pool_of(2, 1))) == 2
+
+
+def test_what_ends_early_takes_no_answers_of_before():
+    """A batch that was left in the middle must not have the next one read its answers."""
+    pool = processes.pool_of(2, 1)
+    with pytest.raises(clock.OutOfTime), clock.within(time.monotonic() + 0.2):
+        pool.run(time.sleep, [(0.6,), (0.0,)])
+    assert pool.closed
+    assert pool.run(abs, [(-1,)])[1] is not None
+    assert processes.pool_of(2, 1).run(abs, [(-1,), (-2,), (-3,)]) == ([1, 2, 3], None)
 
 
 def test_a_time_limit_ends_the_processes_and_keeps_what_there_is():
@@ -179,7 +234,7 @@ def test_processes_are_kept_by_with_and_ended_after_it(monkeypatch):
 def test_processes_end_with_a_parent_that_is_killed():
     script = (
         "import os, time; from dualflow.quantum.devices import processes\n"
-        "pool = processes.pool_of(1, 1); print(pool.executor.submit(os.getpid).result(), flush=True); time.sleep(300)"
+        "pool = processes.pool_of(1, 1); print(*pool.run(os.getpid, [()])[0], flush=True); time.sleep(300)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
         worker = int(parent.stdout.readline())

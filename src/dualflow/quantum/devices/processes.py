@@ -1,11 +1,14 @@
 """Processes that run circuits for this one: started when they are wanted, kept warm for a while, ended for certain.
 
-Pools are this process' own, one for each size, and shared by all devices. joblib's loky starts them: scripts need no
-``if __name__ == "__main__"``, and a worker that dies is noticed.
+Pools are this process' own, one for each size, and shared by all devices. joblib's loky starts the processes, so that
+scripts need no ``if __name__ == "__main__"``; each is told by a pipe of its own. loky's executor does the same through
+two queues and two threads, which cost a short batch a tenth of its time, and after Ctrl-C its thread died at a future
+that was cancelled already (3.6) and left the processes at work.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import os
@@ -13,55 +16,48 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError
-from functools import lru_cache
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import wait
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...core import clock
+from .tasks import LOOK_S
 
-__all__ = ["Pool", "Task", "close_pool", "gathered", "is_worker", "packed", "pool_of", "rows_of", "run_task"]
+__all__ = ["Pool", "close_pool", "is_worker", "pool_of"]
 
 #: Seconds that an idle pool waits for the next circuits.
 LINGER_S = 10.0
-#: Seconds between two looks at the clock.
-LOOK_S = 0.1
-#: Devices and circuits that a worker keeps.
-KEPT = 256
-#: Errors of dask's and of loky's that say the same as the standard library's: nobody is at it any more.
-LOST = ("KilledWorker", "ShutdownExecutorError")
 #: What says how many threads a process' libraries take.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-
-#: Device, circuit (both `packed`), rows of angles, shots, seed of the whole batch, number of the first row.
-Task = tuple[bytes, bytes, NDArray, "int | None", int, int]
-
-
-def packed(thing: Any) -> bytes:
-    """A device or a circuit as it travels; classes that only the caller's script has travel along."""
-    from joblib.externals.loky.backend.reduction import dumps
-
-    return bytes(dumps(thing))
-
-
-@lru_cache(KEPT)
-def _opened(thing: bytes) -> Any:
-    return pickle.loads(thing)  # by `packed`, of the process that this one works for
-
-
-def run_task(*task: Any) -> tuple[NDArray, NDArray | None]:
-    """`Device.run_rows` in another process. What travelled is kept there, so that a circuit is compiled once."""
-    device, circuit, values, shots, seed, first = task
-    found: tuple[NDArray, NDArray | None] = _opened(device).run_rows(_opened(circuit), values, shots, seed, first)
-    return found
 
 
 def is_worker() -> bool:
     """Whether this process was started to work for another: it starts none itself."""
     return multiprocessing.parent_process() is not None
+
+
+class _Worker:
+    """A process that runs tasks, one after the other, and this process' end of the pipe to it."""
+
+    def __init__(self, threads: int) -> None:
+        from joblib.externals.loky.backend import get_context
+
+        context: Any = get_context("loky")
+        self.pipe, theirs = context.Pipe()
+        environment = {name: str(threads) for name in THREADS}
+        self.process = context.Process(target=_serve, args=(theirs, os.getpid()), env=environment)
+        with _deaf_to_ctrl_c():
+            self.process.start()
+        theirs.close()
+
+    def end(self) -> None:
+        """End it, whatever it is at."""
+        if self.process.exitcode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        self.process.join()
 
 
 class Pool:
@@ -73,17 +69,70 @@ class Pool:
     """
 
     def __init__(self, processes: int, threads: int) -> None:
-        from joblib.externals.loky.process_executor import ProcessPoolExecutor
-
-        environment = {name: str(threads) for name in THREADS}
-        self.executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(os.getpid(),), env=environment)
+        self.processes, self.threads = processes, threads
         self.closed = False
-        self._at_work, self._lock = 0, threading.Lock()
+        self._workers: list[_Worker] = []
+        self._at_work, self._lock, self._turn = 0, threading.Lock(), threading.Lock()
         self._timer: threading.Timer | None = None
 
-    def submit(self, *task: Any) -> Any:
-        """The future of a task; `BrokenExecutor` or RuntimeError if the pool is no more."""
-        return self.executor.submit(run_task, *task)
+    def run(self, function: Callable[..., Any], tasks: Sequence[tuple]) -> tuple[list[Any], BaseException | None]:
+        """As `tasks.gathered`: what ``function(*task)`` returned, and how the last of those that were lost was lost.
+
+        Threads that want the same processes take turns. The pool is closed where a process died, and by all that is
+        raised while some are at work: Ctrl-C, the end of a run's time.
+        """
+        while not self._turn.acquire(timeout=LOOK_S):
+            clock.look()
+        at: dict[Any, tuple[_Worker, int]] = {}
+        lost: BaseException | None = None
+        try:
+            found, lost = self._run(function, tasks, at)
+        finally:
+            if at or lost:
+                self.close()
+            self._turn.release()
+        return found, lost
+
+    def _run(
+        self, function: Callable[..., Any], tasks: Sequence[tuple], at: dict[Any, tuple[_Worker, int]]
+    ) -> tuple[list[Any], BaseException | None]:
+        """The same; who is at which task stands in ``at`` meanwhile."""
+        found: list[Any] = [None] * len(tasks)
+        lost: BaseException | None = None
+        errors: list[tuple[int, Exception]] = []
+        free, waiting = self._started(len(tasks)), list(range(len(tasks)))[::-1]
+        while at or (waiting and free):
+            while waiting and free:
+                worker = free.pop()
+                try:
+                    worker.pipe.send((function, tasks[waiting[-1]]))
+                except OSError as error:  # it died before it was told
+                    lost = error
+                else:
+                    at[worker.pipe] = worker, waiting.pop()
+            for pipe in wait(at, timeout=LOOK_S):
+                worker, k = at.pop(pipe)
+                try:
+                    returned, given = worker.pipe.recv()
+                except (EOFError, OSError) as error:  # it died at it
+                    lost = error
+                    continue
+                free.append(worker)
+                if returned:
+                    found[k] = given
+                else:
+                    errors.append((k, given))
+            clock.look()
+        if errors:
+            raise min(errors, key=itemgetter(0))[1]
+        return found, lost or (BrokenPipeError("no process is left") if waiting else None)
+
+    def _started(self, wanted: int) -> list[_Worker]:
+        """The processes, so many if the pool has as many; none of a pool that is closed."""
+        with self._lock:
+            while not self.closed and len(self._workers) < min(wanted, self.processes):
+                self._workers.append(_Worker(self.threads))
+            return self._workers[:wanted]
 
     @contextlib.contextmanager
     def work(self) -> Iterator[None]:
@@ -111,10 +160,13 @@ class Pool:
 
     def close(self) -> None:
         """End all its processes, whatever they are at."""
-        self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self.executor.shutdown(wait=True, kill_workers=True)
+        with self._lock:
+            self.closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+            workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.end()
 
 
 #: By processes and threads. A child of a fork has none of its parent's, and must not end them either.
@@ -145,8 +197,28 @@ def close_pool(processes: int, threads: int) -> None:
         pool.close()
 
 
-def _begin(parent: int) -> None:
-    """Of a worker: Ctrl-C is its parent's affair, and without a parent it ends."""
+@atexit.register
+def _close_all() -> None:
+    if _owner == os.getpid():
+        for pool in _pools.values():
+            pool.close()
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """What is started meanwhile does not hear Ctrl-C: it is this process' affair, which hears of it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(pipe: Any, parent: int) -> None:
+    """Of a worker: run what comes, until nobody is there who could send more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def look() -> None:
@@ -154,55 +226,26 @@ def _begin(parent: int) -> None:
             time.sleep(1.0)
         os._exit(1)
 
-    if os.name == "posix":
+    if os.name == "posix":  # it ends with its parent even in the middle of a task
         threading.Thread(target=look, daemon=True).start()
-
-
-def gathered(submit: Any, tasks: Sequence[Task]) -> tuple[list[Any], BaseException | None]:
-    """What tasks returned, None for those that were lost with whoever was at them, and how the last was lost.
-
-    Parameters
-    ----------
-    submit : callable
-        Gives a future: of an executor, or of a dask client.
-
-    Raises
-    ------
-    BaseException
-        What a task raised; OutOfTime and KeyboardInterrupt, with the other tasks cancelled.
-    """
-    found: list[Any] = [None] * len(tasks)
-    lost: BaseException | None = None
-    futures: list[Any] = []
-    ready = threading.Semaphore(0)
-    try:
-        for task in tasks:
-            try:
-                futures.append(submit(*task))
-            except (BrokenExecutor, RuntimeError) as error:  # it broke, or was closed by another thread, meanwhile
-                lost = error
-                break
-            futures[-1].add_done_callback(lambda _: ready.release())
-        for _ in futures:
-            while not ready.acquire(timeout=LOOK_S):
-                clock.look()
-            clock.look()
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-    for k, future in enumerate(futures):
+    while True:
         try:
-            found[k] = future.result()
-        except (BrokenExecutor, CancelledError) as error:
-            lost = error
+            function, task = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer = True, function(*task)
         except Exception as error:
-            if type(error).__name__ not in LOST:
-                raise
-            lost = error
-    return found, lost
+            answer = False, _sendable(error)
+        pipe.send(answer)
 
 
-def rows_of(block: NDArray, parts: int) -> list[NDArray]:
-    """A block of rows in so many parts as alike as may be, none of them empty."""
-    return [rows for rows in np.array_split(block, max(1, min(parts, len(block)))) if len(rows)]
+def _sendable(error: Exception) -> Exception:
+    """An error that survives the way to the parent, with where it was raised as a note."""
+    where = f"in a process that ran circuits:\n{''.join(traceback.format_exception(error))}"
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(where)
+    return error

@@ -17,7 +17,8 @@ from ..circuits.resources import Resources
 from . import make_device
 from .base import Device, Price, row_seed
 from .local import LocalDevice
-from .processes import Task, close_pool, gathered, is_worker, packed, pool_of, rows_of, run_task
+from .processes import close_pool, is_worker, pool_of
+from .tasks import Task, gathered, packed, rows_of, run_task
 
 __all__ = ["SpreadDevice"]
 
@@ -164,18 +165,9 @@ class SpreadDevice(LocalDevice):
         if self.engine is not None:
             own = {"pure": False} if hasattr(self.engine, "scheduler") else {}  # dask takes a hash of all else
             return gathered(lambda *task: self.engine.submit(run_task, *task, **own), tasks)
-        pool, whole = pool_of(workers, self.threads), False
+        pool = pool_of(workers, self.threads)
         with pool.work():
-            try:
-                found, lost = gathered(pool.submit, tasks)
-                whole = lost is None
-            except Exception:
-                whole = True  # what a circuit or a device raised is no fault of the processes
-                raise
-            finally:
-                if not whole:  # it broke; or Ctrl-C, or a run's time is over: nothing is left running
-                    pool.close()
-        return found, lost
+            return pool.run(run_task, tasks)
 
     def _workers_for(self, circuits: int) -> int:
         """Among how many so many circuits are shared out; 0 where this process runs them itself."""
