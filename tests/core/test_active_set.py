@@ -1,8 +1,12 @@
 """The refinement's steps to the bounds."""
 
+import weakref
+
 import numpy as np
+from sklearn.datasets import load_breast_cancer
 
 import dualflow
+from dualflow.core import active_set
 from dualflow.core.free_system import FreeSystem
 from dualflow.core.newton import advance
 
@@ -24,3 +28,23 @@ def test_a_step_that_a_bound_cuts_short_leaves_somebody_at_a_bound():
         target, _, blocked = advance(system, alpha, -system.product(step), step)
         assert blocked.any()
         assert problem.infeasibility(target) < 1e-11
+
+
+def test_the_last_system_is_gone_before_the_next_is_made(monkeypatch):
+    """Each is two matrices of all free variables: with the last one's, a fit would need half as much memory again."""
+    made, left = weakref.WeakSet(), []
+
+    class Watched(FreeSystem):
+        def __init__(self, *arguments):
+            left.append(len(made))
+            made.add(self)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(active_set, "FreeSystem", Watched)
+    X, labels = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    problem = dualflow.problems.svc(dualflow.Gram(X, kernel="rbf", gamma=0.1), 2.0 * labels - 1.0, C=1000.0)
+    solution = dualflow.solve(problem, "gradient-flow", max_steps=5, refine=True)
+    assert solution.certificate.relative_gap < 1e-9
+    assert len(left) > 3
+    assert not any(left)

@@ -209,7 +209,9 @@ class ActiveSet:
         """Minimisation over the free variables, dropping those that meet a bound on the way: exact, or until the
         residual is that part of what it was."""
         problem, polish, before, enough = self.problem, 0, np.inf, None
+        system: FreeSystem | ConjugateSystem | None
         while len(self.free) and not self.out_of_budget():
+            system = None  # only `self.system` holds one while the next is made
             system = self.system = self.current_system()
             if system.factor is None:
                 return
@@ -252,9 +254,9 @@ class ActiveSet:
                 if len(strangers):
                     system.add(strangers)
                 return system
-        self.system = None  # its memory is needed for the next
         self.solves -= 1
         self.factorise |= isinstance(system, ConjugateSystem) and system.struggled
+        self.system = system = None  # its memory is needed for the next
         kind = ConjugateSystem if not self.factorise and suits(self.problem, self.free) else FreeSystem
         system = kind(self.problem, self.free, self.diag_max)
         self.solves += system.factors
