@@ -33,7 +33,7 @@ from dualflow.quantum.engines.ansatz import HardwareEfficientAnsatz
 
 TITLE = "quantum/fan_out"
 N, SHOTS, CIRCUITS, PROCESSES, ASKED = 64, 10_000, 6, 2, 1.6
-STEPS, QUICK = 60, 10
+STEPS, QUICK = 200, 10
 #: Steps before the first that is timed, so that every process has compiled the circuit; and steps of the solver's own.
 WARM, WHOLE_STEPS = 6, 3
 

@@ -105,6 +105,14 @@ class Dilation:
         """
         raise NotImplementedError
 
+    def balanced(self, alpha: NDArray) -> NDArray:
+        """A measured α on the equality, which counts miss: moved by the t of `settled`, and no bound is left.
+
+        The nearest point instead would raise the others off a bound of 0, which costs in the first order of what the
+        counts are wrong by.
+        """
+        return alpha
+
     def model(self, V: NDArray) -> NDArray:
         """α(V) of shape (n,), computed from a settled potential instead of measured."""
         raise NotImplementedError
@@ -180,16 +188,30 @@ class BoxDilation(Dilation):
     def settled(self, V: NDArray) -> NDArray:
         if self.e is None:
             return V
-        live = self.upper > 0
+        t = self._settling(V, self.upper > 0, self.d)
+        return np.asarray(V + t * self.mobility * self.e)
+
+    def balanced(self, alpha: NDArray) -> NDArray:
+        share = np.divide(alpha, self.upper, out=np.zeros(self.n), where=self.upper > 0)
+        live = (share > 0) & (share < 1)
+        if self.e is None or not live.any():
+            return alpha
+        V = np.log(np.where(live, share, 0.5) / np.where(live, 1 - share, 0.5))
+        t = self._settling(V, live, self.d - float(self.e[~live] @ alpha[~live]))
+        return np.where(live, self.upper * expit(V + t * self.mobility * self.e), alpha)
+
+    def _settling(self, V: NDArray, live: NDArray, d: float) -> float:
+        """t with Σ eᵢαᵢ(Vᵢ + t mᵢeᵢ) = d over the live ones; of the nearest sum, if they cannot have that one."""
+        assert self.e is not None
         v, weights, m = V[live], (self.upper * self.e)[live], (self.mobility * self.e)[live]
         if not len(v):
-            return V
+            return 0.0
         # Newton's method, by halves where it leaves the bracket: Σ eᵢuᵢ sigmoid(vᵢ + t mᵢeᵢ) rises with t.
         reach = (float(np.abs(v).max()) + SATURATED) / float(np.abs(m).min())
         low, high, t, fastest = -reach, reach, 0.0, float(np.abs(m).max())
         for _ in range(200):
             share = expit(v + t * m)
-            excess = float(weights @ share) - self.d
+            excess = float(weights @ share) - d
             low, high = (low, t) if excess > 0 else (t, high)
             slope = float((weights * m) @ (share * (1 - share)))
             trial = t - excess / slope if slope > 0 else np.inf
@@ -198,7 +220,7 @@ class BoxDilation(Dilation):
             t = trial
             if close:
                 break
-        return np.asarray(V + t * self.mobility * self.e)
+        return t
 
     def angles(self, V: NDArray) -> NDArray:
         return self._padded(2.0 * np.arctan(np.exp(0.5 * np.clip(V, -LARGEST, LARGEST))), 0.0)

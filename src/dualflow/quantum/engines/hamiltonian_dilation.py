@@ -134,8 +134,8 @@ def step(context: DilationContext, state: DilationState) -> DilationState:
     last, state = state.steps, METHODS[context.method](context, state)
     if context.shots is None or last <= 0.75 * context.last_step:
         return state
-    averaged = state.averaged + 1
-    mean = state.x if averaged == 1 else state.mean + (state.x - state.mean) / averaged
+    averaged, x = state.averaged + 1, context.dilation.balanced(state.x)
+    mean = x if averaged == 1 else state.mean + (x - state.mean) / averaged
     return replace(state, mean=mean, averaged=averaged)
 
 
