@@ -34,7 +34,7 @@ def export(
     out: Annotated[Path, typer.Option(help="Folder, made if need be; other files in it stay.")] = Path("circuits"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
 ) -> None:
-    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes every time."""
+    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes on one machine."""
     with clear_errors():
         from ..quantum.circuits.export import export_circuits, others_in_the_way
 

@@ -84,7 +84,9 @@ def test_sixteen_qubits():
 @pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
 def test_blocks(bias, helpers):
     p = problem("digits", 32, bias)
-    assert excess(p, "hamiltonian-descent", 60, **helpers).min() <= 2e-2
+    # Which blocks come when hangs on last bits: after 60 circuits six seeds are between 1e-5 and 4e-2, after 120 all of
+    # them below 3e-3.
+    assert excess(p, "hamiltonian-descent", 120, **helpers).min() <= 1e-2
     assert excess(p, "hamiltonian-descent", 60, device="null", **helpers).min() >= 0.2
 
 

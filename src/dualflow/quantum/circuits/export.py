@@ -1,6 +1,7 @@
 """The circuits as files: every family's small examples as QPY and OpenQASM 3, with a manifest and a README.
 
-The same versions write the same bytes: no dates, no random ids, and example angles that are exact in binary.
+The same versions write the same bytes on one machine: no dates, no random ids, and example angles that are exact in
+binary. Other processors may compute the last bits of a synthesised angle otherwise.
 """
 
 from __future__ import annotations
