@@ -123,7 +123,7 @@ def check_solver(
         Leave larger problems out (the solver's own ``max_n`` always holds).
     seeds : int, default=21
         Seeds whose median counts for a sampled solver, and for the shot floor it is held against: that of all shots of
-        its run, of which it may end at 12 times. With two variables the excess of a perfect sampler is χ² with one
+        its run, of which it may end at 8 times. With two variables the excess of a perfect sampler is χ² with one
         degree of freedom: a single run is above 3 × the median in a quarter of all cases, the median of 3 runs in one
         of seven, that of 21 in one of 200.
     time_limit_s : float, default=60

@@ -15,7 +15,7 @@ Potential, L and m are those of `dilation`.
   proximal point, taken only if f falls (then 3h, else h/4). α is the last circuit's that was taken.
 
 With shots, L is its bound, and half-way the averages begin again from the present potential. An accelerated x swings
-about its end; the answer is the mean of x over the last quarter of the steps.
+about its end; the answer is the mean of x over the last quarter of the steps, each `Dilation.balanced`.
 """
 
 from __future__ import annotations
