@@ -23,21 +23,29 @@ def _is_study(name):
     return _reason_to_skip(name) is None and solver_class(name).maturity == "study"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=(pytest.mark.long, pytest.mark.timeout(1500)) if _is_study(n) else ())
-        for n in solver_names()
-    ],
-)
-def test_solver_conforms(name):
+#: Points of the largest problems that .ci/run checks a quantum solver on; .ci/long takes all of them, and studies.
+SMALL = 8
+
+
+def _runs():
+    for name in solver_names():
+        study = _is_study(name)
+        quantum = not study and _reason_to_skip(name) is None and solver_class(name).quantum
+        if quantum:
+            yield pytest.param(name, SMALL, id=f"{name}-small")
+        long = (pytest.mark.long, pytest.mark.timeout(1500)) if study or quantum else ()
+        yield pytest.param(name, None, id=name, marks=long)
+
+
+@pytest.mark.parametrize(("name", "max_n"), list(_runs()))
+def test_solver_conforms(name, max_n):
     if reason := _reason_to_skip(name):
         pytest.skip(reason)
     # A study takes minutes (pytest -m long): on a busy machine one may cut its hardest runs off.
     solver = name
     if name == "variational-dqc":  # hundreds of thousands of circuits, which Aer runs one by one
         solver = solver_class(name)(device="emulator")
-    report = check_solver(solver, time_limit_s=300 if _is_study(name) else 60)
+    report = check_solver(solver, max_n=max_n, time_limit_s=300 if _is_study(name) else 60)
     assert report.problems
     assert set(report.gaps) <= set(report.problems)
 
@@ -48,12 +56,13 @@ def _sampled_solver_names():
     return [cls.name for cls in installed if cls.quantum and cls.maturity == "solver"]
 
 
+@pytest.mark.parametrize("max_n", [SMALL, pytest.param(None, marks=pytest.mark.long)], ids=["small", "all"])
 @pytest.mark.parametrize("name", _sampled_solver_names())
-def test_quantum_solver_with_shots_stays_within_the_shot_floor(name):
+def test_quantum_solver_with_shots_stays_within_the_shot_floor(name, max_n):
     # The classical sampler draws from the same distributions as the emulator, at a tenth of its price.
     solver = solver_class(name).from_options({"shots": 10_000, "device": "classical-sampler"})
     assert solver.accuracy_class() == "sampled"
-    report = check_solver(solver)
+    report = check_solver(solver, max_n=max_n)
     assert report.gaps
 
 
