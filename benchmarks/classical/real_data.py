@@ -1,12 +1,13 @@
 """Claim: certified fits of real data are nowhere slower than the faster of SVC and scikit-learn-intelex.
 
-The estimator's default (with tol = 1e-9 on more than 16 384 points), certified to a relative gap ≤ 1e-9, on abalone (more than 9 rings), spambase, phoneme, letter
-(A to M against N to Z), a8a (dense; by ``--csr`` as CSR too) and all 1797 digits, and on the four generated sets at
-n = 300, 1000 and 4000; C = 1, 10, 100; RBF, γ = "scale". Features are standardised, but for a8a's, which are 0 and 1,
-the digits' (/ 16) and the generated ones. SVC and intelex stop at tol = 1e-3 and have 2000 MB for their kernel rows.
-One thread, by the wall and in user time: no cell below 1.0 × the faster one, geometric mean ≥ 2.5 × against it, ≥ 4 ×
-against SVC. Two threads for both, where n ≥ 10000 (a8a, classification 20000): ≥ 1.5 × intelex, by the wall. The
-system's time is at most a tenth of the user's in our fits above 20 ms. ThunderSVM is shown where it is installed.
+The estimator's default (with tol = 1e-9 on more than 16 384 points), certified to a relative gap ≤ 1e-9, on abalone
+(more than 9 rings), spambase, phoneme, letter (A to M against N to Z), a8a (dense; by ``--csr`` as CSR too) and all
+1797 digits, and on the four generated sets at n = 300, 1000 and 4000; C = 1, 10, 100; RBF, γ = "scale". Features are
+standardised, but for a8a's, which are 0 and 1, the digits' (/ 16) and the generated ones. SVC and intelex stop at tol =
+1e-3 and have 2000 MB for their kernel rows. One thread, by the wall and in user time: no cell below 1.0 × the faster
+one, geometric mean ≥ 2.5 × against it, ≥ 4 × against SVC. Two threads for both, where n ≥ 10000 (a8a, classification
+20000): ≥ 1.5 × intelex, by the wall. The system's time is at most a tenth of the user's in our fits above 20 ms.
+ThunderSVM is shown where it is installed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Text-like data are generated: 20000 documents of 20000 words, of which each has 40 on average, labels by a noisy linear
 rule. The Adult set a8a (22696 × 123, binary, 11 % not zero) joins where `--data` has it, in svmlight's format. Both
 estimators at their defaults (ours with tol = 1e-9: with so many points it ends where that is met), LIBSVM's cache of
-200 MB among them. Memory is the peak of a process that holds the data
-and has done one fit (getrusage): ours before LIBSVM's first, LIBSVM's in a process of its own.
+200 MB among them. Memory is the peak of a process that holds the data and has done one fit (getrusage): ours before
+LIBSVM's first, LIBSVM's in a process of its own.
 """
 
 from __future__ import annotations
