@@ -38,16 +38,22 @@ def test_a_tolerance_that_is_met_is_the_end_of_a_large_fit():
     assert 1e-9 < solution.certificate.relative_gap <= 1e-3
 
 
-def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name():
+def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monkeypatch):
+    solution = SVC(tol=1e-6).fit(X, t).solution_
+    assert not solution.refined  # few are free: pairs come to the end
+    assert solution.certificate.relative_gap <= 1e-9
+    monkeypatch.setattr(descent, "FEW", 0)
     assert SVC(tol=1e-6).fit(X, t).solution_.refined
     solution = solve(problems.svc(Gram(X), Y), refine=True, tol=1e-3)
     assert solution.refined
     assert solution.certificate.relative_gap <= 1e-9
 
 
-def test_a_small_fit_goes_to_its_end_whatever_the_tolerance():
+@pytest.mark.parametrize("few", [descent.FEW, 0])
+def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
+    monkeypatch.setattr(descent, "FEW", few)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
-    assert solution.refined
+    assert solution.refined == (few == 0)
     assert solution.certificate.relative_gap <= 1e-9
 
 

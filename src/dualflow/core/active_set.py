@@ -16,7 +16,7 @@ from .bounds import inseparability_witness
 from .certificate import Certifier
 from .conjugate_system import ConjugateSystem, suits
 from .free_system import FreeSystem
-from .newton import advance, newton_step
+from .newton import advance, newton_step, pass_bounds
 
 __all__ = ["ActiveSet"]
 
@@ -209,6 +209,7 @@ class ActiveSet:
         """Minimisation over the free variables, dropping those that meet a bound on the way: exact, or until the
         residual is that part of what it was."""
         problem, polish, before, enough = self.problem, 0, np.inf, None
+        alone = False  # whether the last step ended at one bound: then the next ones will
         system: FreeSystem | ConjugateSystem | None
         while len(self.free) and not self.out_of_budget():
             system = None  # only `self.system` holds one while the next is made
@@ -221,7 +222,11 @@ class ActiveSet:
             self.solves += 1
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ self.alpha)
             step = newton_step(system, self.h[members], missing)
-            walk = None if step is None else advance(system, self.alpha[members], self.h[members], step)
+            walk = None
+            if step is not None and alone and isinstance(system, FreeSystem):
+                walk = pass_bounds(system, self.alpha[members], self.h[members], step)
+            if step is not None and walk is None:
+                walk = advance(system, self.alpha[members], self.h[members], step)
             if walk is None:
                 # Carried changes cost digits where Q is singular (duplicates, low rank), in the end all of them.
                 if not system.changes:
@@ -231,6 +236,7 @@ class ActiveSet:
             target, change, blocked = walk
             self.h[members] += change
             self.alpha[members] = target
+            alone = int(blocked.sum()) == 1
             if blocked.any():
                 polish = 0
                 system.hold(np.flatnonzero(blocked))

@@ -105,6 +105,21 @@ class FreeSystem:
             self.held = np.concatenate([self.held, fresh])
             self.has_unit[fresh] = True
 
+    def pin(self, k: int) -> NDArray:
+        """Let a live member k of the factor's own no longer move; returns x with Qx its unit vector before."""
+        unit = np.zeros((self.base, 1), order="F")
+        unit[k] = 1.0
+        half = self._half(unit)
+        right = np.zeros((len(self.members), 1))
+        right[k] = self.sigma[k]
+        response = self._finished(half * self.sigma[k], right)[:, 0]
+        self.live[k] = False
+        if not self.has_unit[k]:
+            self.half_unit = np.column_stack([self.half_unit, half])
+            self.held = np.append(self.held, k)
+            self.has_unit[k] = True
+        return response
+
     def add(self, J: NDArray) -> None:
         """Let more variables move: new ones, or members that were held. Only as many as it `bears`."""
         problem, places = self.problem, self.position[J]
@@ -145,8 +160,11 @@ class FreeSystem:
         Up to δ, and to what κeeᵀ adds along e.
         """
         right = self.sigma[:, None] * right
+        return self._finished(self._half(np.asfortranarray(right[: self.base])), right)
+
+    def _finished(self, half: NDArray, right: NDArray) -> NDArray:
+        """The solution for a right side in the factor's signs, of which the first half, L⁻¹ of it, is known."""
         out = np.zeros_like(right)
-        half = self._half(np.asfortranarray(right[: self.base]))
         held = ~self.live[self.held]
         added = self.live[self.base :]
         if held.any() or added.any():

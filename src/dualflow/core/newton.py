@@ -9,7 +9,7 @@ from .conjugate_system import ConjugateSystem
 from .free_system import FreeSystem
 from .projection import project_onto
 
-__all__ = ["advance", "newton_step"]
+__all__ = ["advance", "newton_step", "pass_bounds"]
 
 _EPS = float(np.finfo(float).eps)
 #: What eᵀs may miss, as a part of Σ|sᵢ|, in a step that is believed of a factor that carries changes.
@@ -94,6 +94,55 @@ def advance(
         if value <= _RISE * float(np.abs(change).sum()) + rounded and (best is None or value <= best[0]):
             best = value, target, product, blocked
     return None if best is None else best[1:]
+
+
+def pass_bounds(
+    system: FreeSystem, here: NDArray, h: NDArray, step: NDArray
+) -> tuple[NDArray, NDArray, NDArray] | None:
+    """Walk along the step from one first bound to the next, and hold who meets it: what steps of `advance` that meet
+    one bound each come to, but for a solve with one right side in the place of three, and one product at the end.
+
+    What is left of a Newton step after a part of it is the next one, up to its value at who is held now: that is taken
+    to 0 along the response to a force there. It ends where the step does, or where a new factor is cheaper. Returns as
+    `advance`; where it returns None those it held are live again.
+    """
+    problem, before = system.problem, system.live.copy()
+    low, high = problem.lower[system.members], problem.upper[system.members]
+    e = None if problem.e is None else problem.e[system.members]
+    unit = None if e is None else system.solve(e[:, None])[:, 0]
+    target, step = here.copy(), step.copy()
+    while True:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            reach = np.where(step > 0, (high - target) / step, np.where(step < 0, (low - target) / step, np.inf))
+        k = int(reach.argmin())
+        t = max(0.0, float(reach[k]))
+        if t >= 1.0:
+            target = np.where(system.live, np.minimum(np.maximum(target + step, low), high), target)
+            break
+        target = np.where(system.live, np.minimum(np.maximum(target + t * step, low), high), target)
+        target[k] = high[k] if step[k] > 0 else low[k]
+        if k >= system.base or not system.bears(1):
+            system.live[k] = False
+            break
+        response, step = system.pin(k), (1.0 - t) * step
+        if e is not None and unit is not None:
+            along = response - unit * (float(e @ response) / float(e @ unit))
+            unit -= response * (unit[k] / response[k] if response[k] > 0 else np.nan)
+            response = along
+        step -= response * (step[k] / response[k] if response[k] > 0 else np.nan)
+        if not np.isfinite(step).all():
+            break
+        step[~system.live] = 0.0
+    blocked = before & ~system.live
+    move = target - here
+    product = system.product(move)
+    slope = _centred(system, h)
+    change = slope * move + 0.5 * move * product
+    most = _RISE * float(np.abs(change).sum()) + _ROUNDED * float(np.abs(slope) @ np.abs(here))
+    if not float(change.sum()) <= most:
+        system.live[blocked] = True
+        return None
+    return target, product, blocked
 
 
 def _clipped(

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
-from ..working_set.descent import Descent, WorkingSetState
+from ..working_set.descent import Descent
+from ..working_set.state import WorkingSetState
 from .base import EVERY_CONVEX, Solver
 
 __all__ = ["WorkingSet"]
@@ -19,7 +20,7 @@ __all__ = ["WorkingSet"]
 
 @dataclass(frozen=True)
 class WorkingSet(Solver[Descent, WorkingSetState]):
-    """Block decomposition: seeded on a quarter of the points, recursively; second-order SMO in compiled blocks.
+    """Block decomposition: many points seeded on a quarter of them, recursively; second-order SMO in compiled blocks.
 
     A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
     second-order rule (Fan, Chen, Lin 2005) over float32 rows, made when they are first asked for (radial kernels of up
@@ -40,10 +41,10 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
         violation alone decides, with 1e-3 by default.
     hand_over : bool, optional
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
-        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01, from where it goes on in float64 if not
-        more than 224 variables are free. Small problems (512 variables, 1536 on
-        the simplex, not more than 112 of them free) are brought to their end instead, violation 1e-13 in float64, and
-        there is nothing to refine. By default if the driver asks for it (``refine="early"``) and neither tolerance is
+        updates outnumber the variables by 5 to 1; on the simplex at gap 0.01. Where few variables are free (112 in a
+        box, 224 on the simplex), it goes on from there to the end in float64, violation 1e-13, and there is nothing to
+        refine; small problems (512 variables, 2048 if X has less than 40 000 numbers, 1536 on the simplex) are in
+        float64 from the start. By default if the driver asks for it (``refine="early"``) and neither tolerance is
         given.
     max_updates : int, optional
         Pair updates after which it rests, wherever it is: LIBSVM's ``max_iter``. What was made is in

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from ..core.problem import Kind
 from ..core.support import LARGE
 from ..core.workspace import Workspace
-from .level import VAST, Level, makes_rows
+from .level import ONE_BLOCK, VAST, Level, makes_rows
 from .seeding import nested_order, restrict, seed, sharing
+from .state import WorkingSetState, afresh
 from .whole import solve_whole
 
-__all__ = ["Descent", "WorkingSetState"]
+__all__ = ["Descent"]
 
 #: Below this KKT violation and relative gap float32 is unsafe: its gradient no longer tells who violates.
 SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
@@ -31,8 +32,12 @@ FACTORED = 12_288
 #: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
 #: would, the violation that is the end, and the one that round-off may end at. On the simplex few are free.
 WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
-#: Smallest level of the seeding.
-SEED_FROM = 1000
+#: The same of data of fewer numbers than that, whose rows cost little in float64 too.
+LIGHT_WHOLE, LIGHT = 2048, 40_000
+#: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
+#: them without a level's α to begin with: its levels are larger, and there are none up to `ONE_BLOCK`. Not so of dear
+#: kernels: there a level says whether to have the whole matrix.
+SEED_FROM, ROWS_SEED_FROM = 1000, 2048
 #: Variables up to which so few points may share d on the capped simplex that levels, and float32, cost more than they
 #: save.
 FEW_WHOLE, SHARING = 8192, 64
@@ -47,34 +52,6 @@ WAKE_AT = 0.1
 MANY, MOST = 0.35, 0.6
 #: Blocks a step of the driver, so that limits are honoured without being in the way.
 BLOCKS_PER_STEP = 8
-
-
-@dataclass(frozen=True)
-class WorkingSetState:
-    """α of shape (n,), the order of the points, and how far the seeding is.
-
-    ``depth`` counts the levels still to come; ``single`` says whether float32 is still in use; ``blocks`` counts.
-    ``best`` is the least estimated gap (violation, where no gap is finite) of this level and precision, and
-    ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
-    blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
-    ``offered`` says that float32 came to rest here, or that float64 came to its end: a certificate decides whether that
-    is enough. ``ending`` says that float64 goes on to the end, where a refinement would take over.
-    """
-
-    alpha: NDArray
-    order: NDArray
-    depth: int
-    single: bool
-    violation: float
-    blocks: int
-    updates: int
-    best: float
-    stalled: int
-    anchor: NDArray
-    replay: int
-    done: bool = False
-    offered: bool = False
-    ending: bool = False
 
 
 @dataclass
@@ -103,12 +80,20 @@ class Descent:
     def start(self, warm: NDArray | None) -> WorkingSetState:
         """The first state: of the smallest level, or of the whole problem if a start is given."""
         problem, depth = self.workspace, 0
-        if warm is None:
-            while problem.gram.n // 4**depth > (FEW_WHOLE if self.ends_here and self.is_shared_by_few else SEED_FROM):
-                depth += 1
+        whole, smallest = self.seeding
+        while warm is None and problem.gram.n > whole and problem.gram.n // 4**depth > smallest:
+            depth += 1
         alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
         order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
         return WorkingSetState(alpha, order, depth, not self.ends_here, np.inf, 0, 0, np.inf, 0, alpha, 0)
+
+    @property
+    def seeding(self) -> tuple[int, int]:
+        """Points up to which there are no levels, and those of the smallest one at most."""
+        gram = self.workspace.gram
+        if self.on_simplex:
+            return FEW_WHOLE if self.ends_here and self.is_shared_by_few else SEED_FROM, SEED_FROM
+        return (ONE_BLOCK, ROWS_SEED_FROM) if makes_rows(gram) and not gram.is_dear else (SEED_FROM, SEED_FROM)
 
     @property
     def on_simplex(self) -> bool:
@@ -117,10 +102,12 @@ class Descent:
     @property
     def ends_here(self) -> bool:
         """Whether a problem that may be handed over is small enough to be brought to its end in float64 instead."""
-        most = WHOLE
+        n, most = self.workspace.n, WHOLE
         if self.on_simplex:
             most = FEW_WHOLE if self.is_shared_by_few else SIMPLEX_WHOLE
-        return self.hand_over and self.workspace.n <= most and self.workspace.psd.is_psd
+        elif self.workspace.gram.is_radial and n * self.workspace.gram.X.shape[1] < LIGHT:
+            most = LIGHT_WHOLE
+        return self.hand_over and n <= most and self.workspace.psd.is_psd
 
     @cached_property
     def is_shared_by_few(self) -> bool:
@@ -139,7 +126,7 @@ class Descent:
             violation, gap = level.standing()
             gap_tol, kkt_tol = self.wanted(level)
             finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
-            return _afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
+            return afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
         left = None if self.max_updates is None else self.max_updates - state.updates
         done, updates, violation, gap, rest = self.advance(level, state, BLOCKS_PER_STEP, left)
         measure = gap if np.isfinite(gap) else violation
@@ -156,29 +143,29 @@ class Descent:
         }
         self.at = (state.depth, state.single, after["blocks"])
         if left is not None and updates >= left:
-            return _afresh(state, **after | {"done": True})
+            return afresh(state, **after | {"done": True})
         if not rest and after["stalled"] < STALLED:
             return replace(state, **after)
         if state.depth:
-            return _afresh(state, **after | {"depth": state.depth - 1})
+            return afresh(state, **after | {"depth": state.depth - 1})
         # float32 cannot vouch for itself; the refinement can live with what it leaves, unless that hides who violates.
         handed = self.hands_over(level, stuck=not rest)
         if state.single and (not handed or level.error() > 2 * self.wanted(level)[1]):
             return replace(state, **after, offered=True)
         # With few that are free, blocks come to the end sooner than a refinement.
         if state.single and self.may_end(level):
-            return _afresh(state, **after | {"single": False, "ending": True})
+            return afresh(state, **after | {"single": False, "ending": True})
         # At the end a certificate may say that there is nothing to refine.
         ended = (self.ends_here or state.ending) and violation <= max(NEAR_END, level.noise())
         ended |= self.workspace.n > LARGE and not handed
-        return _afresh(state, **after | {"done": True, "offered": ended})
+        return afresh(state, **after | {"done": True, "offered": ended})
 
     def finished(self, state: WorkingSetState) -> WorkingSetState:
         """The state at the end of a problem that is small enough to be solved in one go."""
         start = seed(self.workspace, state.alpha)
         alpha, violation, updates = solve_whole(self.workspace, start, END_KKT, self.max_updates)
         end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
-        return _afresh(state, alpha=alpha, violation=violation, done=True, **end)
+        return afresh(state, alpha=alpha, violation=violation, done=True, **end)
 
     def wants_whole(self, state: WorkingSetState) -> bool:
         """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that
@@ -194,9 +181,9 @@ class Descent:
         return self.level.gradient if self.level is not None and known else None
 
     def may_end(self, level: Level) -> bool:
-        """Whether what float32 leaves is soon brought to its end in float64: on the simplex, with few free."""
-        few = level.points is not None and level.free_ones() <= 2 * FEW
-        return self.on_simplex and self.workspace.psd.is_psd and few
+        """Whether what float32 leaves is soon brought to its end in float64: with few that are free."""
+        most = 2 * FEW if self.on_simplex else FEW
+        return level.points is not None and self.workspace.psd.is_psd and level.free_ones() <= most
 
     def advance(
         self, level: Level, state: WorkingSetState, blocks: int, most: int | None = None
@@ -266,7 +253,7 @@ class Descent:
             if state.depth:
                 part, inside = restrict(part, state.order[: part.gram.n >> 2 * state.depth])
             alpha = seed(part, state.anchor[inside])
-            self.level = Level(part, alpha, np.float32 if state.single else np.float64)
+            self.level = Level(part, alpha, np.float32 if state.single else np.float64, alone=not len(state.order))
             self.inside = inside
             if state.replay:
                 self.advance(self.level, state, state.replay)
@@ -280,12 +267,6 @@ class Descent:
         alpha = np.zeros(self.workspace.n)
         alpha[self.inside] = level.alpha
         return alpha
-
-
-def _afresh(state: WorkingSetState, **changes: Any) -> WorkingSetState:
-    """The state, with what changed, at the beginning of another level or precision, or at the end."""
-    anchor = changes.get("alpha", state.alpha)
-    return replace(state, **changes | {"best": np.inf, "stalled": 0, "anchor": anchor, "replay": 0})
 
 
 def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:

@@ -14,7 +14,7 @@ from ..core.workspace import Workspace
 from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
 from .units import InUnits
 
-__all__ = ["AT_ONCE", "BLOCK", "NARROW", "VAST", "WIDE", "Level", "makes_rows"]
+__all__ = ["AT_ONCE", "BLOCK", "NARROW", "ONE_BLOCK", "VAST", "WIDE", "Level", "makes_rows"]
 
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache. Where all kernel values
 #: are at hand it is NARROW: fewer blocks.
@@ -25,6 +25,8 @@ AT_ONCE = 1000
 MADE = 256
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
+#: Variables up to which all are in it where no level is above or below (none of so few is ever asleep).
+ONE_BLOCK = 4096
 #: Variables beyond which blocks have room for that part of them beside those that are free, up to a width of WIDEST (1
 #: GB in float32): how many blocks it takes is then not up to n.
 VAST, SHARE, WIDEST = 1 << 16, 64, 16_384
@@ -47,15 +49,16 @@ def makes_rows(gram: KeptGram) -> bool:
 class Level(InUnits):
     """β and G in one precision.
 
-    The state that matters (α) belongs to the solver; this is working memory, and the rows made on demand are in the
-    workspace's: one level of a problem is at work at a time.
+    The state that matters (α) belongs to the solver; rows made on demand are in the workspace's memory: one level of a
+    problem is at work at a time. ``alone`` says that there is no other.
 
     A block is solved by the compiled loop, which makes the rows it needs (radial kernels of few features) or has the
     block computed for it. What moved is then carried to the other points, by rows the Gram keeps or made and forgotten.
     """
 
-    def __init__(self, problem: Workspace, alpha: NDArray, dtype: type) -> None:
+    def __init__(self, problem: Workspace, alpha: NDArray, dtype: type, *, alone: bool = False) -> None:
         self.dtype = dtype
+        self.one_block = ONE_BLOCK if alone else NARROW
         gram, n, diag = problem.gram, problem.n, problem.diag()
         super().__init__(problem, alpha, diag)
         # Kernel values too large for float32 are scaled first and rounded then.
@@ -162,13 +165,6 @@ class Level(InUnits):
         self.doze()
         return asleep
 
-    @staticmethod
-    def middle(top: float, bottom: float) -> float:
-        """The multiplier halfway between those that want to rise and to fall most."""
-        if np.isfinite(top + bottom):
-            return 0.5 * (bottom - top)
-        return bottom if np.isfinite(bottom) else -top
-
     def error(self) -> float:
         """What this precision's gradient is wrong by (in units of s), by the true one of a few variables: of kernel
         values that were rounded once, by theirs and what rounding makes of so many."""
@@ -215,13 +211,13 @@ class Level(InUnits):
     @property
     def depth_of_a_block(self) -> float:
         """The part of the worst violation to which a block is solved: less of it where it is the whole problem."""
-        return 0.02 if self.problem.n <= NARROW else 0.05
+        return 0.02 if self.problem.n <= self.one_block else 0.05
 
     def choose(self) -> NDArray:
         """The next block, sorted: what was free before, and the worst violators."""
         n = self.problem.n
         at_hand = self.points is not None or self.problem.gram.is_rounded or n <= AT_ONCE
-        given = NARROW if at_hand else BLOCK
+        given = self.one_block if self.points is not None else NARROW if at_hand else BLOCK
         if n <= given:
             return np.arange(n)
         free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))

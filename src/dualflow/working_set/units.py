@@ -43,3 +43,10 @@ class InUnits:
     def free_ones(self) -> int:
         """How many variables are at no bound."""
         return int(np.count_nonzero((self.beta > self.low) & (self.beta < self.high)))
+
+    @staticmethod
+    def middle(top: float, bottom: float) -> float:
+        """The multiplier halfway between those that want to rise and to fall most."""
+        if np.isfinite(top + bottom):
+            return 0.5 * (bottom - top)
+        return bottom if np.isfinite(bottom) else -top
