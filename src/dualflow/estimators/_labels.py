@@ -12,11 +12,21 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 
 from ..exceptions import ProblemError
 
-__all__ = ["class_weights", "codes_of", "encode", "same", "several", "shown", "weighed", "winners"]
+__all__ = ["are_words", "class_weights", "codes_of", "encode", "same", "several", "shown", "weighed", "winners"]
+
+
+def are_words(labels: NDArray) -> bool:
+    """Whether all labels are text."""
+    return labels.dtype.kind == "U" or (labels.dtype.kind == "O" and set(map(type, labels.flat)) == {str})
 
 
 def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
     """The classes in their order, and which of them each label is; ValueError for what cannot be classes."""
+    if are_words(labels):  # to sort them all takes longer than a small fit
+        listed = labels.tolist()
+        found = sorted(set(listed))
+        place = {word: code for code, word in enumerate(found)}
+        return np.array(found, dtype=labels.dtype), np.array([place[word] for word in listed], dtype=np.intp)
     # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
     whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
     if not whole and labels.dtype.kind not in "biuUS":

@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError
+from ._labels import are_words
 
 __all__ = ["are_things", "checked_data", "checked_weight", "exact_labels", "kept_weight"]
 
@@ -28,7 +29,7 @@ def checked_data(
     """
     # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
     if _is_plain(X, 2) and len(X) >= least:
-        labels = [array for array in y if _is_plain(array, 1) and len(array) == len(X)]
+        labels = [array for array in y if _is_plain(array, 1, not numeric) and len(array) == len(X)]
         known = first or (X.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
         if known and len(labels) == len(y):
             if first:
@@ -87,11 +88,15 @@ def are_things(X: Any) -> bool:
     return array.dtype.kind in "US" or (array.ndim == 1 and array.dtype.kind == "O") or _has_text(array)
 
 
-def _is_plain(array: Any, ndim: int) -> TypeGuard[NDArray]:
-    """Whether this is a float64 matrix, or a vector of numbers, as it is wanted, all finite."""
+def _is_plain(array: Any, ndim: int, words: bool = False) -> TypeGuard[NDArray]:
+    """Whether this is a float64 matrix, or a vector of numbers (or ``words``), as it is wanted, all finite."""
     if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
         return False
-    return (ndim == 1 and array.dtype.kind in "iu") or (array.dtype == np.float64 and bool(np.isfinite(array).all()))
+    if ndim == 1 and array.dtype.kind in "iu":
+        return True
+    if words and array.dtype.kind in "UO":
+        return are_words(array)
+    return array.dtype == np.float64 and bool(np.isfinite(array).all())
 
 
 def _is_precomputed(model: Any) -> bool:

@@ -1,0 +1,45 @@
+"""Labels that are text: the classes NumPy would find, in its order, by a shorter way; and what is no label stays one."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_moons
+
+from dualflow import SVC, SVR, EcoSVC
+from dualflow.estimators._labels import are_words, encode
+
+WORDS = ["b", "a", "Z", "ä", "\U0001f300", "", "a b", "aa", "\ud800"]
+
+
+@pytest.mark.parametrize("dtype", [None, object])
+def test_classes_and_codes_are_numpys(dtype):
+    labels = np.array(WORDS, dtype=dtype)[np.random.default_rng(0).integers(len(WORDS), size=200)]
+    classes, codes = encode(labels)
+    expected, places = np.unique(labels, return_inverse=True)
+    assert are_words(labels)
+    assert classes.dtype == expected.dtype
+    assert classes.tolist() == expected.tolist()
+    np.testing.assert_array_equal(codes, places)
+
+
+def test_text_beside_other_things_is_none():
+    for label in (1, 1.0, None, b"a", np.nan):
+        assert not are_words(np.array(["a", label], dtype=object))
+    assert not are_words(np.array([b"a", b"b"]))
+
+
+@pytest.mark.parametrize("dtype", [str, object])
+@pytest.mark.parametrize("model", [SVC, EcoSVC])
+def test_models_of_words_and_of_numbers_are_the_same(model, dtype):
+    iris = load_iris()
+    y = iris.target_names[iris.target].astype(dtype)
+    words, numbers = (model().fit(iris.data, t) for t in (y, iris.target))
+    assert words.classes_.dtype == y.dtype
+    np.testing.assert_array_equal(words.decision_function(iris.data), numbers.decision_function(iris.data))
+    assert (words.predict(iris.data) == iris.target_names[numbers.predict(iris.data)]).all()
+
+
+@pytest.mark.parametrize("dtype", [str, object])
+def test_words_are_nothing_to_regress_on(dtype):
+    X, y = make_moons(20, random_state=0)
+    with pytest.raises(ValueError, match="string to float|text|numbers"):
+        SVR().fit(X, np.array(["no", "yes"])[y].astype(dtype))
