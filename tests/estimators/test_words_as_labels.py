@@ -1,4 +1,4 @@
-"""Labels that are text: the classes NumPy would find, in its order, by a shorter way; and what is no label stays one."""
+"""Labels that are text: the classes NumPy would find, in its order, by a shorter way; what is no label stays none."""
 
 import numpy as np
 import pytest
@@ -41,5 +41,5 @@ def test_models_of_words_and_of_numbers_are_the_same(model, dtype):
 @pytest.mark.parametrize("dtype", [str, object])
 def test_words_are_nothing_to_regress_on(dtype):
     X, y = make_moons(20, random_state=0)
-    with pytest.raises(ValueError, match="string to float|text|numbers"):
+    with pytest.raises(ValueError, match=r"string to float|text|numbers"):
         SVR().fit(X, np.array(["no", "yes"])[y].astype(dtype))
