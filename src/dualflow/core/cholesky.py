@@ -20,7 +20,7 @@ def factorise(A: NDArray) -> bool:
     Parameters
     ----------
     A : array of shape (n, n)
-        Symmetric, column-major, in float64 or float32; what lies above the diagonal is neither read nor kept.
+        Symmetric, column-major, in float64 or float32; what lies above the diagonal may be anything, and is not kept.
     """
     (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (A,))
     n = len(A)
@@ -33,7 +33,8 @@ def factorise(A: NDArray) -> bool:
         look()
         stop = min(start + PANEL, n)
         panel, before = A[start:, start:stop], A[start:, :start]
-        panel -= before @ before[: stop - start].T
+        with np.errstate(invalid="ignore", over="ignore"):  # what lies above the diagonal may be anything, NaN too
+            panel -= before @ before[: stop - start].T
         corner, failed = potrf(panel[: stop - start], lower=1, clean=0)
         if failed:
             return False

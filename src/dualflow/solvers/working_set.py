@@ -43,7 +43,7 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
         Rest where a refinement is the faster way on: at gap 1e-2 with violation 3e-3, or at gap 3e-2 once the pair
         updates outnumber the variables by 5 to 1; on the simplex at gap 0.01. Where few variables are free (112 in a
         box, 224 on the simplex), it goes on from there to the end in float64, violation 1e-13, and there is nothing to
-        refine; small problems (512 variables, 2048 if X has less than 40 000 numbers, 1536 on the simplex) are in
+        refine; small problems (512 variables, 4096 if X has less than 40 000 numbers, 1536 on the simplex) are in
         float64 from the start. By default if the driver asks for it (``refine="early"``) and neither tolerance is
         given.
     max_updates : int, optional

@@ -33,7 +33,7 @@ FACTORED = 12_288
 #: would, the violation that is the end, and the one that round-off may end at. On the simplex few are free.
 WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
 #: The same of data of fewer numbers than that, whose rows cost little in float64 too.
-LIGHT_WHOLE, LIGHT = 2048, 40_000
+LIGHT_WHOLE, LIGHT = ONE_BLOCK, 40_000
 #: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
 #: them without a level's α to begin with: its levels are larger, and there are none up to `ONE_BLOCK`. Not so of dear
 #: kernels: there a level says whether to have the whole matrix.
