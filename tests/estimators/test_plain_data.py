@@ -27,12 +27,16 @@ def test_clean_arrays_need_no_validation_and_others_get_it(monkeypatch):
     assert validations(monkeypatch, lambda: SVC().fit(X, y)) == 0
     assert validations(monkeypatch, lambda: SVDD().fit(X)) == 0
     assert validations(monkeypatch, lambda: SVC().fit(X.tolist(), y)) == 1
-    assert validations(monkeypatch, lambda: SVC().fit(np.asfortranarray(X), y)) == 1
+    table = np.column_stack([X, y])
+    assert validations(monkeypatch, lambda: SVC().fit(table[:, :-1], table[:, -1])) == 0
+    assert validations(monkeypatch, lambda: SVC().fit(np.asfortranarray(X), y)) == 0
+    assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(str))) == 0
+    assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(str).astype(object))) == 0
     assert validations(monkeypatch, lambda: SVC().fit(X.astype(np.float32), y)) == 1
-    assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(str))) == 1
+    assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(object))) == 1
 
 
-@pytest.mark.parametrize("other", [X.tolist(), np.asfortranarray(X), pd.DataFrame(X)])
+@pytest.mark.parametrize("other", [X.tolist(), np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], pd.DataFrame(X)])
 def test_same_model_either_way(other):
     plain, validated = SVC(C=3.0).fit(X, y), SVC(C=3.0).fit(other, list(y))
     np.testing.assert_array_equal(plain.dual_coef_, validated.dual_coef_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,14 +28,15 @@ def checked_data(
     that holds no labels.
     """
     # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
-    if _is_plain(X, 2) and len(X) >= least:
-        labels = [array for array in y if _is_plain(array, 1, not numeric) and len(array) == len(X)]
-        known = first or (X.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
-        if known and len(labels) == len(y):
+    plain, labels = _plain(X, 2), [_plain(array, 1, not numeric) for array in y]
+    if plain is not None and len(plain) >= least:
+        agree = [array for array in labels if array is not None and len(array) == len(plain)]
+        known = first or (plain.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
+        if known and len(agree) == len(y):
             if first:
-                model.n_features_in_ = X.shape[1]
+                model.n_features_in_ = plain.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
-            return X, *labels
+            return plain, *agree
     if is_sparse(X):
         _reject_sparse(model)
     else:
@@ -88,15 +89,16 @@ def are_things(X: Any) -> bool:
     return array.dtype.kind in "US" or (array.ndim == 1 and array.dtype.kind == "O") or _has_text(array)
 
 
-def _is_plain(array: Any, ndim: int, words: bool = False) -> TypeGuard[NDArray]:
-    """Whether this is a float64 matrix, or a vector of numbers (or ``words``), as it is wanted, all finite."""
-    if type(array) is not np.ndarray or array.ndim != ndim or not array.size or not array.flags.c_contiguous:
-        return False
-    if ndim == 1 and array.dtype.kind in "iu":
-        return True
-    if words and array.dtype.kind in "UO":
-        return are_words(array)
-    return array.dtype == np.float64 and bool(np.isfinite(array).all())
+def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
+    """A float64 matrix, or a vector of numbers (or ``words``), all finite, contiguous; None if it is something else."""
+    if type(array) is not np.ndarray or array.ndim != ndim or not array.size:
+        return None
+    kind = array.dtype.kind
+    if kind == "f":
+        fine = array.dtype == np.float64 and bool(np.isfinite(array).all())
+    else:
+        fine = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
+    return np.ascontiguousarray(array) if fine else None
 
 
 def _is_precomputed(model: Any) -> bool:
