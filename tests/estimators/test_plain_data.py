@@ -33,7 +33,6 @@ def test_clean_arrays_need_no_validation_and_others_get_it(monkeypatch):
     assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(str))) == 0
     assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(str).astype(object))) == 0
     assert validations(monkeypatch, lambda: SVC().fit(X.astype(np.float32), y)) == 1
-    assert validations(monkeypatch, lambda: SVC().fit(X, y.astype(object))) == 1
 
 
 @pytest.mark.parametrize("other", [X.tolist(), np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], pd.DataFrame(X)])

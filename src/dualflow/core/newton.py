@@ -106,7 +106,7 @@ def pass_bounds(
     to 0 along the response to a force there. It ends where the step does, or where a new factor is cheaper. Returns as
     `advance`; where it returns None those it held are live again.
     """
-    problem, before = system.problem, system.live.copy()
+    problem, before, slope = system.problem, system.live.copy(), _centred(system, h)
     low, high = problem.lower[system.members], problem.upper[system.members]
     e = None if problem.e is None else problem.e[system.members]
     unit = None if e is None else system.solve(e[:, None])[:, 0]
@@ -136,7 +136,6 @@ def pass_bounds(
     blocked = before & ~system.live
     move = target - here
     product = system.product(move)
-    slope = _centred(system, h)
     change = slope * move + 0.5 * move * product
     most = _RISE * float(np.abs(change).sum()) + _ROUNDED * float(np.abs(slope) @ np.abs(here))
     if not float(change.sum()) <= most:
