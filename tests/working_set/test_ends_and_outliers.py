@@ -29,8 +29,8 @@ def test_float32_holds_the_kernel_of_points_far_out():
 
 def test_a_fit_with_points_far_out_works_in_float32_and_is_certified():
     rng = np.random.default_rng(1)
-    points = rng.normal(size=(2500, 6))
-    y = (points[:, 0] * points[:, 1] + 0.3 * rng.normal(size=2500) > 0).astype(int)
+    points = rng.normal(size=(4500, 6))
+    y = (points[:, 0] * points[:, 1] + 0.3 * rng.normal(size=4500) > 0).astype(int)
     points[:3] *= 25.0
     problem = problems.svc(Gram(points, gamma=0.1), 2.0 * y - 1, 10.0)
     assert problem.gram.reach > 50
