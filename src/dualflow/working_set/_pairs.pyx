@@ -21,6 +21,10 @@ cdef extern from *:
     #define COMPANY 16
     #define NOISE 8 /* what a gradient of order 1 may be wrong by, in units of the last place */
     #define PAIRS_A_LEAP 20 /* at least */
+    /* A leap of f variables takes f³ over this and n pair updates of n, and more where its factor leaves the cache. */
+    #define LEAP_SPEED 25
+    #define LEAP_CACHED 640.0
+    #define SETTLE 2 /* updates without a change of who is free, for each that is free */
     #define AGAIN 10 /* times a step is repeated, at most */
     #define RIDGE_SINGLE 1e-5
     #define RIDGE_DOUBLE 1e-12
@@ -71,6 +75,8 @@ cdef extern from *:
     void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
     void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
     void row_of_blocks_double(Index n, Index i, const source_double *origin, double *row) nogil
+    void fetch_wanted_float(Index stride, Index count, const long long *wanted, const source_float *origin, float *rows, long long *slots, Index *used) nogil
+    void fetch_wanted_double(Index stride, Index count, const long long *wanted, const source_double *origin, double *rows, long long *slots, Index *used) nogil
     Index pairs_float(int n, Index stride, float *rows, long long *slots, Index *used, const source_float *origin,
                      float *G, const float *diag, double *beta, const double *low, const double *high, int equality,
                      double tolerance, Index limit, float *work, double *violation) nogil
@@ -118,6 +124,53 @@ def _pack(const real[:, ::1] points, const real[::1] half):
     return tiles, halves
 
 
+cdef source_float single_of(source):
+    cdef const float[:, ::1] points = source.points
+    cdef const float[::1] half = source.half, tiles = source.tiles, halves = source.halves
+    cdef const float[::1] sign = source.sign, ridge = source.ridge
+    return source_float(points.shape[1], &points[0, 0], &half[0], &tiles[0], &halves[0], &sign[0], &ridge[0],
+                        source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
+
+
+cdef source_double double_of(source):
+    cdef const double[:, ::1] points = source.points
+    cdef const double[::1] half = source.half, tiles = source.tiles, halves = source.halves
+    cdef const double[::1] sign = source.sign, ridge = source.ridge
+    return source_double(points.shape[1], &points[0, 0], &half[0], &tiles[0], &halves[0], &sign[0], &ridge[0],
+                         source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
+
+
+def check_source(source, n, room, stride):
+    """Raise if rows of n variables cannot be made from a source."""
+    if source.points.shape[0] != n or stride != padded(n) or room < n:
+        raise ValueError("the source must be of n points, and rows (n, padded(n)), where some are to be made")
+
+
+def fetch_rows(real[:, ::1] rows, long long[::1] slots, Index used, const long long[::1] which, source):
+    """Make rows of M that are wanted, where they are not there yet; see `solve_pairs`.
+
+    Returns
+    -------
+    used : int
+        Rows there are now.
+    """
+    cdef Index n = slots.shape[0], count = which.shape[0]
+    check_source(source, n, rows.shape[0], rows.shape[1])
+    if count and not 0 <= min(which) <= max(which) < n:
+        raise ValueError("rows are numbered from 0 to n - 1")
+    cdef source_float single
+    cdef source_double double_
+    if real is float:
+        single = single_of(source)
+        with nogil:
+            fetch_wanted_float(rows.shape[1], count, &which[0], &single, &rows[0, 0], &slots[0], &used)
+    else:
+        double_ = double_of(source)
+        with nogil:
+            fetch_wanted_double(rows.shape[1], count, &which[0], &double_, &rows[0, 0], &slots[0], &used)
+    return used
+
+
 def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G, const real[::1] diag,
                 double[::1] beta, const double[::1] low, const double[::1] high, bint equality, double tolerance,
                 Index limit, source=None):
@@ -135,14 +188,12 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
         Rows there are now.
     """
     cdef int n = G.shape[0]
-    cdef Index stride = rows.shape[1], m = 0
+    cdef Index stride = rows.shape[1]
     if n == 0 or rows.shape[0] == 0 or stride < n or slots.shape[0] != n or diag.shape[0] != n:
         raise ValueError("rows must be (k, at least n), and slots, G and diag (n,), k > 0, n > 0")
     if beta.shape[0] != n or low.shape[0] != n or high.shape[0] != n:
         raise ValueError("the vectors must be (n,)")
     cdef real[::1] work = aligned((4 * padded(n),), np.float32 if real is float else np.float64)
-    cdef const real[:, ::1] points
-    cdef const real[::1] half, tiles, halves, signs, ridge
     cdef double violation = 0.0
     cdef Index updates
     cdef source_float single
@@ -153,16 +204,11 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
         if (np.asarray(slots) < 0).any():
             raise ValueError("rows are missing, and no source to make them from")
     else:
-        points, half, tiles, halves = source.points, source.half, source.tiles, source.halves
-        signs, ridge, m = source.sign, source.ridge, source.points.shape[1]
-        if points.shape[0] != n or stride != padded(n) or rows.shape[0] < n:
-            raise ValueError("the source must be of n points, and rows (n, padded(n)), where some are to be made")
+        check_source(source, n, rows.shape[0], stride)
         if real is float:
-            single = source_float(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
-                                  source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
+            single = single_of(source)
         else:
-            double_ = source_double(m, &points[0, 0], &half[0], &tiles[0], &halves[0], &signs[0], &ridge[0],
-                                    source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
+            double_ = double_of(source)
     with nogil:
         if real is float:
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],

@@ -21,9 +21,10 @@ __all__ = ["Descent"]
 
 #: Below this KKT violation and relative gap float32 is unsafe: its gradient no longer tells who violates.
 SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
-#: Estimated relative gap and KKT violation at which the refinement is the faster of the two, and the gap at which it
-#: is after so many pair updates a variable: then the problem is ill-conditioned, and pairs crawl.
-HAND_OVER_GAP, HAND_OVER_KKT, CRAWLING_GAP, CRAWLING = 1e-2, 3e-3, 3e-2, 5
+#: Estimated relative gap and KKT violation at which the refinement is the faster of the two: where blocks are computed,
+#: and where rows are made as they are needed, and updates are cheap. The gap at which it is after so many pair updates
+#: a variable: then the problem is ill-conditioned, and pairs crawl.
+BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 10
 #: The same on the simplex.
 SIMPLEX_GAP = 0.01
 #: Free variables from which a large problem is not handed over: a refinement's dense factor takes 2.4 GB then, with
@@ -33,10 +34,10 @@ FACTORED = 12_288
 #: would, the violation that is the end, and the one that round-off may end at. On the simplex few are free.
 WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
 #: The same of data of fewer numbers than that, whose rows cost little in float64 too.
-LIGHT_WHOLE, LIGHT = ONE_BLOCK, 40_000
+LIGHT_WHOLE, LIGHT = ONE_BLOCK, 100_000
 #: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
 #: them without a level's α to begin with: its levels are larger, and there are none up to `ONE_BLOCK`. Not so of dear
-#: kernels: there a level says whether to have the whole matrix.
+#: kernels, but for light data: there a level says whether to have the whole matrix.
 SEED_FROM, ROWS_SEED_FROM = 1000, 2048
 #: Variables up to which so few points may share d on the capped simplex that levels, and float32, cost more than they
 #: save.
@@ -93,7 +94,8 @@ class Descent:
         gram = self.workspace.gram
         if self.on_simplex:
             return FEW_WHOLE if self.ends_here and self.is_shared_by_few else SEED_FROM, SEED_FROM
-        return (ONE_BLOCK, ROWS_SEED_FROM) if makes_rows(gram) and not gram.is_dear else (SEED_FROM, SEED_FROM)
+        rows_pay = makes_rows(gram) and (self.ends_here or not gram.is_dear)
+        return (ONE_BLOCK, ROWS_SEED_FROM) if rows_pay else (SEED_FROM, SEED_FROM)
 
     @property
     def on_simplex(self) -> bool:
@@ -208,8 +210,8 @@ class Descent:
             if state.ending:
                 inner = kkt_tol
             elif self.ends_here:
-                first = not (self.on_simplex or _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP))
-                inner = 0.3 * HAND_OVER_KKT if first else END_KKT
+                first = not (self.on_simplex or _may_hand_over(level, violation, gap))
+                inner = min(0.3 * _handing_over(level)[1], inner) if first else END_KKT
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
             limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)) if n <= VAST else max(PAIRS_PER_BLOCK, n // PAIRED)
@@ -225,7 +227,7 @@ class Descent:
         if ending:
             return violation <= kkt_tol
         crawls = self.hands_over(level) and level.updates >= CRAWLING * level.problem.n and gap <= CRAWLING_GAP
-        many = self.ends_here and not self.on_simplex and _at_rest(violation, gap, HAND_OVER_KKT, HAND_OVER_GAP)
+        many = self.ends_here and not self.on_simplex and _may_hand_over(level, violation, gap)
         return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
 
     def hands_over(self, level: Level, stuck: bool = False) -> bool:
@@ -243,7 +245,7 @@ class Descent:
             return np.inf, END_KKT
         if self.hands_over(level):
             # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
-            return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else (HAND_OVER_GAP, HAND_OVER_KKT)
+            return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else _handing_over(level)
         return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
 
     def level_of(self, state: WorkingSetState) -> Level:
@@ -267,6 +269,17 @@ class Descent:
         alpha = np.zeros(self.workspace.n)
         alpha[self.inside] = level.alpha
         return alpha
+
+
+def _handing_over(level: Level) -> tuple[float, float]:
+    """Gap and violation at which a refinement goes on faster than pairs."""
+    return BLOCKS_HAND_OVER if level.points is None else ROWS_HAND_OVER
+
+
+def _may_hand_over(level: Level, violation: float, gap: float) -> bool:
+    """Whether a level is at `_handing_over`, or better."""
+    enough = _handing_over(level)
+    return _at_rest(violation, gap, enough[1], enough[0])
 
 
 def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:

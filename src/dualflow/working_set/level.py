@@ -11,7 +11,8 @@ from ..core.problem import Kind
 from ..core.radial import RadialPoints
 from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
-from ._pairs import RowSource, extremes, padded, shortfall, solve_pairs
+from ._pairs import extremes, shortfall, solve_pairs
+from .block_rows import BlockRows
 from .units import InUnits
 
 __all__ = ["AT_ONCE", "BLOCK", "NARROW", "ONE_BLOCK", "VAST", "WIDE", "Level", "makes_rows"]
@@ -73,13 +74,9 @@ class Level(InUnits):
         if makes_rows(gram) and not gram.is_rounded and self.precision is dtype:
             points = gram.radial_points(dtype)
             self.points = points if problem.idx is None else points.take(problem.idx)
-        self.slot = np.full(n, -1, dtype=np.int64)
-        self.made, self.width = 0, 0
-        self.source: RowSource | None = None
+            self.rows = BlockRows(problem, self.points, self.sign, self.ridge, self.factor)
         self._whole: NDArray | None = None
-        started = np.flatnonzero(self.beta)
-        if len(started):
-            self.carry(slice(None), started, self.beta[started])
+        self.begin()
         self.awake = np.ones(n, dtype=bool)
         self.seen = self.beta.copy()
         self._stands: tuple[float, float] | None = None
@@ -90,6 +87,17 @@ class Level(InUnits):
     def gradient(self) -> NDArray:
         """Qα − p as this precision has it, shape (n,); of those asleep as it was when they were last looked at."""
         return self.e * self.G * self.slope
+
+    def begin(self) -> None:
+        """G of the β there is: where all variables are one block, by the rows of those that are free."""
+        started = np.flatnonzero(self.beta)
+        if self.points is not None and self.problem.n <= self.one_block:
+            free = self.is_free[started]
+            if free.any():
+                self.rows.add(started[free], self.beta[started[free]], self.G)
+            started = started[~free]
+        if len(started):
+            self.carry(slice(None), started, self.beta[started])
 
     def set_gradient(self, h: NDArray) -> None:
         """Replace G by a gradient Qα − p from elsewhere."""
@@ -220,7 +228,7 @@ class Level(InUnits):
         given = self.one_block if self.points is not None else NARROW if at_hand else BLOCK
         if n <= given:
             return np.arange(n)
-        free = np.flatnonzero((self.beta > self.low) & (self.beta < self.high) & (self.chosen_at > 0))
+        free = np.flatnonzero(self.is_free & (self.chosen_at > 0))
         width, most = given, given // 2
         if self.points is not None:
             # All free variables at once where possible: blocks that hold a part of them undo each other's work.
@@ -262,10 +270,7 @@ class Level(InUnits):
             rows, slots = self.block(W), np.arange(len(W), dtype=np.int64)
             updates, _, _ = solve_pairs(rows, slots, len(W), *problem, *stop)
         else:
-            rows, slots = self.room_for_rows(W)
-            before = self.made
-            updates, _, self.made = solve_pairs(rows, slots, before, *problem, *stop, self.source)
-            self.problem.gram.count((self.made - before) * len(W))
+            updates, rows, slots = self.rows.solve(W, *problem, *stop)
         (moved,) = (beta != self.beta[W]).nonzero()
         change = beta[moved] - self.beta[W[moved]]
         self.beta[W] = beta
@@ -281,16 +286,3 @@ class Level(InUnits):
             rest[W] = False
             self.carry(np.flatnonzero(rest), W[moved], change)
         return int(updates)
-
-    def room_for_rows(self, W: NDArray) -> tuple[NDArray, NDArray]:
-        """A work array for the rows of a block, where each is, and `source` to make them from. No cache: the next
-        block's are others, and only those of the whole problem stay."""
-        assert self.points is not None
-        width = len(W)
-        rows = self.problem.scratch("rows of a block", (width, padded(width)), self.dtype)
-        if not self.width == width == self.problem.n:
-            self.slot[:], self.made, self.width = -1, 0, width
-            near = self.points.take(slice(None) if width == self.problem.n else W)
-            signs = self.sign[W], self.ridge[W], self.factor, self.problem.offset
-            self.source = RowSource(near.points, near.half, *signs)
-        return rows, self.slot[:width]

@@ -164,6 +164,19 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
     free(room);
 }
 
+/* After which update f free variables leap, if they are those that are free now: long after the last time, or as soon
+ * as they have been the same for as many updates as there are of them, and what a leap costs has been spent on pairs. */
+static Index NAME(next_leap)(int f, int n, Index last, Index changed, Index limit)
+{
+    const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n, far = f / LEAP_CACHED;
+    const double price = (double)f * f * f / LEAP_SPEED / n * (1 + far * far);
+    const Index wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
+    const Index settled = f * SETTLE > PAIRS_A_LEAP ? (Index)(f * SETTLE) : PAIRS_A_LEAP;
+    const Index spent = last + (price > settled ? price < (double)limit ? (Index)price : limit : settled);
+    const Index early = changed + settled > spent ? changed + settled : spent;
+    return last + wait < early ? last + wait : early;
+}
+
 /* Up to `limit` updates of β and G in place; returns how many. Row i of M is at rows[slots[i]], `stride` apart; where
  * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 4n. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
@@ -178,21 +191,20 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     REAL pending = 0, worst = 0;
     const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
-    Index done = 0, last = 0, wait = PAIRS_A_LEAP;
+    Index done = 0, last = 0, changed = 0, look = PAIRS_A_LEAP;
     for (; done < limit; done++) {
-        if (done - last >= wait) {
+        if (done >= look) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;
             REAL away;
             const int f = NAME(free_ones)(n, G, beta, low, high, equality, &away);
-            const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n;
-            wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
-            if (done - last >= wait) {
+            look = NAME(next_leap)(f, n, last, changed, limit);
+            if (done >= look) {
                 if (away > enough)
                     NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
                                   stop_down, absent);
-                last = done;
-                wait = PAIRS_A_LEAP;
+                last = changed = done;
+                look = done + PAIRS_A_LEAP;
             }
         }
         REAL least = NAME(advance)(n, G, Mi, Mj, pending, stop_up);
@@ -210,6 +222,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             /* A bound that stops the move is met exactly, not to round-off. */
             double room_i = high[i] - beta[i], room_j = beta[j] - low[j];
             int full_i = room_i <= t && room_i <= room_j, full_j = room_j <= t && room_j <= room_i;
+            if (full_i || full_j || beta[i] <= low[i] || beta[j] >= high[j]) changed = done;
             t = full_i ? room_i : full_j ? room_j : t;
             beta[i] = full_i ? high[i] : beta[i] + t;
             beta[j] = full_j ? low[j] : beta[j] - t;
@@ -223,6 +236,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             double before = beta[j], after = before - G[j] / (diag[j] > TINY ? diag[j] : TINY);
             after = after < low[j] ? low[j] : after > high[j] ? high[j] : after;
             beta[j] = after;
+            if (before <= low[j] || before >= high[j] || after <= low[j] || after >= high[j]) changed = done;
             NAME(mark)(j, beta, low, high, stop_up, stop_down);
             REAL t = (REAL)(after - before);
             NAME(add)(n, G, t, ROW(j));

@@ -87,18 +87,34 @@ static Index NAME(fetch)(int n, Index stride, int i, const REAL *G, const REAL *
     return slots[i];
 }
 
-/* Make the rows of all that are between their bounds, for they will move: rows are cheaper together. */
+/* Make those of the rows wanted that are not there yet: rows are cheaper together. */
+static void NAME(fetch_wanted)(Index stride, Index count, const long long *wanted, const NAME(source) *from, REAL *rows,
+                               long long *slots, Index *used)
+{
+    long long which[64];
+    Index together = 0;
+    for (Index k = 0; k <= count; k++) {
+        if (together == 64 || k == count) {
+            NAME(make_rows)(stride, together, which, from, rows + stride * *used);
+            *used += together;
+            together = 0;
+        }
+        if (k < count && slots[wanted[k]] < 0) {
+            slots[wanted[k]] = *used + together;
+            which[together++] = wanted[k];
+        }
+    }
+}
+
+/* Make the rows of all that are between their bounds, for they will move. */
 static void NAME(fetch_free)(int n, Index stride, const double *beta, const double *low, const double *high,
                              const NAME(source) *from, REAL *rows, long long *slots, Index *used)
 {
-    long long which[64];
-    Index count = 0;
-    for (int k = 0; k <= n; k++) {
-        if (count == 64 || k == n) {
-            NAME(make_rows)(stride, count, which, from, rows + stride * *used);
-            for (Index r = 0; r < count; r++) slots[which[r]] = (*used)++;
-            count = 0;
-        }
-        if (k < n && slots[k] < 0 && beta[k] > low[k] && beta[k] < high[k]) which[count++] = k;
+    for (int k = 0; k < n;) {
+        long long free_ones[64];
+        Index count = 0;
+        for (; k < n && count < 64; k++)
+            if (slots[k] < 0 && beta[k] > low[k] && beta[k] < high[k]) free_ones[count++] = k;
+        NAME(fetch_wanted)(stride, count, free_ones, from, rows, slots, used);
     }
 }

@@ -40,9 +40,14 @@ class InUnits:
         # A bound is given back as it came: (u/b)·b may be an ulp off.
         return np.minimum(np.maximum(self.e * self.beta * self.unit, 0.0), self.problem.upper)
 
+    @property
+    def is_free(self) -> NDArray:
+        """Which variables are at no bound, shape (n,)."""
+        return (self.beta > self.low) & (self.beta < self.high)
+
     def free_ones(self) -> int:
         """How many variables are at no bound."""
-        return int(np.count_nonzero((self.beta > self.low) & (self.beta < self.high)))
+        return int(np.count_nonzero(self.is_free))
 
     @staticmethod
     def middle(top: float, bottom: float) -> float:

@@ -1,0 +1,65 @@
+"""Rows of a block's matrix, made as they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core._radial import add_rows
+from ..core.radial import RadialPoints
+from ..core.workspace import Workspace
+from ._pairs import RowSource, fetch_rows, padded, solve_pairs
+
+__all__ = ["BlockRows"]
+
+
+class BlockRows:
+    """A work array for the rows of a block, where each is, and what they are made from.
+
+    No cache: the next block's are others, and only those of the whole problem stay. The array is the workspace's.
+
+    Parameters
+    ----------
+    problem : Workspace
+    points : RadialPoints
+        Of its variables.
+    sign, ridge : arrays of shape (n,)
+    factor : float
+        As in `RowSource`.
+    """
+
+    def __init__(self, problem: Workspace, points: RadialPoints, sign: NDArray, ridge: NDArray, factor: float) -> None:
+        self.problem, self.points, self.sign, self.ridge, self.factor = problem, points, sign, ridge, factor
+        self.slot = np.full(problem.n, -1, dtype=np.int64)
+        self.made, self.width = 0, 0
+        self.source: RowSource | None = None
+
+    def room(self, W: NDArray) -> tuple[NDArray, NDArray]:
+        """The array for the rows of a block, and where each is."""
+        width, n = len(W), self.problem.n
+        rows = self.problem.scratch("rows of a block", (width, padded(width)), self.points.points.dtype.type)
+        if not self.width == width == n:
+            self.slot[:], self.made, self.width = -1, 0, width
+            near = self.points.take(slice(None) if width == n else W)
+            signs = self.sign[W], self.ridge[W], self.factor, self.problem.offset
+            self.source = RowSource(near.points, near.half, *signs)
+        return rows, self.slot[:width]
+
+    def add(self, some: NDArray, change: NDArray, G: NDArray) -> None:
+        """G += M[:, some] change over the whole problem, by rows that the pair loop would ask for first."""
+        rows, slots = self.room(np.arange(self.problem.n))
+        self._made(fetch_rows(rows, slots, self.made, some, self.source))
+        add_rows(rows, slots[some], change, G)
+
+    def solve(
+        self, W: NDArray, G: NDArray, diag: NDArray, beta: NDArray, *rest: object
+    ) -> tuple[int, NDArray, NDArray]:
+        """`solve_pairs` on a block: updates, and its rows, and where they are."""
+        rows, slots = self.room(W)
+        updates, _, made = solve_pairs(rows, slots, self.made, G, diag, beta, *rest, self.source)
+        self._made(made)
+        return int(updates), rows, slots
+
+    def _made(self, made: int) -> None:
+        self.problem.gram.count((made - self.made) * self.width)
+        self.made = made
