@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._pair_blocks import Blocks, Listed, whole
+from ._pair_points import pair_from_points, suits_points
 from .core._bound import certify_listed
 from .core.bounds import VANISHES, gaps
 from .core.certificate import Certificate
@@ -174,7 +175,9 @@ class SettledPairs(Sequence[Settled | None]):
         sign, small = (-1.0, SMALL) if classes == 2 else (1.0, MANY)
         usual = bool(((bounds > 0) & (bounds < np.inf)).all())
         counts, self._lists = [classes * (classes - 1) // 2], []
-        if usual and len(bounds) <= WHOLE and not gram.is_translatable:
+        if usual and classes == 2 and suits_points(gram, len(bounds)):
+            self._lists = [_from_points(gram, np.concatenate(groups), len(groups[0]), bounds, sign, tol)]
+        elif usual and len(bounds) <= WHOLE and not gram.is_translatable:
             self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, tol)]
         elif usual and np.sort(sizes)[:2].sum() <= small:
             blocks, counts = Blocks(gram, groups, sizes, small), list(range(classes - 1, 0, -1))
@@ -211,6 +214,21 @@ def _of_class(
     settled = (pair for part in parts for pair in _solved(part, upper, sign, tol))
     for fit in fits.tolist():
         yield next(settled) if fit else None
+
+
+def _from_points(
+    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float
+) -> Iterator[Settled | None]:
+    """The only pair."""
+    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign)
+    if found is None:
+        yield None
+        return
+    alpha, point, weights, figures, entries = found
+    biases, seconds = -0.5 * (figures[:, 4] + figures[:, 5]), time.monotonic() - begun
+    listed = np.array([[m, len(order) - m, 0, 0, 0, 0, 0, 0, 0, m, 0]])
+    batch = _Batch(listed, alpha, point, weights, biases, figures, 0.0, seconds, np.array([entries]))
+    yield Settled(batch, 0) if batch.are_sharp(tol)[0] else None
 
 
 def _solved(part: Listed, upper: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:

@@ -6,7 +6,7 @@ from sklearn.datasets import make_moons
 
 import dualflow.core.active_set
 import dualflow.core.support
-from dualflow import SVC, Gram, problems, solve
+from dualflow import SVC, Gram, _pair_points, problems, solve
 from dualflow.core import row_cache
 from dualflow.core.certificate import Certifier
 from dualflow.core.free_system import FreeSystem
@@ -52,7 +52,8 @@ def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monk
 @pytest.mark.parametrize("few", [descent.FEW, 0])
 def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
     monkeypatch.setattr(descent, "FEW", few)
-    monkeypatch.setattr(descent, "LIGHT", 0)
+    for module in (descent, _pair_points):
+        monkeypatch.setattr(module, "LIGHT", 0)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
     assert solution.refined == (few == 0)
     assert solution.certificate.relative_gap <= 1e-9

@@ -185,17 +185,55 @@ def certify_listed(const double[::1] within, const double[::1] between, const lo
                         &figures[k, 0], &work[0])
 
 
+def project_pair(Index m, const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
+                 double[::1] weights, double[::1] figures):
+    """What `certify_listed` says of one pair but for its kernel values: ``point``, ``weights``, and the two figures of
+    the projection."""
+    cdef Index n = alpha.shape[0]
+    check_pair(m, n, upper, point, weights, figures)
+    cdef double[::1] work = np.empty(2 * n)
+    project_one(m, n, &upper[0], &upper[m], sign, &alpha[0], &point[0], &weights[0], &figures[0], &work[0])
+
+
+def certify_pair(Index m, const double[::1] upper, double sign, const double[::1] point, const double[::1] weights,
+                 const double[::1] values, double[::1] figures):
+    """The other figures of `certify_listed`, of one pair with K weights = ``values`` at hand."""
+    cdef Index n = point.shape[0], k
+    check_pair(m, n, upper, values, weights, figures)
+    if figures[0] != figures[0]:
+        return
+    cdef double[::1] work = np.empty(5 * n)
+    for k in range(n):
+        work[k], work[n + k] = sign * (values[k] if k < m else -values[k]), sign if k < m else -sign
+        work[2 * n + k] = upper[k]
+    bound_one(n, &point[0], &figures[0], &work[0])
+
+
+cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,
+                const double[::1] figures):
+    if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == 8):
+        raise ValueError("a pair's vectors must be of one length, with points of both classes, and its figures 8")
+
+
 cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
                       const double *alpha, double *point, double *weights, double *figures, double *work) noexcept nogil:
-    cdef Index m = pair[0], n = pair[0] + pair[1], k, most = 0
-    cdef double *h = work
-    cdef double *e = work + n
-    cdef double *u = work + 2 * n
-    cdef double missing = 0.0, given = 0.0, total = 0.0, off = 0.0, room, widest = -1.0, moved = 0.0
-    cdef double quadratic = 0.0, left, round_off, low, high, nu, bound, best = -INFINITY
-    cdef int turn
+    cdef Index m = pair[0], n = pair[0] + pair[1]
+    if project_one(m, n, upper + pair[8], upper + pair[9], sign, alpha, point, weights, figures, work + n):
+        product(within, between, pair, point, work)
+        bound_one(n, point, figures, work)
+
+
+cdef bint project_one(Index m, Index n, const double *upper, const double *others, double sign, const double *alpha,
+                      double *point, double *weights, double *figures, double *work) noexcept nogil:
+    """Labels and bounds go to ``work``, which holds 2n; whether α is feasible to round-off."""
+    cdef Index k, most = 0
+    cdef double *e = work
+    cdef double *u = work + n
+    cdef double missing = 0.0, given = 0.0, total = 0.0, off = 0.0, room, widest = -1.0, moved = 0.0, round_off
+    for k in range(8):
+        figures[k] = NAN
     for k in range(n):
-        u[k] = upper[pair[8] + k] if k < m else upper[pair[9] + k - m]
+        u[k] = upper[k] if k < m else others[k - m]
         e[k] = sign if k < m else -sign
         point[k] = min(max(alpha[k], 0.0), u[k])
         given += e[k] * alpha[k]
@@ -204,9 +242,7 @@ cdef void certify_one(const double *within, const double *between, const long lo
         off = max(off, max(-alpha[k], alpha[k] - u[k]))
     round_off = 4 * DBL_EPSILON * max(total, DBL_MIN)
     if not fabs(missing) <= round_off * sqrt(<double>n):
-        for k in range(8):
-            figures[k] = NAN
-        return
+        return False
     if fabs(missing) > round_off:  # a sum's rounding goes to the one with most room, see `project_onto`
         for k in range(n):
             room = point[k] if e[k] * missing > 0 else u[k] - point[k]
@@ -216,12 +252,23 @@ cdef void certify_one(const double *within, const double *between, const long lo
     for k in range(n):
         moved += (alpha[k] - point[k]) ** 2
         weights[k] = e[k] * point[k]
-    product(within, between, pair, point, h)
+    figures[0] = 0.0
+    figures[2], figures[3] = max(off, fabs(given)), sqrt(moved)
+    return True
+
+
+cdef void bound_one(Index n, const double *point, double *figures, double *work) noexcept nogil:
+    """Of Qα, labels and bounds in ``work``, which holds 5n."""
+    cdef Index k
+    cdef double *h = work
+    cdef double *e = work + n
+    cdef double *u = work + 2 * n
+    cdef double quadratic = 0.0, total = 0.0, best = -INFINITY, left, low, high, nu, bound
+    cdef int turn
     for k in range(n):
         quadratic += point[k] * h[k]
         h[k] -= 1.0
     largest_at(n, h, e, u, 0.0, work + 3 * n, &low, &high)
-    total = 0.0
     for k in range(n):
         total += point[k]
     for turn in range(3):
@@ -233,7 +280,6 @@ cdef void certify_one(const double *within, const double *between, const long lo
                 left += u[k] * bound
         best = max(best, -0.5 * quadratic + left)
     figures[0], figures[1] = 0.5 * quadratic - total, best
-    figures[2], figures[3] = max(off, fabs(given)), sqrt(moved)
     figures[4], figures[5], figures[6], figures[7] = low, high, quadratic, 0.5 * quadratic + total
 
 

@@ -42,7 +42,7 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     hand_over : bool, optional
         Rest where a refinement is the faster way on: at gap 3e-3 with violation 1e-3 (1e-2 and 3e-3 where blocks are
         computed beforehand), or at gap 3e-2 once the pair updates outnumber the variables by 10 to 1; on the simplex at
-        gap 0.01. Where few variables are free (112 in a
+        gap 0.01. Where few variables are free (200 in a
         box, 224 on the simplex), it goes on from there to the end in float64, violation 1e-13, and there is nothing to
         refine; small problems (512 variables, 4096 if X has less than 100 000 numbers, 1536 on the simplex) are in
         float64 from the start. By default if the driver asks for it (``refine="early"``) and neither tolerance is

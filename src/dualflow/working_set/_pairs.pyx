@@ -79,10 +79,10 @@ cdef extern from *:
     void fetch_wanted_double(Index stride, Index count, const long long *wanted, const source_double *origin, double *rows, long long *slots, Index *used) nogil
     Index pairs_float(int n, Index stride, float *rows, long long *slots, Index *used, const source_float *origin,
                      float *G, const float *diag, double *beta, const double *low, const double *high, int equality,
-                     double tolerance, Index limit, float *work, double *violation) nogil
+                     double tolerance, Index limit, Index room, float *work, double *violation) nogil
     Index pairs_double(int n, Index stride, double *rows, long long *slots, Index *used, const source_double *origin,
                       double *G, const double *diag, double *beta, const double *low, const double *high, int equality,
-                      double tolerance, Index limit, double *work, double *violation) nogil
+                      double tolerance, Index limit, Index room, double *work, double *violation) nogil
 
 ctypedef fused real:
     float
@@ -212,10 +212,10 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     with nogil:
         if real is float:
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
-                                  &high[0], equality, tolerance, limit, &work[0], &violation)
+                                  &high[0], equality, tolerance, limit, n, &work[0], &violation)
         else:
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
-                                   &low[0], &high[0], equality, tolerance, limit, &work[0], &violation)
+                                   &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation)
     return updates, violation, used
 
 
@@ -285,13 +285,90 @@ cdef void solve_one(const double *within, const double *between, const long long
         slots[k] = -1
     for turn in range(rounds):
         gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
-        moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit,
+        moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit, n,
                              work, &violation)
         if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
             break
     for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
         bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
         alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
+
+
+def solve_points(const double[:, ::1] points, const double[::1] half, Index head, const double[::1] upper, double sign,
+                 double[::1] alpha, double tolerance, Index limit, Index room, bint fills, int rounds, Index few):
+    """The hinge's optimum for two classes of points of the radial kernel, as `RowSource` has them, by rows that are made
+    when they are asked for; into ``alpha``.
+
+    The first ``head`` points have the label ``sign``, the others −``sign``. It is solved as a pair in `solve_listed`,
+    with up to ``limit`` updates a round. When more than ``room`` rows were made all that are missing are, if it
+    ``fills``; it gives up if not, and after a round of so many updates.
+
+    Returns how many rows were made, 0 where it gave up.
+    """
+    cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0]), used = 0, moved, k
+    if not (0 < head < n and half.shape[0] == upper.shape[0] == alpha.shape[0] == n and m > 0 and m % 4 == 0):
+        raise ValueError("points must be (n, multiple of 4), half, upper and alpha (n,), and 0 < head < n")
+    cdef double[::1] rows = borrowed((n * stride,), np.float64)
+    cdef double[::1] tiles = aligned((stride * m,), np.float64)
+    cdef double[::1] work = aligned((6 * stride,), np.float64)
+    cdef double[::1] more = np.zeros(5 * n)
+    cdef double[::1] ones = np.ones(stride)
+    cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
+    cdef long long[::1] everyone = np.arange(n)
+    cdef double *halves = &work[4 * stride]
+    cdef double *G = &more[0]
+    cdef double *ep = G + n
+    cdef double *beta = G + 2 * n
+    cdef double *low = G + 3 * n
+    cdef double *high = G + 4 * n
+    cdef double violation = 0.0, bound
+    cdef double[::1] ridge = np.zeros(n)
+    cdef source_double source
+    cdef int turn = 0
+    cdef bint gave_up = False
+    with nogil:
+        memset(&source, 0, sizeof(source))
+        pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
+        source.m, source.points, source.half, source.tiles, source.halves = m, &points[0, 0], &half[0], &tiles[0], halves
+        source.sign, source.ridge, source.factor = &ones[0], &ridge[0], 1.0
+        for k in range(n):
+            bound = min(upper[k], 1e300)
+            ep[k] = sign if k < head else -sign
+            low[k], high[k] = (0.0, bound) if ep[k] > 0 else (-bound, 0.0)
+        while turn < rounds:
+            gradient_of_rows(n, stride, beta, ep, &rows[0], &slots[0], G)
+            moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], beta, low, high, True,
+                                 tolerance, limit, room, &work[0], &violation)
+            if used > room:
+                gave_up = not fills
+                if gave_up:
+                    break
+                room = n
+                fetch_wanted_double(stride, n, &everyone[0], &source, &rows[0], &slots[0], &used)
+                continue
+            if moved == 0 or (violation <= tolerance and moved < few):
+                break
+            gave_up = not fills and moved == limit
+            if gave_up:
+                break
+            turn += 1
+        for k in range(n):
+            alpha[k] = min(max(ep[k] * beta[k], 0.0), upper[k])
+    return 0 if gave_up else used
+
+
+cdef void gradient_of_rows(Index n, Index stride, const double *beta, const double *ep, const double *rows,
+                           const long long *slots, double *G) noexcept nogil:
+    """G = Mβ − ep: whoever moved has a row."""
+    cdef Index k, j
+    cdef const double *row
+    for j in range(n):
+        G[j] = -ep[j]
+    for k in range(n):
+        if beta[k] != 0:
+            row = rows + stride * slots[k]
+            for j in range(n):
+                G[j] += beta[k] * row[j]
 
 
 cdef void gradient_of_blocks(Index n, const double *beta, const double *ep, const source_double *source, double *rows,

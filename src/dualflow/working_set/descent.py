@@ -31,8 +31,10 @@ SIMPLEX_GAP = 0.01
 #: what it is made of. To a gap that float32 can reach none is either, unless pairs crawl.
 FACTORED = 12_288
 #: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
-#: would, the violation that is the end, and the one that round-off may end at. On the simplex few are free.
-WHOLE, FEW, SIMPLEX_WHOLE, END_KKT, NEAR_END = 512, 112, 1536, 1e-13, 1e-11
+#: would, in a box and on the simplex; the violation that is the end, and the one that round-off may end at.
+WHOLE, FEW, SIMPLEX_WHOLE, SIMPLEX_FEW, END_KKT, NEAR_END = 512, 200, 1536, 224, 1e-13, 1e-11
+#: Variables up to which such a problem is solved over its whole matrix, in one go.
+SMALL_WHOLE = 112
 #: The same of data of fewer numbers than that, whose rows cost little in float64 too.
 LIGHT_WHOLE, LIGHT = ONE_BLOCK, 100_000
 #: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
@@ -119,7 +121,7 @@ class Descent:
     def step(self, state: WorkingSetState) -> WorkingSetState:
         """The next state, some blocks on."""
         problem = self.workspace
-        if self.ends_here and problem.n <= FEW:
+        if self.ends_here and problem.n <= SMALL_WHOLE:
             return self.finished(state)
         level = self.level_of(state)
         if state.offered:
@@ -184,7 +186,7 @@ class Descent:
 
     def may_end(self, level: Level) -> bool:
         """Whether what float32 leaves is soon brought to its end in float64: with few that are free."""
-        most = 2 * FEW if self.on_simplex else FEW
+        most = SIMPLEX_FEW if self.on_simplex else FEW
         return level.points is not None and self.workspace.psd.is_psd and level.free_ones() <= most
 
     def advance(

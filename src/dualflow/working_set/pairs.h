@@ -177,11 +177,12 @@ static Index NAME(next_leap)(int f, int n, Index last, Index changed, Index limi
     return last + wait < early ? last + wait : early;
 }
 
-/* Up to `limit` updates of β and G in place; returns how many. Row i of M is at rows[slots[i]], `stride` apart; where
- * slots[i] < 0 it is made from `from` and put at the next of `used` places. `work` holds 4n. */
+/* Up to `limit` updates of β and G in place, while no more than `room` rows are used; returns how many. Row i of M is at
+ * rows[slots[i]], `stride` apart; where slots[i] < 0 it is made from `from` and put at the next of `used` places. `work`
+ * holds 4n. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
-                        double tolerance, Index limit, REAL *work, double *violation)
+                        double tolerance, Index limit, Index room, REAL *work, double *violation)
 {
     REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n, *absent = work + 3 * (Index)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
@@ -192,7 +193,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
     Index done = 0, last = 0, changed = 0, look = PAIRS_A_LEAP;
-    for (; done < limit; done++) {
+    for (; done < limit && *used <= room; done++) {
         if (done >= look) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;

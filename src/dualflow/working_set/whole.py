@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.radial import RadialPoints
 from ..core.workspace import Workspace
-from ._pairs import solve_listed, solve_pairs
+from ._pairs import solve_listed, solve_pairs, solve_points
 from .units import InUnits
 
-__all__ = ["solve_small_pairs", "solve_whole"]
+__all__ = ["SMALL_ENOUGH", "solve_from_points", "solve_small_pairs", "solve_whole"]
 
 #: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
 #: gradient keeps its digits.
@@ -17,6 +18,9 @@ AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 #: Variables beyond which pairs are tried over blocks for so many updates only: where that is not enough, float32, and a
 #: refinement, are faster.
 EASY, PATIENCE = 640, 4096
+#: Points of a pair up to which all rows are made if many are asked for, the part of them that is many, and what is many
+#: beyond: there it is left to others then.
+SMALL_ENOUGH, MANY_ROWS, MANY_OF_MORE = 640, 4, 400
 
 
 def solve_whole(
@@ -121,3 +125,32 @@ def solve_small_pairs(
             seconds,
         )
     )
+
+
+def solve_from_points(
+    points: RadialPoints, head: int, upper: NDArray, sign: float, tolerance: float
+) -> tuple[NDArray, int]:
+    """The optimum of the hinge, with an intercept, for two classes of points, by the rows of K that pairs ask for.
+
+    Parameters
+    ----------
+    points : RadialPoints
+        In float64; the first ``head`` have the label ``sign``, the others −``sign``.
+    upper : array of shape (n,)
+    tolerance : float
+        KKT violation to end at, LIBSVM's.
+
+    Returns
+    -------
+    alpha : array of shape (n,)
+    made : int
+        Rows that were made; 0 where it was given up: many were asked for, or many updates, of more points than
+        `SMALL_ENOUGH`.
+    """
+    n = len(points)
+    alpha, fills = np.empty(n), n <= SMALL_ENOUGH
+    limit, room = (UPDATES * n, n // MANY_ROWS) if fills else (PATIENCE, min(n // MANY_ROWS, MANY_OF_MORE))
+    made = solve_points(
+        points.points, points.half, head, upper, sign, alpha, tolerance, limit, room, fills, AGAIN, FEW_UPDATES
+    )
+    return alpha, int(made)

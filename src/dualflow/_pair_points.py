@@ -1,0 +1,55 @@
+"""One pair of classes solved from its points, where few rows of its kernel matrix are needed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .core._bound import certify_pair, project_pair
+from .core.kernels import Gram
+from .core.sparse_points import SparsePoints
+from .working_set.descent import END_KKT, LIGHT
+from .working_set.whole import SMALL_ENOUGH, solve_from_points
+
+__all__ = ["FoundPair", "pair_from_points", "suits_points"]
+
+#: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
+#: are worth a run of their own.
+FEWEST, MOST = 180, 4096
+
+
+class FoundPair(NamedTuple):
+    """What one pair came to: as `core._bound.certify_listed` has it, and kernel entries evaluated."""
+
+    alpha: NDArray
+    point: NDArray
+    weights: NDArray
+    figures: NDArray
+    entries: float
+
+
+def suits_points(gram: Gram, n: int) -> bool:
+    """Whether two classes of n points in all are first tried by the rows they ask for."""
+    if not gram.is_radial or isinstance(gram.X, SparsePoints):
+        return False
+    return FEWEST <= n <= SMALL_ENOUGH or (FEWEST <= n <= MOST and n * gram.X.shape[1] < LIGHT)
+
+
+def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float) -> FoundPair | None:
+    """The hinge's optimum with an intercept for points ``order``, of which the first m have the label ``sign`` and the
+    others −``sign``, below bounds ``upper``.
+
+    None where more rows than a few are asked for, and there are too many to make them all. What the certificate is made
+    of is computed anew, from the points.
+    """
+    n, points = len(order), gram.radial_points(float, order)
+    alpha, made = solve_from_points(points, m, upper, sign, END_KKT)
+    if not made:
+        return None
+    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))
+    project_pair(m, upper, sign, alpha, point, weights, figures[0])
+    (J,) = weights.nonzero()
+    certify_pair(m, upper, sign, point, weights, points.expand(points.take(J), weights[J, None])[:, 0], figures[0])
+    return FoundPair(alpha, point, weights, figures, float(n) * (made + len(J)))

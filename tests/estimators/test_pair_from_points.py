@@ -1,0 +1,166 @@
+"""Two classes of a few thousand points are solved by the rows they ask for: a run's answers, and certificates of values
+computed anew."""
+
+import numpy as np
+import pytest
+from dualflow.core._bound import certify_pair, project_pair
+from sklearn.datasets import load_breast_cancer, make_classification, make_moons
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC as LIBSVM
+
+from dualflow import SVC, Gram, _pair_points, certify, problems
+from dualflow._pair_points import pair_from_points, suits_points
+from dualflow._together import SettledPairs
+from dualflow.core.sparse_points import SparsePoints
+from dualflow.estimators import _solving
+from dualflow.working_set import whole
+
+CANCER = load_breast_cancer(return_X_y=True)
+SETS = {
+    "cancer": (StandardScaler().fit_transform(CANCER[0]), CANCER[1]),
+    "moons": make_moons(1500, noise=0.1, random_state=0),
+    "repeated": (np.repeat(CANCER[0][:190, :5], 3, axis=0), np.repeat(CANCER[1][:190], 3)),
+    "overlap": make_classification(500, 8, flip_y=0.3, random_state=0),
+    "uneven": (lambda X, y: (X[: 300 + y[300:].sum()], y[: 300 + y[300:].sum()]))(
+        *make_moons(900, noise=0.3, random_state=1)
+    ),
+}
+
+
+@pytest.fixture
+def no_runs(monkeypatch):
+    def refuse(*given, **options):
+        raise AssertionError("a run was made")
+
+    monkeypatch.setattr(_solving, "solve", refuse)
+
+
+@pytest.mark.parametrize("C", [0.5, 5.0, 300.0])
+@pytest.mark.parametrize("name", SETS)
+def test_the_answer_is_that_of_libsvm_and_the_certificate_that_of_a_fresh_look(name, C, no_runs):
+    X, y = SETS[name]
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    model = SVC(C=C).fit(X, y, weight)
+    tight = LIBSVM(C=C, tol=1e-10).fit(X, y, weight)
+    lost = np.finfo(np.float32).eps * np.abs(model.dual_coef_).sum()  # theirs are float32
+    np.testing.assert_allclose(model.decision_function(X), tight.decision_function(X), atol=1e-6 + 4 * lost)
+    solution = model.solution_
+    assert model.fit_status_ == 0
+    assert not solution.refined
+    assert solution.certificate.relative_gap <= 1e-11
+    again = certify(solution.problem, solution.raw_alpha)
+    np.testing.assert_array_equal(again.alpha, solution.certificate.alpha)
+    assert again.objective == pytest.approx(solution.certificate.objective, rel=1e-12)
+    assert again.lower_bound == pytest.approx(solution.certificate.lower_bound, rel=1e-10)
+    most = 1e-13 * solution.alpha.sum()
+    assert max(again.infeasibility, solution.certificate.infeasibility) <= most
+    assert again.bias == pytest.approx(solution.bias, abs=1e-9)
+    np.testing.assert_allclose(again.multiplier_interval, solution.certificate.multiplier_interval, atol=1e-9)
+
+
+def test_of_few_support_vectors_few_rows_are_made(no_runs):
+    X, y = SETS["moons"]
+    model = SVC(C=10.0).fit(X, y)
+    few = len(model.support_)
+    assert 0 < few < 0.1 * len(X)
+    # Rows of pairs that moved, and the certificate's own of the support vectors.
+    assert 2 * few <= model.solution_.cost.kernel_columns <= 5 * few
+
+
+def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
+    X, y = SETS["overlap"]
+    model = SVC(C=10.0).fit(X, y)
+    assert len(model.support_) > len(X) // whole.MANY_ROWS
+    assert model.solution_.cost.kernel_columns == len(X) + len(model.support_)
+    monkeypatch.setattr(whole, "MANY_ROWS", 1)
+    one_by_one = SVC(C=10.0).fit(X, y)
+    assert one_by_one.solution_.cost.kernel_columns < model.solution_.cost.kernel_columns
+    np.testing.assert_allclose(one_by_one.decision_function(X), model.decision_function(X), atol=1e-9)
+
+
+def test_more_points_of_many_support_vectors_are_left_to_a_run(monkeypatch):
+    X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
+    gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
+    bounds = [np.full(len(group), 1.0) for group in groups]
+    assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
+    model = SVC(C=1.0).fit(X, y)
+    assert model.certificate_.relative_gap <= 1e-9
+    monkeypatch.setattr(whole, "MANY_ROWS", 1)
+    monkeypatch.setattr(whole, "MANY_OF_MORE", 900)
+    assert SettledPairs(gram, groups, bounds, 1e-3)[0].certificate.relative_gap <= 1e-11
+    monkeypatch.setattr(whole, "PATIENCE", 50)  # updates, and not the end
+    assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
+
+
+def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
+    """Rows of another kernel than the problem's are found out."""
+    solve = _pair_points.solve_from_points
+    X, y = SETS["moons"]
+
+    def otherwise(points, *rest):
+        return solve(type(points)(0.9 * points.points, 0.81 * points.half), *rest)
+
+    monkeypatch.setattr(_pair_points, "solve_from_points", otherwise)
+    order, m = np.argsort(y, kind="stable"), int((y == 0).sum())
+    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0)
+    objective, bound = found.figures[0, :2]
+    assert objective - bound > 1e-3 * abs(objective)
+    model = SVC(C=10.0).fit(X, y)  # which leaves it to a run
+    assert model.certificate_.relative_gap <= 1e-9
+
+
+@pytest.mark.parametrize(("n", "m", "suits"), [(179, 2, False), (180, 2, True), (640, 300, True), (641, 300, False)])
+def test_how_many_points_it_suits(n, m, suits):
+    assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n) == suits
+
+
+def test_other_kernels_and_sparse_points_are_left_alone():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    assert suits_points(Gram(X), 300)
+    assert not suits_points(Gram(X, "poly"), 300)
+    assert not suits_points(Gram(X * 1e9, gamma=1.0), 300)
+    sparse = Gram(X)
+    object.__setattr__(sparse, "X", SparsePoints.__new__(SparsePoints))
+    assert not suits_points(sparse, 300)
+
+
+def test_vectors_that_do_not_fit_are_refused():
+    ones, figures = np.ones(4), np.empty(8)
+    for m, upper, values in ((0, ones, ones), (4, ones, ones), (2, ones[:3], ones), (2, ones, ones[:3])):
+        with pytest.raises(ValueError, match="pair's vectors"):
+            project_pair(m, upper, 1.0, ones, values.copy(), np.ones(4), figures)
+        with pytest.raises(ValueError, match="pair's vectors"):
+            certify_pair(m, upper, 1.0, ones, ones, values, figures)
+    project_pair(2, ones, 1.0, np.array([1.0, 1.0, 0.0, 0.0]), ones.copy(), np.ones(4), figures)
+    assert np.isnan(figures).all()  # far from feasible: no figures
+    certify_pair(2, ones, 1.0, ones, ones, ones, figures)
+    assert np.isnan(figures).all()
+
+
+def test_no_array_of_the_callers_is_touched():
+    X, y = SETS["moons"]
+    X, y, weight = X.copy(), y.copy(), np.ones(len(X))
+    for array in (X, y, weight):
+        array.flags.writeable = False
+    before = X.copy(), y.copy(), weight.copy()
+    SVC().fit(X, y, weight)
+    for array, was in zip((X, y, weight), before, strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+def test_the_problem_is_the_one_that_is_posed():
+    X, y = SETS["cancer"]
+    solution = SVC(C=3.0).fit(X, y).solution_
+    posed = problems.svc(Gram(X), np.where(y == 1, 1.0, -1.0), 3.0)
+    assert certify(posed, solution.alpha).relative_gap <= 1e-11
+
+
+def test_the_bias_is_in_the_middle_where_nobody_is_free(no_runs):
+    X, y = make_moons(400, noise=0.1, random_state=0)
+    model = SVC(C=1e-4).fit(X, y)
+    certificate = model.certificate_
+    low, high = certificate.bias_interval
+    assert high - low > 0.1
+    assert model.intercept_[0] == pytest.approx(0.5 * (low + high), abs=1e-12)
+    again = certify(model.solution_.problem, certificate.alpha)
+    np.testing.assert_allclose(certificate.bias_interval, again.bias_interval, atol=1e-9)
