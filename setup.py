@@ -28,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles five C files (kernel, bound, mating, margin path, pair loop), and that failed:\n"
+                "dualflow compiles seven C files (kernel, bounds, mating, margin path, pair loops), and that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -49,13 +49,16 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 
 PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
+LOOP = (*(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "leap.h")), *RADIAL)
 setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
+        compiled("core._pair_bound", "core/_bound.pxd", flags=STRICT),
         compiled("core._radial", *RADIAL),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
-        compiled("working_set._pairs", "working_set/pairs.h", "working_set/rows.h", "working_set/leap.h", *RADIAL),
+        compiled("working_set._classes", *LOOP),
+        compiled("working_set._pairs", *LOOP),
     ],
     cmdclass={"build_ext": Build},
 )

@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     Attributes
     ----------
     within, between, listed : arrays
-        See `core._bound.check_listed`.
+        See `core._pair_bound.check_listed`.
     entries : array of shape (n_pairs,)
         Kernel entries evaluated for each; those within a class are shared out among its pairs.
     centred : Gram or None

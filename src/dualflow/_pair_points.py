@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .core._bound import certify_pair, project_pair
+from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
 from .core.sparse_points import SparsePoints
 from .working_set.descent import END_KKT, LIGHT
@@ -21,7 +21,7 @@ FEWEST, MOST = 180, 4096
 
 
 class FoundPair(NamedTuple):
-    """What one pair came to: as `core._bound.certify_listed` has it, and kernel entries evaluated."""
+    """What one pair came to: as `core._pair_bound.certify_listed` has it, and kernel entries evaluated."""
 
     alpha: NDArray
     point: NDArray

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ._pair_blocks import Blocks, Listed, whole
 from ._pair_points import pair_from_points, suits_points
-from .core._bound import certify_listed
+from .core._pair_bound import certify_listed
 from .core.bounds import VANISHES, gaps
 from .core.certificate import Certificate
 from .core.kernels import Gram

@@ -3,7 +3,7 @@ computed anew."""
 
 import numpy as np
 import pytest
-from dualflow.core._bound import certify_pair, project_pair
+from dualflow.core._pair_bound import certify_pair, project_pair
 from sklearn.datasets import load_breast_cancer, make_classification, make_moons
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM

@@ -117,7 +117,7 @@ def test_a_low_rank_in_panels_is_lapacks(m, kernel, monkeypatch):
 
 
 def test_a_limit_that_comes_in_the_refinement_says_so(monkeypatch):
-    problem = posed(300)
+    problem = posed(2000, loss="squared_hinge")  # more than 1000 free variables: pairs do not end this
     calls = []
 
     def product(self, *arguments, real=Workspace.product, **more):

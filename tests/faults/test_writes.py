@@ -90,7 +90,8 @@ def test_a_checkpoint_that_fails_costs_no_run(tmp_path, monkeypatch, call, error
     assert run(file).cost.steps == 6
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.9, 0.999])
+# Not 0.999: a time in it may have some digits fewer in the next one.
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9, 0.98])
 def test_a_disk_that_fills_up_keeps_the_old_checkpoint(tmp_path, share):
     file = tmp_path / "run.npz"
     run(file, max_steps=2)

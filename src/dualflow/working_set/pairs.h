@@ -1,6 +1,6 @@
 /* The pair loop of the working-set solver: everything in it that must vectorise.
  *
- * Included twice by _pairs.pyx, for REAL = float and REAL = double. Variables are β = eα, so that Σβ = d, with
+ * Included twice by loop.h, for REAL = float and REAL = double. Variables are β = eα, so that Σβ = d, with
  * G = Mβ − ep, M = diag(e) Q diag(e); β rises where G is small and falls where it is large. Bounds are kept in G's
  * own units: `stop_up` is 0 where β can rise and BIG where it cannot, `stop_down` likewise, so that every search
  * is a plain minimum or maximum over a sum, without a branch.

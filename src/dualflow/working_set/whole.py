@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from ..core.radial import RadialPoints
 from ..core.workspace import Workspace
-from ._pairs import solve_listed, solve_pairs, solve_points
+from ._classes import solve_listed, solve_points
+from ._pairs import solve_pairs
 from .units import InUnits
 
 __all__ = ["SMALL_ENOUGH", "solve_from_points", "solve_small_pairs", "solve_whole"]
@@ -92,7 +93,7 @@ def solve_small_pairs(
     Parameters
     ----------
     within, between, listed, upper, sign
-        See `core._bound.check_listed`; read only.
+        See `core._pair_bound.check_listed`; read only.
     alpha : array
         Receives the multipliers.
     begin : int

@@ -1,0 +1,189 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The certificate of two classes' hinge, with nothing between it and the numbers: what `Certifier` says, to round-off.
+
+Compiled with strict arithmetic, as the bound itself.
+"""
+
+import numpy as np
+from libc.math cimport INFINITY, NAN, fabs, sqrt
+from libc.float cimport DBL_EPSILON, DBL_MIN
+
+from ._bound cimport Index, largest_at
+
+
+def check_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
+                 const double[::1] upper, const double[::1] alpha, double sign):
+    """Refuse a list of pairs of classes that leads out of its arrays.
+
+    A row of ``listed`` is m, n: how many points the classes have; where their blocks of kernel values begin, that within
+    the first class, between the two, and within the second; how far apart the rows of each are; where in ``upper`` the
+    bounds of each class begin; and where in ``alpha`` the pair's multipliers do.
+    """
+    cdef Index k
+    cdef long long m, n
+    if listed.shape[1] != 11 or (sign != 1 and sign != -1):
+        raise ValueError("a pair is 11 numbers, and sign ±1")
+    for k in range(listed.shape[0]):
+        m, n = listed[k, 0], listed[k, 1]
+        if not (0 < m < 1 << 30 and 0 < n < 1 << 30 and ends(listed[k, 2], m, m, listed[k, 5], within.shape[0])
+                and ends(listed[k, 3], m, n, listed[k, 6], between.shape[0])
+                and ends(listed[k, 4], n, n, listed[k, 7], within.shape[0])
+                and ends(listed[k, 8], 1, m, m, upper.shape[0]) and ends(listed[k, 9], 1, n, n, upper.shape[0])
+                and ends(listed[k, 10], 1, m + n, m + n, alpha.shape[0])):
+            raise ValueError(f"pair {k} leads out of its arrays")
+
+
+cdef inline bint ends(long long start, long long rows, long long columns, long long apart, Index size) noexcept:
+    return 0 <= start <= size and columns <= apart <= size and start + (rows - 1) * apart + columns <= size
+
+
+def certify_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
+                   const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
+                   double[::1] weights, double[:, ::1] figures):
+    """What the α of listed pairs of classes, see `check_listed`, are worth: as `Certifier` says, to round-off.
+
+    Nothing that is written is shared. ``point`` receives their projections, laid out as they are, ``weights`` these
+    with the labels' signs, and a row of ``figures`` objective, lower bound,
+    infeasibility, distance of the projection, the two ends of ν, αᵀQα, and how large f's terms may be. They are NaN
+    where the α is not feasible to round-off: that wants a real projection.
+    """
+    check_listed(within, between, listed, upper, alpha, sign)
+    cdef Index count = listed.shape[0], largest = 0, k
+    if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != 8:
+        raise ValueError("point and weights must be as long as alpha, and figures (count, 8)")
+    for k in range(count):
+        largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
+    cdef double[::1] work = np.empty(max(1, 5 * largest))
+    with nogil:
+        for k in range(count):
+            certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
+                        &alpha[listed[k, 10]], &point[listed[k, 10]], &weights[listed[k, 10]],
+                        &figures[k, 0], &work[0])
+
+
+def project_pair(Index m, const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
+                 double[::1] weights, double[::1] figures):
+    """What `certify_listed` says of one pair but for its kernel values: ``point``, ``weights``, and the two figures of
+    the projection."""
+    cdef Index n = alpha.shape[0]
+    check_pair(m, n, upper, point, weights, figures)
+    cdef double[::1] work = np.empty(2 * n)
+    project_one(m, n, &upper[0], &upper[m], sign, &alpha[0], &point[0], &weights[0], &figures[0], &work[0])
+
+
+def certify_pair(Index m, const double[::1] upper, double sign, const double[::1] point, const double[::1] weights,
+                 const double[::1] values, double[::1] figures):
+    """The other figures of `certify_listed`, of one pair with K weights = ``values`` at hand."""
+    cdef Index n = point.shape[0], k
+    check_pair(m, n, upper, values, weights, figures)
+    if figures[0] != figures[0]:
+        return
+    cdef double[::1] work = np.empty(5 * n)
+    for k in range(n):
+        work[k], work[n + k] = sign * (values[k] if k < m else -values[k]), sign if k < m else -sign
+        work[2 * n + k] = upper[k]
+    bound_one(n, &point[0], &figures[0], &work[0])
+
+
+cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,
+                const double[::1] figures):
+    if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == 8):
+        raise ValueError("a pair's vectors must be of one length, with points of both classes, and its figures 8")
+
+
+cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
+                      const double *alpha, double *point, double *weights, double *figures, double *work) noexcept nogil:
+    cdef Index m = pair[0], n = pair[0] + pair[1]
+    if project_one(m, n, upper + pair[8], upper + pair[9], sign, alpha, point, weights, figures, work + n):
+        product(within, between, pair, point, work)
+        bound_one(n, point, figures, work)
+
+
+cdef bint project_one(Index m, Index n, const double *upper, const double *others, double sign, const double *alpha,
+                      double *point, double *weights, double *figures, double *work) noexcept nogil:
+    """Labels and bounds go to ``work``, which holds 2n; whether α is feasible to round-off."""
+    cdef Index k, most = 0
+    cdef double *e = work
+    cdef double *u = work + n
+    cdef double missing = 0.0, given = 0.0, total = 0.0, off = 0.0, room, widest = -1.0, moved = 0.0, round_off
+    for k in range(8):
+        figures[k] = NAN
+    for k in range(n):
+        u[k] = upper[k] if k < m else others[k - m]
+        e[k] = sign if k < m else -sign
+        point[k] = min(max(alpha[k], 0.0), u[k])
+        given += e[k] * alpha[k]
+        missing += e[k] * point[k]
+        total += point[k]
+        off = max(off, max(-alpha[k], alpha[k] - u[k]))
+    round_off = 4 * DBL_EPSILON * max(total, DBL_MIN)
+    if not fabs(missing) <= round_off * sqrt(<double>n):
+        return False
+    if fabs(missing) > round_off:  # a sum's rounding goes to the one with most room, see `project_onto`
+        for k in range(n):
+            room = point[k] if e[k] * missing > 0 else u[k] - point[k]
+            if room > widest:
+                widest, most = room, k
+        point[most] = min(max(point[most] - e[most] * missing, 0.0), u[most])
+    for k in range(n):
+        moved += (alpha[k] - point[k]) ** 2
+        weights[k] = e[k] * point[k]
+    figures[0] = 0.0
+    figures[2], figures[3] = max(off, fabs(given)), sqrt(moved)
+    return True
+
+
+cdef void bound_one(Index n, const double *point, double *figures, double *work) noexcept nogil:
+    """Of Qα, labels and bounds in ``work``, which holds 5n."""
+    cdef Index k
+    cdef double *h = work
+    cdef double *e = work + n
+    cdef double *u = work + 2 * n
+    cdef double quadratic = 0.0, total = 0.0, best = -INFINITY, left, low, high, nu, bound
+    cdef int turn
+    for k in range(n):
+        quadratic += point[k] * h[k]
+        h[k] -= 1.0
+    largest_at(n, h, e, u, 0.0, work + 3 * n, &low, &high)
+    for k in range(n):
+        total += point[k]
+    for turn in range(3):
+        nu = low if turn == 0 else (high if turn == 1 else 0.5 * (low + high))
+        left = 0.0
+        for k in range(n):
+            bound = h[k] - nu * e[k]
+            if bound < 0:
+                left += u[k] * bound
+        best = max(best, -0.5 * quadratic + left)
+    figures[0], figures[1] = 0.5 * quadratic - total, best
+    figures[4], figures[5], figures[6], figures[7] = low, high, quadratic, 0.5 * quadratic + total
+
+
+cdef void product(const double *within, const double *between, const long long *pair, const double *point,
+                  double *out) noexcept nogil:
+    """Qα of a pair, by the columns where α is not 0."""
+    cdef Index m = pair[0], n = pair[1], k, j
+    cdef const double *row
+    cdef double weight
+    for j in range(m + n):
+        out[j] = 0.0
+    for k in range(m + n):
+        if point[k] == 0:
+            continue
+        weight = point[k] if k < m else -point[k]
+        if k < m:
+            row = within + pair[2] + k * pair[5]
+            for j in range(m):
+                out[j] += weight * row[j]
+            row = between + pair[3] + k * pair[6]
+            for j in range(n):
+                out[m + j] += weight * row[j]
+        else:
+            row = between + pair[3] + (k - m)
+            for j in range(m):
+                out[j] += weight * row[j * pair[6]]
+            row = within + pair[4] + (k - m) * pair[7]
+            for j in range(n):
+                out[m + j] += weight * row[j]
+    for j in range(n):
+        out[m + j] = -out[m + j]

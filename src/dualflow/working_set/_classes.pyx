@@ -1,0 +1,183 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Two classes solved by the pair loop alone: from blocks of kernel values, many in one call, or from points."""
+
+from time import monotonic
+
+import numpy as np
+from libc.string cimport memset
+
+from ..core._pair_bound import check_listed
+from ..core._radial import aligned
+from ..core.arena import borrowed
+from ._loop cimport Index, fetch_wanted_double, pack_all_double, pairs_double, row_of_blocks_double, source_double
+from ._pairs import padded
+
+
+def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
+                 const double[::1] upper, double sign, double[::1] alpha, Index begin, double tolerance, Index updates,
+                 Index small, Index most, int rounds, Index few, double seconds):
+    """The hinge's optima for listed pairs of classes, see `check_listed`, from number ``begin`` on; into ``alpha``.
+
+    The first class of each has the label ``sign``, the other −``sign``. Each is solved by pairs in rounds that begin
+    with a gradient from scratch, ``updates`` a variable at most, until nothing moves, or the violation is within the
+    tolerance after fewer than ``few`` updates, so that the gradient has its digits. One of more than ``small`` points
+    is given up after ``most`` updates. Rows of a matrix are put together as they are needed.
+
+    Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
+    written is shared: calls with an ``alpha`` of their own may run at once.
+    """
+    check_listed(within, between, listed, upper, alpha, sign)
+    cdef Index count = listed.shape[0], n, largest = 0, k
+    cdef double until = monotonic() + seconds
+    for k in range(begin, count):
+        largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
+    if not 0 <= begin <= count:
+        raise ValueError("begin must be one of the list, or its end")
+    cdef double[::1] rows = borrowed((largest * largest,), np.float64)
+    cdef double[::1] work = aligned((10 * largest,), np.float64)
+    cdef long long[::1] slots = np.empty(largest, dtype=np.int64)
+    for k in range(begin, count):
+        n = listed[k, 0] + listed[k, 1]
+        with nogil:
+            solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance,
+                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0])
+        if monotonic() > until:
+            return k + 1
+    return count
+
+
+cdef void solve_one(const double *within, const double *between, const long long *pair, const double *upper,
+                    double sign, double *alpha, double tolerance, Index limit, bint once, int rounds, Index few,
+                    double *rows, double *work, long long *slots) noexcept nogil:
+    cdef Index head = pair[0], n = pair[0] + pair[1], used = 0, moved, k
+    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
+    cdef double *G = work + 4 * n
+    cdef double *diag = work + 5 * n
+    cdef double *ep = work + 6 * n
+    cdef double *beta = work + 7 * n
+    cdef double *low = work + 8 * n
+    cdef double *high = work + 9 * n
+    cdef double unit = 0.0, bound, violation = 0.0
+    cdef int turn
+    cdef source_double source
+    memset(&source, 0, sizeof(source))
+    source.head = head
+    source.first, source.between, source.second = within + pair[2], between + pair[3], within + pair[4]
+    source.first_apart, source.between_apart, source.second_apart = pair[5], pair[6], pair[7]
+    for k in range(n):
+        diag[k] = source.first[k * (pair[5] + 1)] if k < head else source.second[(k - head) * (pair[7] + 1)]
+        unit = max(unit, diag[k])
+    unit = 1.0 / unit if unit > 0 else 1.0
+    source.factor = unit
+    for k in range(n):
+        bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
+        bound = min(bound, 1e300 * unit) / unit
+        ep[k] = sign if k < head else -sign
+        low[k], high[k] = (0.0, bound) if ep[k] > 0 else (-bound, 0.0)
+        diag[k] *= unit
+        beta[k] = 0.0
+        slots[k] = -1
+    for turn in range(rounds):
+        gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
+        moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit, n,
+                             work, &violation)
+        if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
+            break
+    for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
+        bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
+        alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
+
+
+def solve_points(const double[:, ::1] points, const double[::1] half, Index head, const double[::1] upper, double sign,
+                 double[::1] alpha, double tolerance, Index limit, Index room, bint fills, int rounds, Index few):
+    """The hinge's optimum for two classes of points of the radial kernel, as `RowSource` has them, by rows that are made
+    when they are asked for; into ``alpha``.
+
+    The first ``head`` points have the label ``sign``, the others −``sign``. It is solved as a pair in `solve_listed`,
+    with up to ``limit`` updates a round. When more than ``room`` rows were made all that are missing are, if it
+    ``fills``; it gives up if not, and after a round of so many updates.
+
+    Returns how many rows were made, 0 where it gave up.
+    """
+    cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0]), used = 0, moved, k
+    if not (0 < head < n and half.shape[0] == upper.shape[0] == alpha.shape[0] == n and m > 0 and m % 4 == 0):
+        raise ValueError("points must be (n, multiple of 4), half, upper and alpha (n,), and 0 < head < n")
+    cdef double[::1] rows = borrowed((n * stride,), np.float64)
+    cdef double[::1] tiles = aligned((stride * m,), np.float64)
+    cdef double[::1] work = aligned((6 * stride,), np.float64)
+    cdef double[::1] more = np.zeros(5 * n)
+    cdef double[::1] ones = np.ones(stride)
+    cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
+    cdef long long[::1] everyone = np.arange(n)
+    cdef double *halves = &work[4 * stride]
+    cdef double *G = &more[0]
+    cdef double *ep = G + n
+    cdef double *beta = G + 2 * n
+    cdef double *low = G + 3 * n
+    cdef double *high = G + 4 * n
+    cdef double violation = 0.0, bound
+    cdef double[::1] ridge = np.zeros(n)
+    cdef source_double source
+    cdef int turn = 0
+    cdef bint gave_up = False
+    with nogil:
+        memset(&source, 0, sizeof(source))
+        pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
+        source.m, source.points, source.half, source.tiles, source.halves = m, &points[0, 0], &half[0], &tiles[0], halves
+        source.sign, source.ridge, source.factor = &ones[0], &ridge[0], 1.0
+        for k in range(n):
+            bound = min(upper[k], 1e300)
+            ep[k] = sign if k < head else -sign
+            low[k], high[k] = (0.0, bound) if ep[k] > 0 else (-bound, 0.0)
+        while turn < rounds:
+            gradient_of_rows(n, stride, beta, ep, &rows[0], &slots[0], G)
+            moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], beta, low, high, True,
+                                 tolerance, limit, room, &work[0], &violation)
+            if used > room:
+                gave_up = not fills
+                if gave_up:
+                    break
+                room = n
+                fetch_wanted_double(stride, n, &everyone[0], &source, &rows[0], &slots[0], &used)
+                continue
+            if moved == 0 or (violation <= tolerance and moved < few):
+                break
+            gave_up = not fills and moved == limit
+            if gave_up:
+                break
+            turn += 1
+        for k in range(n):
+            alpha[k] = min(max(ep[k] * beta[k], 0.0), upper[k])
+    return 0 if gave_up else used
+
+
+cdef void gradient_of_rows(Index n, Index stride, const double *beta, const double *ep, const double *rows,
+                           const long long *slots, double *G) noexcept nogil:
+    """G = Mβ − ep: whoever moved has a row."""
+    cdef Index k, j
+    cdef const double *row
+    for j in range(n):
+        G[j] = -ep[j]
+    for k in range(n):
+        if beta[k] != 0:
+            row = rows + stride * slots[k]
+            for j in range(n):
+                G[j] += beta[k] * row[j]
+
+
+cdef void gradient_of_blocks(Index n, const double *beta, const double *ep, const source_double *source, double *rows,
+                             long long *slots, Index *used, double *G) noexcept nogil:
+    """G = Mβ − ep, by the rows of those that are not 0."""
+    cdef Index k, j
+    cdef const double *row
+    for j in range(n):
+        G[j] = -ep[j]
+    for k in range(n):
+        if beta[k] != 0:
+            if slots[k] < 0:
+                row_of_blocks_double(n, k, source, rows + n * used[0])
+                slots[k] = used[0]
+                used[0] += 1
+            row = rows + n * slots[k]
+            for j in range(n):
+                G[j] += beta[k] * row[j]
