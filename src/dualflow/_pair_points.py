@@ -45,7 +45,9 @@ def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: f
     of is computed anew, from the points.
     """
     n, points = len(order), gram.radial_points(float, order)
-    alpha, made = solve_from_points(points, m, upper, sign, END_KKT)
+    e = np.full(n, -sign)
+    e[:m] = sign
+    alpha, made = solve_from_points(points, e, 1.0, upper, END_KKT, np.zeros(n))
     if not made:
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))

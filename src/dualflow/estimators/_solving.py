@@ -59,7 +59,7 @@ class Solving:
         pose: Callable[[int], DualProblem],
         seeds: list[int],
         engine: Solver[Any, Any],
-        settled: Sequence[Settled | None],
+        settled: Sequence[Settled | Solution | None],
     ) -> None:
         check_limits(model.tol, model.max_steps, model.time_limit)
         warn_of_ignored(model)

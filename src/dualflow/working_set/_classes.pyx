@@ -88,34 +88,36 @@ cdef void solve_one(const double *within, const double *between, const long long
         alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
 
 
-def solve_points(const double[:, ::1] points, const double[::1] half, Index head, const double[::1] upper, double sign,
-                 double[::1] alpha, double tolerance, Index limit, Index room, bint fills, int rounds, Index few):
-    """The hinge's optimum for two classes of points of the radial kernel, as `RowSource` has them, by rows that are made
-    when they are asked for; into ``alpha``.
+def solve_points(const double[:, ::1] points, const double[::1] half, const double[::1] ep, const double[::1] low,
+                 const double[::1] high, double[::1] beta, double tolerance, Index limit, Index room, bint fills,
+                 int rounds, Index few):
+    """The optimum over points of the radial kernel, as `RowSource` has them, by rows of K that are made when they are
+    asked for: of ½βᵀKβ − epᵀβ between ``low`` and ``high``, which are finite, for the sum of the feasible ``beta``
+    given; into it.
 
-    The first ``head`` points have the label ``sign``, the others −``sign``. It is solved as a pair in `solve_listed`,
-    with up to ``limit`` updates a round. When more than ``room`` rows were made all that are missing are, if it
-    ``fills``; it gives up if not, and after a round of so many updates.
+    It is solved as a pair in `solve_listed`, with up to ``limit`` updates a round. When more than ``room`` rows were
+    made all that are missing are, if it ``fills``; it gives up if not, and after a round of so many updates.
 
     Returns how many rows were made, 0 where it gave up.
     """
-    cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0]), used = 0, moved, k
-    if not (0 < head < n and half.shape[0] == upper.shape[0] == alpha.shape[0] == n and m > 0 and m % 4 == 0):
-        raise ValueError("points must be (n, multiple of 4), half, upper and alpha (n,), and 0 < head < n")
-    cdef double[::1] rows = borrowed((n * stride,), np.float64)
+    cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0]), used = 0, moved
+    if not (n > 0 and half.shape[0] == ep.shape[0] == low.shape[0] == high.shape[0] == beta.shape[0] == n and m > 0
+            and m % 4 == 0):
+        raise ValueError("points must be (n, multiple of 4), and half, ep, low, high and beta (n,), n > 0")
+    cdef long long[::1] first = np.flatnonzero(beta)
+    cdef Index begun = first.shape[0]
+    if begun > room and not fills:
+        return 0
+    # An update asks for two rows, and each may come with another.
+    cdef double[::1] rows = borrowed(((n if fills else min(n, room + 4)) * stride,), np.float64)
     cdef double[::1] tiles = aligned((stride * m,), np.float64)
     cdef double[::1] work = aligned((6 * stride,), np.float64)
-    cdef double[::1] more = np.zeros(5 * n)
     cdef double[::1] ones = np.ones(stride)
     cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
     cdef long long[::1] everyone = np.arange(n)
     cdef double *halves = &work[4 * stride]
-    cdef double *G = &more[0]
-    cdef double *ep = G + n
-    cdef double *beta = G + 2 * n
-    cdef double *low = G + 3 * n
-    cdef double *high = G + 4 * n
-    cdef double violation = 0.0, bound
+    cdef double *G = &work[5 * stride]
+    cdef double violation = 0.0
     cdef double[::1] ridge = np.zeros(n)
     cdef source_double source
     cdef int turn = 0
@@ -125,14 +127,13 @@ def solve_points(const double[:, ::1] points, const double[::1] half, Index head
         pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
         source.m, source.points, source.half, source.tiles, source.halves = m, &points[0, 0], &half[0], &tiles[0], halves
         source.sign, source.ridge, source.factor = &ones[0], &ridge[0], 1.0
-        for k in range(n):
-            bound = min(upper[k], 1e300)
-            ep[k] = sign if k < head else -sign
-            low[k], high[k] = (0.0, bound) if ep[k] > 0 else (-bound, 0.0)
+        if begun:
+            fetch_wanted_double(stride, begun, &first[0], &source, &rows[0], &slots[0], &used)
         while turn < rounds:
-            gradient_of_rows(n, stride, beta, ep, &rows[0], &slots[0], G)
-            moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], beta, low, high, True,
-                                 tolerance, limit, room, &work[0], &violation)
+            if used <= room:
+                gradient_of_rows(n, stride, &beta[0], &ep[0], &rows[0], &slots[0], G)
+                moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], &beta[0], &low[0],
+                                     &high[0], True, tolerance, limit, room, &work[0], &violation)
             if used > room:
                 gave_up = not fills
                 if gave_up:
@@ -146,8 +147,6 @@ def solve_points(const double[:, ::1] points, const double[::1] half, Index head
             if gave_up:
                 break
             turn += 1
-        for k in range(n):
-            alpha[k] = min(max(ep[k] * beta[k], 0.0), upper[k])
     return 0 if gave_up else used
 
 

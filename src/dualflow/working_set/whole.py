@@ -22,6 +22,8 @@ EASY, PATIENCE = 640, 4096
 #: Points of a pair up to which all rows are made if many are asked for, the part of them that is many, and what is many
 #: beyond: there it is left to others then.
 SMALL_ENOUGH, MANY_ROWS, MANY_OF_MORE = 640, 4, 400
+#: In the place of an infinite bound.
+FINITE = 1e300
 
 
 def solve_whole(
@@ -129,17 +131,23 @@ def solve_small_pairs(
 
 
 def solve_from_points(
-    points: RadialPoints, head: int, upper: NDArray, sign: float, tolerance: float
+    points: RadialPoints, e: NDArray, price: float, upper: NDArray, tolerance: float, alpha: NDArray
 ) -> tuple[NDArray, int]:
-    """The optimum of the hinge, with an intercept, for two classes of points, by the rows of K that pairs ask for.
+    """The optimum over points of the radial kernel with an equality, by the rows of K that pairs ask for.
 
     Parameters
     ----------
     points : RadialPoints
-        In float64; the first ``head`` have the label ``sign``, the others −``sign``.
+        In float64.
+    e : array of shape (n,)
+        ±1, the labels.
+    price : float
+        Of each α: f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ.
     upper : array of shape (n,)
     tolerance : float
         KKT violation to end at, LIBSVM's.
+    alpha : array of shape (n,)
+        Where to begin, feasible; eᵀα stays what it is.
 
     Returns
     -------
@@ -148,10 +156,11 @@ def solve_from_points(
         Rows that were made; 0 where it was given up: many were asked for, or many updates, of more points than
         `SMALL_ENOUGH`.
     """
-    n = len(points)
-    alpha, fills = np.empty(n), n <= SMALL_ENOUGH
+    n, bounds = len(points), np.minimum(upper, FINITE)
+    low, high, beta = np.where(e > 0, 0.0, -bounds), np.where(e > 0, bounds, 0.0), e * alpha
+    fills = n <= SMALL_ENOUGH
     limit, room = (UPDATES * n, n // MANY_ROWS) if fills else (PATIENCE, min(n // MANY_ROWS, MANY_OF_MORE))
     made = solve_points(
-        points.points, points.half, head, upper, sign, alpha, tolerance, limit, room, fills, AGAIN, FEW_UPDATES
+        points.points, points.half, price * e, low, high, beta, tolerance, limit, room, fills, AGAIN, FEW_UPDATES
     )
-    return alpha, int(made)
+    return np.clip(e * beta, 0.0, upper), int(made)

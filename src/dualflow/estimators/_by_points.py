@@ -1,0 +1,78 @@
+"""The one problem of a fit, tried without a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .._conclusion import provenance_of
+from .._simplex_points import simplex_from_points, suits_simplex_points
+from .._solve import DEFAULT_SOLVER
+from ..core.certificate import Certifier
+from ..core.problem import DualProblem
+from ..core.solution import SHARP, Cost, Solution, Status
+from ..core.support import support_set
+from ..core.values import immutable
+from ..solvers import Solver
+from ._arguments import is_limited
+
+__all__ = ["ByPoints", "nobody_looks_on"]
+
+
+def nobody_looks_on(model: Any) -> bool:
+    """Whether a model's problems may be solved without a run each: nobody asked for another way, or looks on."""
+    usual = model.solver == DEFAULT_SOLVER and not model.solver_options and model.refine and not model.warm_start
+    return bool(usual and model.callback is None and not is_limited(model))
+
+
+class ByPoints(Sequence[Solution | None]):
+    """What the problem comes to by the rows of K that it asks for, when it is asked for; None where that is no way, or
+    its certificate is not sharp.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    tol : float
+    engine : Solver
+        Whose problem it is.
+    seed : int
+    """
+
+    def __init__(self, problem: DualProblem, tol: float, engine: Solver[Any, Any], seed: int) -> None:
+        self._problem, self._tol, self._engine, self._seed = problem, tol, engine, seed
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, k: Any) -> Any:
+        if k != 0:
+            raise IndexError(k)
+        problem, begun = self._problem, time.monotonic()
+        found = simplex_from_points(problem) if suits_simplex_points(problem) else None
+        if found is None:
+            return None
+        alpha, entries = found
+        solved = time.monotonic()
+        certifier = Certifier(problem)
+        certificate = certifier.certify(alpha)
+        if not certificate.within(min(SHARP, self._tol)):
+            return None
+        return Solution(
+            problem=problem,
+            alpha=certificate.alpha,
+            raw_alpha=immutable(alpha),
+            refined=False,
+            support=support_set(certifier.problem, certificate.alpha, certifier),
+            ended=Status.OPTIMAL,
+            raw_ended=Status.OPTIMAL,
+            tol=self._tol,
+            cost=Cost(
+                wall_time_s=solved - begun,
+                certify_time_s=time.monotonic() - solved,
+                steps=1,
+                kernel_columns=entries / problem.n,
+            ),
+            provenance=provenance_of(self._engine.aim(self._tol, hand_over=True), self._seed),
+            certified=certificate,
+        )

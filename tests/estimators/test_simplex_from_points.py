@@ -1,0 +1,146 @@
+"""Small data descriptions are solved by the rows they ask for: cvxopt's answers, certified anew, and no run."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import svm
+from sklearn.datasets import load_digits, load_iris, make_moons
+
+from dualflow import SVDD, Gram, OneClassSVM, certify, problems, solve
+from dualflow._simplex_points import HEAVY, simplex_from_points, suits_simplex_points
+from dualflow.estimators import _solving
+from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
+from dualflow.working_set import whole
+
+RNG = np.random.default_rng(0)
+SETS = {
+    "iris": load_iris().data,
+    "moons": make_moons(1500, noise=0.1, random_state=0)[0],
+    "repeated": np.repeat(load_digits().data[:60], 5, axis=0),
+    "heavy tails": RNG.standard_cauchy((400, 3)),
+    "one point": np.ones((20, 2)),
+    "two": np.array([[0.0, 1.0], [2.0, 0.0]]),
+}
+
+
+@pytest.fixture
+def no_runs(monkeypatch):
+    def refuse(*given, **options):
+        raise AssertionError("a run was made")
+
+    monkeypatch.setattr(_solving, "solve", refuse)
+
+
+NUS = [(name, nu) for name in SETS for nu in (0.01, 0.1, 0.6, 1.0, None) if name != "moons" or nu in (0.01, 0.1, None)]
+
+
+@pytest.mark.parametrize(("name", "nu"), NUS)
+def test_the_certificate_is_that_of_a_fresh_look(name, nu, no_runs):
+    X = SETS[name]
+    weight = None if nu is None else RNG.uniform(0.5, 2.0, len(X))
+    model = SVDD(nu=nu, gamma=0.7).fit(X, sample_weight=weight)
+    solution = model.solution_
+    assert model.fit_status_ == 0
+    assert not solution.refined
+    again = certify(problems.svdd(Gram(X, gamma=0.7), nu, sample_weight=weight), solution.raw_alpha)
+    assert again.relative_gap == solution.certificate.relative_gap <= 1e-11
+    np.testing.assert_array_equal(again.alpha, solution.certificate.alpha)
+    assert again.infeasibility <= 1e-12
+    assert solution.cost.kernel_columns <= len(X)
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.3])
+@pytest.mark.parametrize("name", ["iris", "heavy tails"])
+def test_the_optimum_is_cvxopts(name, nu, no_runs):
+    X = SETS[name]
+    K, n = rbf_kernel(X, 0.7), len(X)
+    optimum, _ = coneqp_optimum(QuadraticProgram(2 * K, np.ones(n), np.full(n, 1 / (nu * n)), np.ones(n), 1.0))
+    assert SVDD(nu=nu, gamma=0.7).fit(X).solution_.certificate.objective == pytest.approx(optimum, abs=1e-8)
+
+
+def test_one_class_is_libsvms(no_runs):
+    X = SETS["moons"]
+    model, theirs = OneClassSVM(nu=0.02).fit(X), svm.OneClassSVM(nu=0.02, tol=1e-10).fit(X)
+    np.testing.assert_allclose(model.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    assert model.solution_.certificate.relative_gap <= 1e-11
+
+
+def test_of_few_support_vectors_few_rows_are_made(no_runs):
+    model = SVDD(nu=0.01).fit(SETS["moons"])
+    few = len(model.support_)
+    assert 15 <= few < 40
+    assert few <= model.solution_.cost.kernel_columns <= 4 * few
+
+
+def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
+    X = RNG.normal(size=(300, 5))
+    model = SVDD(nu=0.5).fit(X)
+    assert model.solution_.cost.kernel_columns == len(X)
+    monkeypatch.setattr(whole, "MANY_ROWS", 1)
+    one_by_one = SVDD(nu=0.5).fit(X)
+    assert one_by_one.solution_.cost.kernel_columns < len(X)
+    np.testing.assert_allclose(one_by_one.score_samples(X), model.score_samples(X), atol=1e-9)
+
+
+def test_what_asks_for_more_is_left_to_a_run():
+    X = RNG.normal(size=(1200, 40))  # nearly everybody is a support vector
+    problem = problems.svdd(Gram(X, gamma=1.0), 0.01)
+    assert suits_simplex_points(problem)
+    assert simplex_from_points(problem) is None
+    model = SVDD(nu=0.01, gamma=1.0).fit(X)
+    assert model.solution_.certificate.relative_gap <= 1e-9
+    assert len(model.support_) > 1000
+
+
+@pytest.mark.parametrize(
+    ("problem", "suits"),
+    [
+        (problems.svdd(Gram(SETS["moons"]), 0.05), True),
+        (problems.svdd(Gram(SETS["moons"])), True),
+        (problems.one_class(Gram(SETS["moons"]), 0.05), True),
+        (problems.svdd(Gram(SETS["moons"]), 0.5), False),
+        (problems.svdd(Gram(SETS["iris"], "linear"), 0.5), False),
+        (problems.svdd(Gram(SETS["iris"], "poly"), 0.5), False),
+        (problems.svdd(Gram(SETS["iris"]), 0.5, ridge=0.1), False),
+        (problems.svc(Gram(SETS["iris"]), 2 * (np.arange(150) % 2) - 1, 1.0), False),
+        (problems.svdd(Gram(RNG.normal(size=(HEAVY // 50, 50))), 0.01), False),
+        (problems.svdd(Gram(RNG.normal(size=(300, 65))), 0.01), False),
+    ],
+)
+def test_what_is_tried(problem, suits):
+    assert suits_simplex_points(problem) is suits
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"solver": "smo"}, {"refine": False}, {"warm_start": True}, {"max_steps": 5}, {"callback": lambda p: False}],
+)
+def test_who_asks_for_another_way_gets_a_run(told, no_runs):
+    with pytest.raises(AssertionError, match="a run was made"):
+        SVDD(**told).fit(SETS["iris"])
+
+
+def test_it_is_a_runs_answer_and_a_whole_solution(tmp_path):
+    X = SETS["iris"]
+    model = SVDD(nu=0.2, verbose=True, time_limit=60.0).fit(X)
+    run = solve(problems.svdd(Gram(X), 0.2), refine=True)
+    np.testing.assert_array_equal(model.solution_.support, run.support)
+    np.testing.assert_allclose(model.solution_.alpha, run.alpha, atol=1e-9)
+    assert model.radius_ == pytest.approx(run.certificate.radius, rel=1e-12)
+    assert model.solution_.provenance["solver"] == "working-set"
+    assert "OPTIMAL" in repr(model.solution_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def test_ctrl_c_within_it_is_a_runs(monkeypatch):
+    from dualflow.estimators import _by_points
+
+    def interrupted(problem):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_by_points, "simplex_from_points", interrupted)
+    with pytest.warns(UserWarning, match="nterrupted"):
+        model = SVDD(nu=0.2).fit(SETS["iris"])
+    assert model.solution_.ended.name == "INTERRUPTED"
