@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
 from .core.sparse_points import SparsePoints
-from .working_set.descent import END_KKT, LIGHT
+from .working_set.descent import END_KKT
 from .working_set.whole import SMALL_ENOUGH, solve_from_points
 
 __all__ = ["FoundPair", "pair_from_points", "suits_points"]
 
 #: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
-#: are worth a run of their own.
-FEWEST, MOST = 180, 4096
+#: are worth a run of their own, as are those whose rows are dear in float64: of so many numbers.
+FEWEST, MOST, HEAVY = 180, 4096, 100_000
 
 
 class FoundPair(NamedTuple):
@@ -34,7 +34,7 @@ def suits_points(gram: Gram, n: int) -> bool:
     """Whether two classes of n points in all are first tried by the rows they ask for."""
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
-    return FEWEST <= n <= SMALL_ENOUGH or (FEWEST <= n <= MOST and n * gram.X.shape[1] < LIGHT)
+    return FEWEST <= n <= SMALL_ENOUGH or (FEWEST <= n <= MOST and n * gram.X.shape[1] < HEAVY)
 
 
 def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float) -> FoundPair | None:

@@ -33,7 +33,7 @@ def suits_simplex_points(problem: DualProblem) -> bool:
         return False
     if problem.ridge.any() or np.ptp(problem.p) > 0 or (problem.sigma != 1).any() or (np.asarray(problem.e) != 1).any():
         return False
-    return n <= SMALL_ENOUGH or BEGINNERS * sharing(problem) <= min(n // MANY_ROWS, MANY_OF_MORE)
+    return n <= SMALL_ENOUGH or BEGINNERS * sharing(problem) <= min(int(n * MANY_ROWS), MANY_OF_MORE)
 
 
 def simplex_from_points(problem: DualProblem) -> tuple[NDArray, float] | None:

@@ -70,7 +70,7 @@ def test_of_few_support_vectors_few_rows_are_made(no_runs):
 def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
     X, y = SETS["overlap"]
     model = SVC(C=10.0).fit(X, y)
-    assert len(model.support_) > len(X) // whole.MANY_ROWS
+    assert len(model.support_) > len(X) * whole.MANY_ROWS
     assert model.solution_.cost.kernel_columns == len(X) + len(model.support_)
     monkeypatch.setattr(whole, "MANY_ROWS", 1)
     one_by_one = SVC(C=10.0).fit(X, y)
@@ -78,18 +78,33 @@ def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_
     np.testing.assert_allclose(one_by_one.decision_function(X), model.decision_function(X), atol=1e-9)
 
 
-def test_more_points_of_many_support_vectors_are_left_to_a_run(monkeypatch):
+def test_more_points_of_many_free_variables_are_left_to_a_run(monkeypatch):
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
-    bounds = [np.full(len(group), 1.0) for group in groups]
+    bounds = [np.full(len(group), 100.0) for group in groups]
     assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
-    model = SVC(C=1.0).fit(X, y)
+    model = SVC(C=100.0).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9
     monkeypatch.setattr(whole, "MANY_ROWS", 1)
     monkeypatch.setattr(whole, "MANY_OF_MORE", 900)
+    monkeypatch.setattr(whole, "PATIENCE", 100_000)
     assert SettledPairs(gram, groups, bounds, 1e-3)[0].certificate.relative_gap <= 1e-11
     monkeypatch.setattr(whole, "PATIENCE", 50)  # updates, and not the end
     assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
+
+
+def test_where_most_are_at_their_bounds_more_rows_are_made(monkeypatch):
+    X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
+    gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
+    bounds = [np.full(len(group), 1.0) for group in groups]
+    pair = SettledPairs(gram, groups, bounds, 1e-3)[0]
+    assert pair.certificate.relative_gap <= 1e-11
+    many = np.count_nonzero(pair.alpha)
+    assert whole.MANY_ROWS * 900 < many < whole.MOST_ROWS * 900
+    for name, fewer in (("MOST_ROWS", many / 900 - 0.01), ("MOST_VALUES", 900 * (many - 10))):
+        with monkeypatch.context() as patch:
+            patch.setattr(whole, name, fewer)
+            assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
 
 
 def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):

@@ -52,8 +52,7 @@ def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monk
 @pytest.mark.parametrize("few", [descent.FEW, 0])
 def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
     monkeypatch.setattr(descent, "FEW", few)
-    for module in (descent, _pair_points):
-        monkeypatch.setattr(module, "LIGHT", 0)
+    monkeypatch.setattr(_pair_points, "HEAVY", 0)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
     assert solution.refined == (few == 0)
     assert solution.certificate.relative_gap <= 1e-9

@@ -89,14 +89,15 @@ cdef void solve_one(const double *within, const double *between, const long long
 
 
 def solve_points(const double[:, ::1] points, const double[::1] half, const double[::1] ep, const double[::1] low,
-                 const double[::1] high, double[::1] beta, double tolerance, Index limit, Index room, bint fills,
-                 int rounds, Index few):
+                 const double[::1] high, double[::1] beta, double tolerance, Index limit, Index room, Index more,
+                 bint fills, int rounds, Index few):
     """The optimum over points of the radial kernel, as `RowSource` has them, by rows of K that are made when they are
     asked for: of ½βᵀKβ − epᵀβ between ``low`` and ``high``, which are finite, for the sum of the feasible ``beta``
     given; into it.
 
     It is solved as a pair in `solve_listed`, with up to ``limit`` updates a round. When more than ``room`` rows were
-    made all that are missing are, if it ``fills``; it gives up if not, and after a round of so many updates.
+    made, ``more`` where most of those that moved are at their bounds, all that are missing are, if it ``fills``; it
+    gives up if not, and after a round of so many updates.
 
     Returns how many rows were made, 0 where it gave up.
     """
@@ -106,10 +107,11 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
         raise ValueError("points must be (n, multiple of 4), and half, ep, low, high and beta (n,), n > 0")
     cdef long long[::1] first = np.flatnonzero(beta)
     cdef Index begun = first.shape[0]
-    if begun > room and not fills:
+    more = max(room, more)
+    if begun > more and not fills:
         return 0
     # An update asks for two rows, and each may come with another.
-    cdef double[::1] rows = borrowed(((n if fills else min(n, room + 4)) * stride,), np.float64)
+    cdef double[::1] rows = borrowed(((n if fills else min(n, more + 4)) * stride,), np.float64)
     cdef double[::1] tiles = aligned((stride * m,), np.float64)
     cdef double[::1] work = aligned((6 * stride,), np.float64)
     cdef double[::1] ones = np.ones(stride)
@@ -135,6 +137,9 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
                 moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], &beta[0], &low[0],
                                      &high[0], True, tolerance, limit, room, &work[0], &violation)
             if used > room:
+                if room < more and are_held(n, &beta[0], &low[0], &high[0]):
+                    room = more
+                    continue
                 gave_up = not fills
                 if gave_up:
                     break
@@ -148,6 +153,15 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
                 break
             turn += 1
     return 0 if gave_up else used
+
+
+cdef bint are_held(Index n, const double *beta, const double *low, const double *high) noexcept nogil:
+    """Whether of those that moved at least half are at their bounds."""
+    cdef Index k, moved = 0, free = 0
+    for k in range(n):
+        moved += beta[k] != 0
+        free += low[k] < beta[k] < high[k]
+    return 2 * free <= moved
 
 
 cdef void gradient_of_rows(Index n, Index stride, const double *beta, const double *ep, const double *rows,

@@ -35,11 +35,9 @@ FACTORED = 12_288
 WHOLE, FEW, SIMPLEX_WHOLE, SIMPLEX_FEW, END_KKT, NEAR_END = 512, 200, 1536, 224, 1e-13, 1e-11
 #: Variables up to which such a problem is solved over its whole matrix, in one go.
 SMALL_WHOLE = 112
-#: The same of data of fewer numbers than that, whose rows cost little in float64 too.
-LIGHT_WHOLE, LIGHT = ONE_BLOCK, 100_000
 #: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
 #: them without a level's α to begin with: its levels are larger, and there are none up to `ONE_BLOCK`. Not so of dear
-#: kernels, but for light data: there a level says whether to have the whole matrix.
+#: kernels: there a level says whether to have the whole matrix.
 SEED_FROM, ROWS_SEED_FROM = 1000, 2048
 #: Variables up to which so few points may share d on the capped simplex that levels, and float32, cost more than they
 #: save.
@@ -96,7 +94,7 @@ class Descent:
         gram = self.workspace.gram
         if self.on_simplex:
             return FEW_WHOLE if self.ends_here and self.is_shared_by_few else SEED_FROM, SEED_FROM
-        rows_pay = makes_rows(gram) and (self.ends_here or not gram.is_dear)
+        rows_pay = makes_rows(gram) and not gram.is_dear
         return (ONE_BLOCK, ROWS_SEED_FROM) if rows_pay else (SEED_FROM, SEED_FROM)
 
     @property
@@ -109,8 +107,6 @@ class Descent:
         n, most = self.workspace.n, WHOLE
         if self.on_simplex:
             most = FEW_WHOLE if self.is_shared_by_few else SIMPLEX_WHOLE
-        elif self.workspace.gram.is_radial and n * self.workspace.gram.X.shape[1] < LIGHT:
-            most = LIGHT_WHOLE
         return self.hand_over and n <= most and self.workspace.psd.is_psd
 
     @cached_property

@@ -19,9 +19,11 @@ AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 #: Variables beyond which pairs are tried over blocks for so many updates only: where that is not enough, float32, and a
 #: refinement, are faster.
 EASY, PATIENCE = 640, 4096
-#: Points of a pair up to which all rows are made if many are asked for, the part of them that is many, and what is many
-#: beyond: there it is left to others then.
-SMALL_ENOUGH, MANY_ROWS, MANY_OF_MORE = 640, 4, 400
+#: Points up to which all rows are made if many are asked for; beyond, it is left to others then.
+SMALL_ENOUGH = 640
+#: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
+#: so that few are left to find a value for: that part, or so many kernel values.
+MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 1 / 4, 400, 2 / 3, 2_500_000
 #: In the place of an infinite bound.
 FINITE = 1e300
 
@@ -159,8 +161,9 @@ def solve_from_points(
     n, bounds = len(points), np.minimum(upper, FINITE)
     low, high, beta = np.where(e > 0, 0.0, -bounds), np.where(e > 0, bounds, 0.0), e * alpha
     fills = n <= SMALL_ENOUGH
-    limit, room = (UPDATES * n, n // MANY_ROWS) if fills else (PATIENCE, min(n // MANY_ROWS, MANY_OF_MORE))
+    limit = UPDATES * n if fills else PATIENCE
+    room, more = min(int(n * MANY_ROWS), MANY_OF_MORE), min(int(n * MOST_ROWS), MOST_VALUES // n)
     made = solve_points(
-        points.points, points.half, price * e, low, high, beta, tolerance, limit, room, fills, AGAIN, FEW_UPDATES
+        points.points, points.half, price * e, low, high, beta, tolerance, limit, room, more, fills, AGAIN, FEW_UPDATES
     )
     return np.clip(e * beta, 0.0, upper), int(made)
