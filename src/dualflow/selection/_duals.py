@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from ..core.bounds import gaps
 from ..online.state import PathError
 from ..working_set._pairs import solve_pairs
+from ._boxes import free_ones, is_inside
 from ._left_out import LeftOut, left_out_by
 from ._newton import Newton
+from ._rough import ROUGH_FROM, Rough
 
 __all__ = ["Duals", "Fits"]
 
@@ -96,6 +98,10 @@ class Duals:
         self.slots = np.tile(np.arange(n, dtype=np.int64), self.v // n)
         self.diag = K.diagonal()[self.slots]
 
+    @cached_property
+    def _rough(self) -> Rough:
+        return Rough(self.rows, self.slots, self.diag)
+
     def boxes(self, upper: NDArray) -> tuple[NDArray, NDArray]:
         """Bounds of β from those of α, shape (…, v)."""
         return np.where(self.e > 0, 0.0, -upper), np.where(self.e > 0, upper, 0.0)
@@ -138,7 +144,7 @@ class Duals:
                 if seeding and number == len(seeds):
                     seeds.append(self._whole(seeds, weight, sofar, tol))
                 beta = self._starts(seeds[number] if seeds else None, last, weight, part, sofar)
-                newton = self._newton(_free(seeds[number].beta, cost * weight)) if seeds else None
+                newton = self._newton(free_ones(seeds[number].beta, cost * weight)) if seeds else None
                 answer = self.settle(beta, cost * part, tol, newton)
                 shared = (perf_counter() - began - float(answer.seconds.sum())) / len(folds)
                 last = replace(answer, number=number, folds=folds, seconds=answer.seconds + shared)
@@ -149,7 +155,7 @@ class Duals:
         start = np.zeros(self.v)
         if seeds:
             beta = seeds[-1].beta
-            stays = _is_inside(beta[None], costs[-2] * weight[None])[0]
+            stays = is_inside(beta[None], costs[-2] * weight[None])[0]
             start = beta if stays else beta * (costs[-1] / costs[-2])
         answer = self.settle(start[None].copy(), costs[-1] * weight[None], tol, self._newton())
         return _Seed(answer.beta[0], answer.gradient[0], float(answer.bias[0]))
@@ -169,7 +175,7 @@ class Duals:
             beta = self._seeded(seed.beta, seed.gradient, *self.boxes(costs[-1] * part))
         stays = np.zeros(len(part), dtype=bool)
         if last is not None:
-            stays = _is_inside(last.beta, costs[-2] * part)
+            stays = is_inside(last.beta, costs[-2] * part)
             beta[stays] = last.beta[stays]
         if seed is not None and self.v == self.n and (weight > 0).all():
             out = left_out_by(weight, part)
@@ -222,11 +228,18 @@ class Duals:
         low, high = self.boxes(upper)
         gradient = self.gradient(beta) if beta.any() else np.tile(-self.ep, (len(beta), 1))
         bias, gap, seconds = np.zeros(len(beta)), np.full(len(beta), np.inf), np.zeros(len(beta))
+        if self.v >= ROUGH_FROM:
+            moved = np.zeros(len(beta), dtype=bool)
+            for k in range(len(beta)):
+                began = perf_counter()
+                self.check()
+                moved[k] = self._rough.approach(beta[k], gradient[k], low[k], high[k], self.intercept)
+                seconds[k] = perf_counter() - began
+            gradient[moved] = self.gradient(beta[moved])
         aim = np.full(len(beta), END)
         todo = np.arange(len(beta))
         for look in range(LOOKS + 1):
-            every = len(todo) == len(beta)
-            rows = slice(None) if every else todo
+            rows = slice(None) if len(todo) == len(beta) else todo
             if look:
                 gradient[rows] = self.gradient(beta[rows])
             violation, bias[rows], gap[rows] = self.certify(
@@ -248,7 +261,8 @@ class Duals:
     ) -> None:
         """β and G of one row to a violation, in place: the one place where a problem is solved. Whoever has a faster
         way over a matrix that is there puts it here."""
-        if newton is not None and aim < END and newton.pays and newton.solve(beta, G, low, high, aim):
+        near = self.v >= ROUGH_FROM or aim < END
+        if newton is not None and near and newton.pays and newton.solve(beta, G, low, high, aim):
             return
         limit = UPDATES * self.v if newton is None else self.v
         for _ in range(CALLS):
@@ -284,14 +298,3 @@ class Duals:
         objective, bound = 0.5 * quadratic - linear, lost - 0.5 * quadratic
         gap = np.array([gaps(float(f), float(d))[1] for f, d in zip(objective, bound, strict=True)])
         return np.maximum(violation, 0.0), bias, gap
-
-
-def _is_inside(beta: NDArray, upper: NDArray) -> NDArray:
-    """Of each row, whether no variable is at its upper bound, shape (k,): then none would be at a larger one."""
-    inside: NDArray = ((np.abs(beta) < upper) | (upper == 0)).all(axis=1)
-    return inside
-
-
-def _free(beta: NDArray, upper: NDArray) -> NDArray:
-    """Who is between its bounds."""
-    return np.flatnonzero((beta != 0) & (np.abs(beta) < upper))
