@@ -44,7 +44,7 @@ def blobs(n: int = 60, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def comparison() -> dualflow.Comparison:
     # Circuits of two thousand gates take seconds a row on PennyLane: cut off, they are rows all the same.
-    return compare(*blobs(), max_n=16, shots=SHOTS, time_limit=4.0)
+    return compare(*blobs(), max_n=16, shots=SHOTS, time_limit=2.5)
 
 
 def section(comparison: dualflow.Comparison, name: str):
@@ -526,8 +526,8 @@ def test_ctrl_c_returns_what_there_is(register):
 def test_same_seed_same_numbers():
     # No row may end by the clock.
     solvers = ["smo", "lotka-volterra", "frank-wolfe", "hamiltonian-dilation", "variational-flow"]
-    first, again = (compare(*blobs(), solvers=solvers, max_n=16, shots=SHOTS, time_limit=None) for _ in range(2))
-    other = compare(*blobs(), "hinge", ["smo"], max_n=16, random_state=1)
+    first, again = (compare(*blobs(), solvers=solvers, max_n=8, shots=SHOTS, time_limit=None) for _ in range(2))
+    other = compare(*blobs(), "hinge", ["smo"], max_n=8, random_state=1)
     key = lambda row: (row.problem, row.solver, row.device or "", row.shots_per_circuit or 0)  # noqa: E731
     for one, two in zip(sorted(first.rows, key=key), sorted(again.rows, key=key), strict=True):
         assert (one.status, one.steps, one.shots) == (two.status, two.steps, two.shots)
