@@ -130,12 +130,23 @@ def test_a_terminal_without_the_characters_is_no_error():
 
 @posix
 def test_ctrl_c_at_any_moment_of_the_start_is_one_line():
-    code = "import os, sys; sys.stdout.write('.'); sys.stdout.flush(); from dualflow_command import main; main()"
+    # The first moment is the one from which Ctrl-C is answered; until then there is Python alone.
+    code = """
+import os, signal
+from dualflow_command import main
+answer = signal.signal
+def answered(*given):
+    signal.signal = answer
+    answer(*given)
+    os.write(1, b".")
+signal.signal = answered
+main()
+"""
     for delay in (0.0, 0.05, 0.2, 0.4):
         command = [sys.executable, "-c", code, "compare", "--no-report", "--time-limit", "5"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.read(1)
-            time.sleep(0.03 + delay)
+            time.sleep(delay)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=120)
         assert process.returncode == 130, (delay, errors)
