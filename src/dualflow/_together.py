@@ -34,8 +34,11 @@ from .working_set.whole import solve_small_pairs
 __all__ = ["Settled", "SettledPairs", "together"]
 
 #: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
-#: many, whose blocks serve others too. Points of all up to which their whole matrix is made at once.
-SMALL, MANY, WHOLE = 640, 1600, 512
+#: many, whose blocks serve others too, and where products of many features take most of a run's time. Points of all up
+#: to which their whole matrix is made at once.
+SMALL, MANY, MANY_DEAR, WHOLE = 640, 1600, 2400, 512
+#: Pair updates after which a pair of more than `SMALL` points is left to a run: a run takes longer where products do.
+PATIENCE, PATIENCE_DEAR = 4096, 20_000
 
 #: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
 AT_ONCE = 0.05
@@ -172,17 +175,20 @@ class SettledPairs(Sequence[Settled | None]):
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float) -> None:
         sizes, bounds, classes = np.array([len(group) for group in groups]), np.concatenate(upper), len(groups)
-        sign, small = (-1.0, SMALL) if classes == 2 else (1.0, MANY)
+        is_dear = gram.is_radial and not gram.has_few_features and not gram.came_sparse
+        sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
+        if is_dear and classes > 2:
+            small, most = MANY_DEAR, PATIENCE_DEAR
         usual = bool(((bounds > 0) & (bounds < np.inf)).all())
         counts, self._lists = [classes * (classes - 1) // 2], []
         if usual and classes == 2 and suits_points(gram, len(bounds)):
             self._lists = [_from_points(gram, np.concatenate(groups), len(groups[0]), bounds, sign, tol)]
         elif usual and len(bounds) <= WHOLE and not gram.is_translatable:
-            self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, tol)]
+            self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, most, tol)]
         elif usual and np.sort(sizes)[:2].sum() <= small:
             blocks, counts = Blocks(gram, groups, sizes, small), list(range(classes - 1, 0, -1))
             fits = [sizes[i] + sizes[i + 1 :] <= small for i in range(classes - 1)]
-            self._lists = [_of_class(blocks, i, fit, bounds, sign, tol) for i, fit in enumerate(fits)]
+            self._lists = [_of_class(blocks, i, fit, bounds, sign, most, tol) for i, fit in enumerate(fits)]
         ends = list(accumulate(counts))
         self.units = [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
         if not self._lists:
@@ -207,11 +213,11 @@ class SettledPairs(Sequence[Settled | None]):
 
 
 def _of_class(
-    blocks: Blocks, i: int, fits: NDArray, upper: NDArray, sign: float, tol: float
+    blocks: Blocks, i: int, fits: NDArray, upper: NDArray, sign: float, most: int, tol: float
 ) -> Iterator[Settled | None]:
     """The pairs of a class and those after it."""
     parts = blocks.of(i, i + 1 + np.flatnonzero(fits))
-    settled = (pair for part in parts for pair in _solved(part, upper, sign, tol))
+    settled = (pair for part in parts for pair in _solved(part, upper, sign, most, tol))
     for fit in fits.tolist():
         yield next(settled) if fit else None
 
@@ -231,14 +237,14 @@ def _from_points(
     yield Settled(batch, 0) if batch.are_sharp(tol)[0] else None
 
 
-def _solved(part: Listed, upper: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
+def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) -> Iterator[Settled | None]:
     """The pairs of a list. It writes to nothing but what it makes."""
     within, between, listed, entries, centred, has_digits = part
     size = int(listed[-1, 10] + listed[-1, :2].sum())
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END_KKT, AT_ONCE)
+        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END_KKT, most, AT_ONCE)
         which = listed[begin:end]
         figures = np.empty((end - begin, 8))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, figures)

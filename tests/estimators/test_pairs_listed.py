@@ -76,13 +76,13 @@ def test_what_is_no_optimum_gets_the_gap_it_has_or_none(alpha, monkeypatch):
 def test_lists_that_lead_out_of_their_arrays_are_refused():
     K, upper, alpha = np.eye(4).ravel(), np.ones(4), np.empty(4)
     good = np.array([[2, 2, 0, 2, 10, 4, 4, 4, 0, 2, 0]])
-    assert solve_small_pairs(K, K, good, upper, 1.0, alpha, 0, 1e-12, 1.0) == 1
+    assert solve_small_pairs(K, K, good, upper, 1.0, alpha, 0, 1e-12, 99, 1.0) == 1
     for column in range(11):
         for value in (-1, 99):
             bad = good.copy()
             bad[0, column] = value
             with pytest.raises(ValueError, match="leads out"):
-                solve_small_pairs(K, K, bad, upper, 1.0, alpha, 0, 1e-12, 1.0)
+                solve_small_pairs(K, K, bad, upper, 1.0, alpha, 0, 1e-12, 99, 1.0)
 
 
 def test_pairs_that_are_hard_and_large_are_left_to_runs():
@@ -95,6 +95,20 @@ def test_pairs_that_are_hard_and_large_are_left_to_runs():
     assert sum(len(group) for group in easy[:2]) < 640
     found = list(SettledPairs(Gram(X), easy, [np.ones(len(group)) for group in easy], 1e-6))
     assert found[0].certificate.within(1e-9)
+
+
+def test_dear_pairs_may_be_larger_and_harder_among_many():
+    """Of more features than the compiled kernel takes, where a run would compute most of a matrix for each pair."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 850)
+    for width, settled in ((65, True), (64, False)):
+        X = rng.normal(size=(2550, width)) * np.where(np.arange(width) < 8, 1.0, 0.01)
+        gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
+        bounds = [np.full(850, 10.0)] * 3
+        pair = SettledPairs(gram, groups, bounds, 1e-6)[0]
+        assert (pair is not None) == settled
+        if settled:
+            assert certify(posed(gram, groups, bounds, 0, 1), pair.alpha).within(1e-9)
 
 
 def test_lists_solved_in_parts_are_the_same():

@@ -113,7 +113,7 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
     X, y = SETS["iris"]
     given = []
 
-    def forging(within, between, listed, upper, sign, alpha, begin, tolerance, seconds):
+    def forging(within, between, listed, upper, sign, alpha, begin, tolerance, most, seconds):
         for values in (within, between):
             with pytest.raises(ValueError, match="read-only"):
                 values[:] = 0.0

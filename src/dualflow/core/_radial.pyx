@@ -140,6 +140,27 @@ def lift(const double[:, ::1] matrix, double scale, double offset, const double[
             lift_double(n, &matrix[0, 0], scale, offset, &sign[0], &out[0, 0])
 
 
+def gather(const real[:, ::1] matrix, const long long[::1] rows, const long long[::1] columns, real[:, ::1] out):
+    """out[i, j] = matrix[rows[i], columns[j]]; `IndexError` where there is none, of which −1 is one."""
+    cdef Index height = rows.shape[0], width = columns.shape[0], i, j
+    cdef const real *row
+    cdef bint inside = True
+    if not (out.shape[0] == height and out.shape[1] == width):
+        raise ValueError("out must be (len(rows), len(columns))")
+    with nogil:
+        for i in range(height):
+            inside &= 0 <= rows[i] < matrix.shape[0]
+        for j in range(width):
+            inside &= 0 <= columns[j] < matrix.shape[1]
+        if inside and width:
+            for i in range(height):
+                row = &matrix[rows[i], 0]
+                for j in range(width):
+                    out[i, j] = row[columns[j]]
+    if not inside:
+        raise IndexError("rows and columns must be those of the matrix, from 0 on")
+
+
 cdef _check(Index m, Index mb, Index count, Index count_a, Index n, Index n_b):
     if m % 4 or m != mb or count != count_a or n != n_b:
         raise ValueError("A and B must have the same number of columns, a multiple of 4, and one half for each row")

@@ -14,6 +14,7 @@ from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
 from .kernel_values import CENTRED_AT_ONCE
 from .kernels import Gram
 from .memory import memory_bytes
+from .picking import picked
 from .radial import FEW_FEATURES, RadialPoints
 from .row_cache import RowCache
 from .sparse_points import SparsePoints
@@ -165,7 +166,7 @@ class KeptGram(KernelMatrix):
             return super().matvec(v, rows, dtype)
         v = np.asarray(v, dtype=float)
         J = v.nonzero()[0]
-        product: NDArray = self._single[np.ix_(rows, J)] @ v[J]
+        product: NDArray = picked(self._single, rows, J) @ v[J]
         return product
 
     def kept_block(self, J: NDArray, dtype: type) -> NDArray:
@@ -205,7 +206,7 @@ class KeptGram(KernelMatrix):
         }
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
-        part.X = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
+        part.X = picked(self.X, J, J) if self.kernel == "precomputed" else self.X[J]
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
         part.entries_computed, part._full, part._radial, part._rows, part._dear = 0, matrix, radial, {}, False
         part._single = part._single_points = None

@@ -17,6 +17,7 @@ from .clock import look
 from .kernel_checks import KernelFunction
 from .kernel_values import called, from_differences, of_products, squared_lengths
 from .memory import check_block, check_memory
+from .picking import picked
 from .radial import FEW_FEATURES, RadialPoints
 from .sparse_points import SparsePoints, alike, given_points, products
 from .thin_kernel import is_thin, thin_product
@@ -25,7 +26,6 @@ __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
 
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
-
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
@@ -154,7 +154,7 @@ class KernelMatrix:
         """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
         if (known := self._known(len(rows) * len(J) if dtype is float else 0, dtype)) is not None:
-            return known[np.ix_(rows, J)].astype(dtype, copy=False)
+            return picked(known, rows, J, dtype)
         self.count(len(rows) * len(J))
         return self._between(rows, J, dtype)
 

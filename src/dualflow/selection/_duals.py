@@ -259,10 +259,10 @@ class Duals:
     def descend(
         self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float, newton: Newton | None = None
     ) -> None:
-        """β and G of one row to a violation, in place: the one place where a problem is solved. Whoever has a faster
-        way over a matrix that is there puts it here."""
-        near = self.v >= ROUGH_FROM or aim < END
-        if newton is not None and near and newton.pays and newton.solve(beta, G, low, high, aim):
+        """β and G of one row to a violation, in place: the one place where a problem is solved to its end. Whoever has
+        a faster way over a matrix that is there puts it here."""
+        is_near = self.v >= ROUGH_FROM or aim < END  # `Rough`, or a look before, brought it there
+        if newton is not None and is_near and newton.pays and newton.solve(beta, G, low, high, aim):
             return
         limit = UPDATES * self.v if newton is None else self.v
         for _ in range(CALLS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.arena import borrowed
 from ..working_set._pairs import solve_pairs
 
 __all__ = ["ROUGH_FROM", "Rough"]
@@ -28,11 +29,29 @@ class Rough:
     """
 
     def __init__(self, rows: NDArray, slots: NDArray, diag: NDArray) -> None:
-        self.rows, self.slots, self.diag = rows.astype(np.float32), slots, diag.astype(np.float32)
+        # A search makes one for every kernel setting: memory of the last one serves the next.
+        self.rows = borrowed(rows.shape, np.float32)
+        self.rows[...] = rows
+        self.slots, self.diag = slots, diag.astype(np.float32)
 
     def approach(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, equality: bool) -> bool:
-        """Bring a feasible β near the optimum, in place. Its gradient G is read only; whether
-        anything moved, and it is wrong."""
+        """Bring a feasible β near the optimum.
+
+        Parameters
+        ----------
+        beta : array of shape (v,)
+            Changed in place.
+        G : array of shape (v,)
+            Its gradient; read only, so that it is wrong where β moved.
+        low, high : arrays of shape (v,)
+        equality : bool
+            Whether Σβ stays what it is.
+
+        Returns
+        -------
+        bool
+            Whether β moved.
+        """
         noise = NOISE * float(np.finfo(np.float32).eps) * float((high - low).max())
         box, single = (beta, low, high), G.astype(np.float32)
         limit = UPDATES * len(beta)

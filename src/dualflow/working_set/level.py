@@ -18,7 +18,7 @@ from .units import InUnits
 __all__ = ["AT_ONCE", "BLOCK", "NARROW", "ONE_BLOCK", "VAST", "WIDE", "Level", "makes_rows"]
 
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache. Where all kernel values
-#: are at hand it is NARROW: fewer blocks.
+#: of more than `ONE_BLOCK` are at hand it is NARROW: fewer blocks.
 BLOCK = 512
 #: Variables whose whole matrix is computed at once all the same: that takes less than the blocks it would be cut into.
 AT_ONCE = 1000
@@ -26,7 +26,8 @@ AT_ONCE = 1000
 MADE = 256
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
-#: Variables up to which all are in it where no level is above or below (none of so few is ever asleep).
+#: Variables up to which all are in it where no level is above or below (none of so few is ever asleep), or the whole
+#: matrix is at hand.
 ONE_BLOCK = 4096
 #: Variables beyond which blocks have room for that part of them beside those that are free, up to a width of WIDEST (1
 #: GB in float32): how many blocks it takes is then not up to n.
@@ -59,8 +60,8 @@ class Level(InUnits):
 
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type, *, alone: bool = False) -> None:
         self.dtype = dtype
-        self.one_block = ONE_BLOCK if alone else NARROW
         gram, n, diag = problem.gram, problem.n, problem.diag()
+        self.one_block = ONE_BLOCK if alone or (gram.is_rounded and n <= ONE_BLOCK) else NARROW
         super().__init__(problem, alpha, diag)
         # Kernel values too large for float32 are scaled first and rounded then.
         self.precision = dtype if gram.is_safe_in_single else float
@@ -224,8 +225,8 @@ class Level(InUnits):
     def choose(self) -> NDArray:
         """The next block, sorted: what was free before, and the worst violators."""
         n = self.problem.n
-        at_hand = self.points is not None or self.problem.gram.is_rounded or n <= AT_ONCE
-        given = self.one_block if self.points is not None else NARROW if at_hand else BLOCK
+        at_hand = self.points is not None or self.problem.gram.is_rounded
+        given = self.one_block if at_hand else NARROW if n <= AT_ONCE else BLOCK
         if n <= given:
             return np.arange(n)
         free = np.flatnonzero(self.is_free & (self.chosen_at > 0))

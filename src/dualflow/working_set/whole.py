@@ -16,8 +16,8 @@ __all__ = ["SMALL_ENOUGH", "solve_from_points", "solve_small_pairs", "solve_whol
 #: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
 #: gradient keeps its digits.
 AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
-#: Variables beyond which pairs are tried over blocks for so many updates only: where that is not enough, float32, and a
-#: refinement, are faster.
+#: Variables beyond which pairs are tried for so many updates only: where that is not enough, float32, and a refinement,
+#: are faster.
 EASY, PATIENCE = 640, 4096
 #: Points up to which all rows are made if many are asked for; beyond, it is left to others then.
 SMALL_ENOUGH = 640
@@ -90,6 +90,7 @@ def solve_small_pairs(
     alpha: NDArray,
     begin: int,
     tolerance: float,
+    most: int,
     seconds: float,
 ) -> int:
     """The hinge's optima, with an intercept, for pairs of classes whose kernel values are at hand.
@@ -104,6 +105,8 @@ def solve_small_pairs(
         Number of the first pair that is to be solved.
     tolerance : float
         KKT violation to end at, LIBSVM's.
+    most : int
+        Pair updates after which one of more than `EASY` points is given up.
     seconds : float
         After which no other pair is begun.
 
@@ -124,7 +127,7 @@ def solve_small_pairs(
             tolerance,
             UPDATES,
             EASY,
-            PATIENCE,
+            most,
             AGAIN,
             FEW_UPDATES,
             seconds,
