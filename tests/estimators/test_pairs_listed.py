@@ -104,7 +104,7 @@ def test_dear_pairs_may_be_larger_and_harder_among_many():
     for width, settled in ((65, True), (64, False)):
         X = rng.normal(size=(2550, width)) * np.where(np.arange(width) < 8, 1.0, 0.01)
         gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
-        bounds = [np.full(850, 10.0)] * 3
+        bounds = [np.full(850, 5.0)] * 3
         pair = SettledPairs(gram, groups, bounds, 1e-6)[0]
         assert (pair is not None) == settled
         if settled:
