@@ -16,9 +16,13 @@ __all__ = ["picked"]
 def picked(matrix: NDArray, rows: NDArray, columns: NDArray, dtype: Any = None) -> NDArray:
     """``matrix[np.ix_(rows, columns)]`` of a matrix of float32 or float64, in memory that the process keeps: a third of
     the time, and where the system's memory is slow, less. In another precision if ``dtype`` is one."""
-    if not matrix.flags.c_contiguous:
-        part: NDArray = matrix[np.ix_(rows, columns)]
-    else:
+    part: NDArray | None = None
+    if matrix.flags.c_contiguous:
         part = borrowed((len(rows), len(columns)), matrix.dtype)
-        gather(matrix, *(np.ascontiguousarray(J, dtype=np.int64) for J in (rows, columns)), part)
+        try:
+            gather(matrix, *(np.ascontiguousarray(J, dtype=np.int64) for J in (rows, columns)), part)
+        except IndexError:  # −1 is the last one in NumPy, and what is not there has its message
+            part = None
+    if part is None:
+        part = matrix[np.ix_(rows, columns)]
     return part if dtype is None else part.astype(dtype, copy=False)
