@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from .core.arena import borrowed
 from .core.kernels import Gram
+from .core.values import immutable
 
 __all__ = ["Blocks", "Listed", "whole"]
 
@@ -53,7 +55,7 @@ def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray) -> Listed:
         points.kernel(points, K)
     else:
         K[:] = gram.block(order, order)
-    first, second = np.triu_indices(len(groups), 1)
+    first, second = _pairs(len(groups))
     a, b = at[first], at[second]
     table = _table(sizes[first], sizes[second], a * (n + 1), a * n + b, b * (n + 1), n, n, n, a, b)
     digits = None
@@ -62,6 +64,13 @@ def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray) -> Listed:
         digits = np.array([_has_digits(K[i, i], K[i, j], K[j, j]) for i, j in combinations(parts, 2)])
     values = _locked(K.ravel())
     return Listed(values, values, table, _entries(table, len(groups)), None, digits)
+
+
+@cache
+def _pairs(classes: int) -> tuple[NDArray, NDArray]:
+    """The first and the second class of each pair."""
+    first, second = np.triu_indices(classes, 1)
+    return immutable(first, first.dtype), immutable(second, second.dtype)
 
 
 class Blocks:

@@ -28,6 +28,10 @@ __all__ = ["DEFAULT_SOLVER", "Progress", "check_limits", "solve"]
 
 DEFAULT_SOLVER = "working-set"
 
+_TOL = Number(above=0, note="(a relative gap)")
+_MAX_STEPS = Number(at_least=1, whole=True, none=True)
+_TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
+
 
 def solve(
     problem: DualProblem,
@@ -121,9 +125,9 @@ def solve(
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
     """Raise `ProblemError` naming the limit that is out of range."""
-    Number(above=0, note="(a relative gap)").check("tol", tol)
-    Number(at_least=1, whole=True, none=True).check("max_steps", max_steps)
-    Number(above=0, infinite=True, none=True, note="(in seconds)").check("time_limit", time_limit)
+    _TOL.check("tol", tol)
+    _MAX_STEPS.check("max_steps", max_steps)
+    _TIME_LIMIT.check("time_limit", time_limit)
 
 
 def _warm_start(problem: DualProblem, warm: ArrayLike | Solution | None) -> NDArray | None:

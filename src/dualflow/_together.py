@@ -8,6 +8,7 @@ sharp is not handed out, but left to a run.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from bisect import bisect_right
@@ -59,14 +60,17 @@ class _Batch(NamedTuple):
     seconds: float
     entries: NDArray
 
-    def are_sharp(self, tol: float) -> NDArray:
+    def are_sharp(self, tol: float) -> list[bool]:
         """Which are certified to a relative gap of ``tol``, or sharp if that is less."""
-        objective, bound = self.figures[:, 0], self.figures[:, 1]
-        size = np.maximum(np.abs(objective), np.abs(bound))
-        with np.errstate(invalid="ignore"):
-            sharp = np.maximum(objective - bound, 0.0) <= min(SHARP, tol) * size
-            sharp |= size <= VANISHES * self.figures[:, 7]
-        return np.asarray(sharp & np.isfinite(self.figures).all(axis=1))
+        return [_is_sharp(figures, min(SHARP, tol)) for figures in self.figures.tolist()]
+
+
+def _is_sharp(figures: list[float], tol: float) -> bool:
+    if not all(map(math.isfinite, figures)):
+        return False
+    objective, bound, *_, terms = figures
+    size = max(abs(objective), abs(bound))
+    return objective - bound <= tol * size or size <= VANISHES * terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +144,11 @@ class Settled:
         return low + self.batch.shift, high + self.batch.shift
 
 
-def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray, NDArray]:
-    """Of pairs of one batch that follow one another: how many points their first and second classes have, shape
-    (n_pairs, 2), their `coefficients` one after another, and their biases."""
-    batch, which = pairs[0].batch, slice(pairs[0].number, pairs[-1].number + 1)
-    sizes, starts = batch.listed[which, :2], batch.listed[which, 10]
-    return sizes, batch.weights[starts[0] : starts[-1] + sizes[-1].sum()], batch.biases[which]
+def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray]:
+    """Of pairs of one batch that follow one another: their `coefficients` one after another, and their biases."""
+    batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
+    m, n, *_, start = batch.listed[last].tolist()
+    return batch.weights[int(batch.listed[first, 10]) : start + m + n], batch.biases[first : last + 1]
 
 
 class SettledPairs(Sequence[Settled | None]):
@@ -196,6 +199,18 @@ class SettledPairs(Sequence[Settled | None]):
         self._ends, self._found = ends, [list[Settled | None]() for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
 
+    def at_once(self) -> list[Settled] | None:
+        """All of them where they are one list, and all have come to an end; None otherwise. Ctrl-C is kept for whoever
+        asks for the first one that it has left."""
+        if len(self._lists) != 1:
+            return None
+        try:
+            self._found[0].extend(self._lists[0])
+        except KeyboardInterrupt as interrupt:
+            self._lists[0] = _raised(interrupt)
+        found = [pair for pair in self._found[0] if pair is not None]
+        return found if len(found) == len(self) else None
+
     def __len__(self) -> int:
         return self._ends[-1]
 
@@ -210,6 +225,11 @@ class SettledPairs(Sequence[Settled | None]):
             while len(found) <= place:
                 found.append(next(self._lists[unit]))
         return found[place]
+
+
+def _raised(error: BaseException) -> Iterator[Settled | None]:
+    raise error
+    yield
 
 
 def _of_class(
@@ -254,7 +274,7 @@ def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) ->
         batch = _Batch(which, alpha, point, weights, biases, figures, shift, seconds, entries[begin:end])
         sharp = batch.are_sharp(tol)
         if has_digits is not None:
-            sharp &= has_digits[begin:end]
-        for k, fine in enumerate(sharp.tolist()):
+            sharp = [fine and has for fine, has in zip(sharp, has_digits[begin:end].tolist(), strict=True)]
+        for k, fine in enumerate(sharp):
             yield Settled(batch, k) if fine else None
         begin = end

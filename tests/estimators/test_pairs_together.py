@@ -159,8 +159,9 @@ def test_bounds_that_are_none_are_left_to_a_run(bound):
     assert list(SettledPairs(Gram(X), groups, upper, 1e-6)) == [None] * 3
 
 
-def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch):
-    X, y = SETS["digits"]
+@pytest.mark.parametrize("count", [400, None], ids=["one list", "many lists"])
+def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch, count):
+    X, y = (part[:count] for part in SETS["digits"])
     honest, calls = _together.solve_small_pairs, []
 
     def interrupted(*given):

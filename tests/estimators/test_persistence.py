@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.datasets import make_blobs, make_classification
+from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import NotFittedError
 
 import dualflow
@@ -869,6 +869,21 @@ def test_arrays_that_do_not_go_together_are_refused(model, steps, tmp_path, no_s
     _container.write(path, header, arrays | {"more": np.zeros(3)})
     refused(path, path.read_bytes(), "its contents are not those")
     assert passed == []
+
+
+def test_a_solve_that_leaves_points_of_its_classes_out_is_refused(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = SVC(gamma=1.0).fit(X, y)
+    gram, rows, solutions = dualflow.Gram(X, gamma=1.0), list(model._rows), list(model.solutions_)
+    model._rows, model.solutions_ = rows, solutions
+    dualflow.save(model, tmp_path / "m")
+    dualflow.load(tmp_path / "m")
+    rows[0] = rows[0][1:]
+    problem = dualflow.problems.svc(gram.subset(rows[0]), np.where(y[rows[0]] == 0, 1, -1), C=1.0)
+    solutions[0] = dualflow.solve(problem)
+    dualflow.save(model, tmp_path / "m")
+    with pytest.raises(ProblemError, match="leaves points of them out"):
+        dualflow.load(tmp_path / "m")
 
 
 def test_dtypes_that_need_pickle_are_not_written(tmp_path):

@@ -80,6 +80,11 @@ def test_large_finite_entries_whose_sum_overflows_are_not_taken_for_infinite():
         [5, 5, 5],
         ["a", "b", "a"],
         np.array([200, 3, 200], dtype=np.uint8),
+        np.array([-100, 100, 27] * 70, dtype=np.int8),  # their distance is no int8
+        np.array([2**62, 2**62 + 1, 2**62]),
+        np.array([2**63 - 1, -(2**63)] * 3),
+        np.array([2**64 - 1, 2**64 - 3, 2**64 - 1, 2**63], dtype=np.uint64),
+        np.arange(20)[::-3],
     ],
 )
 def test_encode_is_unique_with_its_inverse(labels):

@@ -43,13 +43,18 @@ def files(pattern: str) -> set[str]:
 
 @pytest.fixture
 def tree(tmp_path):
-    """A copy of what a build reads, each .pyx emptied, and a generated C file lying about beside each."""
+    """A copy of what a build reads, each .pyx emptied, and a generated C file lying about beside each.
+
+    So is each .pxd: Cython 3.3 refuses a file that lacks what its .pxd declares.
+    """
     copy = tmp_path / "tree"
     ignored = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT / "src", copy / "src", ignore=ignored)
     shutil.copytree(ROOT / "tests" / "packaging", copy / "tests" / "packaging", ignore=ignored)
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "SECURITY.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
+    for declared in copy.rglob("*.pxd"):
+        declared.write_text("# cython: language_level=3\n", encoding="utf-8")
     for source in copy.rglob("*.pyx"):
         source.write_text("# cython: language_level=3\n", encoding="utf-8")
         stale = source.with_suffix(".c")

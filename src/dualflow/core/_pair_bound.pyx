@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The certificate of two classes' hinge, with nothing between it and the numbers: what `Certifier` says, to round-off.
+"""The certificate of two classes' hinge, with nothing between it and the numbers: what `Certifier` says, to round-off;
+and what the pairs of several classes come to together.
 
 Compiled with strict arithmetic, as the bound itself.
 """
@@ -59,6 +60,58 @@ def certify_listed(const double[::1] within, const double[::1] between, const lo
             certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
                         &alpha[listed[k, 10]], &point[listed[k, 10]], &weights[listed[k, 10]],
                         &figures[k, 0], &work[0])
+
+
+def read_listed(const double[::1] weights, const long long[::1] starts, double left):
+    """What the weights of pairs of classes (0, 1), (0, 2), … are together; they are given one pair after another, those
+    of the points of its first class before those of its second.
+
+    ``starts`` is where each class begins in the order of all points, and the end. Weights within ``left`` times the
+    largest of their pair count as 0.
+
+    Returns places of the support vectors in that order, how many each class has, and their coefficients, in the pairs
+    (n_SV, n_pairs) and in LIBSVM's layout (n_classes − 1, n_SV).
+    """
+    cdef Index classes = starts.shape[0] - 1, pairs = classes * (classes - 1) // 2, n, m, k = 0, i, j, t, at = 0
+    for i in range(classes):
+        at = min(at, starts[0], starts[i + 1] - starts[i])
+    if classes < 2 or starts[0] != 0 or at < 0 or weights.shape[0] != starts[classes] * (classes - 1):
+        raise ValueError("two classes or more, one after another, and for each point a weight for each other class")
+    n = starts[classes]
+    counts = np.zeros(classes, dtype=np.int64)
+    cdef long long[::1] rank = np.zeros(n, dtype=np.int64), found = counts
+    cdef double[::1] least = np.zeros(pairs)
+    for i in range(classes):
+        for j in range(i + 1, classes):
+            m, n = starts[i + 1] - starts[i], starts[j + 1] - starts[j]
+            for t in range(at, at + m + n):
+                least[k] = max(least[k], fabs(weights[t]))
+            least[k] *= left
+            for t in range(m):
+                rank[starts[i] + t] |= fabs(weights[at + t]) > least[k]
+            for t in range(n):
+                rank[starts[j] + t] |= fabs(weights[at + m + t]) > least[k]
+            at, k = at + m + n, k + 1
+    places = np.flatnonzero(rank)
+    pair_coef, dual_coef = np.zeros((len(places), pairs)), np.zeros((classes - 1, len(places)))
+    cdef double[:, ::1] by_pair = pair_coef, by_class = dual_coef
+    at = 0
+    for i in range(classes):
+        for t in range(starts[i], starts[i + 1]):
+            found[i] += rank[t]
+            rank[t], at = at, at + rank[t]
+    k, at = 0, 0
+    for i in range(classes):
+        for j in range(i + 1, classes):
+            m, n = starts[i + 1] - starts[i], starts[j + 1] - starts[j]
+            for t in range(m):
+                if fabs(weights[at + t]) > least[k]:
+                    by_pair[rank[starts[i] + t], k] = by_class[j - 1, rank[starts[i] + t]] = weights[at + t]
+            for t in range(n):
+                if fabs(weights[at + m + t]) > least[k]:
+                    by_pair[rank[starts[j] + t], k] = by_class[i, rank[starts[j] + t]] = weights[at + m + t]
+            at, k = at + m + n, k + 1
+    return places, counts, pair_coef, dual_coef
 
 
 def project_pair(Index m, const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,

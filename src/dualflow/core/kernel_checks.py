@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -73,14 +74,16 @@ def check_number(value: float, name: str, lower: float = -np.inf) -> float:
     return float(value)
 
 
-def check_gamma(gamma: str | float, X: NDArray | SparsePoints) -> float:
+def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float | None = None) -> float:
+    """The kernel's width as a number; the ``variance`` of all numbers in X is computed if need be."""
     if isinstance(gamma, str):
         if gamma == "auto":
             return 1.0 / X.shape[1]
         if gamma == "scale":
-            with np.errstate(over="ignore", invalid="ignore"):
-                variance = X.variance() if isinstance(X, SparsePoints) else X.var()
-            if not np.isfinite(variance):
+            if variance is None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    variance = X.variance() if isinstance(X, SparsePoints) else X.var()
+            if not math.isfinite(variance):
                 raise ProblemError(
                     'gamma="scale": the variance of X overflows float64, and so does the kernel. '
                     "The dual coefficients or intercepts are not finite then; scale the features"

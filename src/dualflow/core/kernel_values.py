@@ -25,7 +25,7 @@ def mean_of(X: NDArray | SparsePoints) -> NDArray:
     """Mean of the points, of sparse ones in the coordinates that none leaves out; where it overflows so will their
     squared lengths, and that is an error with a name."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean: NDArray = X.mean() if isinstance(X, SparsePoints) else X.mean(axis=0)
+        mean: NDArray = X.mean() if isinstance(X, SparsePoints) else np.add.reduce(X, axis=0) / len(X)
     return mean
 
 

@@ -82,21 +82,30 @@ class Gram(KernelMatrix, Value):
             points = check_precomputed(points)
         if center is not None and is_sparse(X):
             raise ProblemError("center: sparse points keep their zeros, and cannot be moved; use X.toarray()")
+        mean = squares = variance = None
+        if kernel == "rbf":
+            mean = mean_of(points)
+            squares = squared_lengths(points, mean)
+            if not isinstance(points, SparsePoints):  # of all numbers: of columns about their means, and of the means
+                with np.errstate(over="ignore", invalid="ignore"):
+                    apart = mean - mean.sum() / mean.size
+                    variance = float(squares.sum() / points.size + apart @ apart / mean.size)
         self._set(
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),
             coef0=check_number(coef0, "coef0"),
-            gamma=check_gamma(gamma, points) if kernel in ("poly", "rbf", "sigmoid") else 1.0,
-            center=immutable(mean_of(points)) if kernel == "rbf" else None,
+            gamma=check_gamma(gamma, points, variance) if kernel in ("poly", "rbf", "sigmoid") else 1.0,
+            center=None if mean is None else immutable(mean),
         )
         if center is not None and self.is_translatable:
             self._set(center=immutable(np.asarray(center, dtype=float)))
         self._set(came_sparse=is_sparse(X))
-        self._take(points)
+        self._take(points, squares)
 
-    def _take(self, points: Any) -> None:
-        """Copy points, and hold what `measured` says of them; few of them are made ready for the kernel at once."""
-        squares, diag = measured(self, points)
+    def _take(self, points: Any, squares: NDArray | None = None) -> None:
+        """Copy points, and hold what `measured` says of them, their squared lengths if they are known already; few of
+        them are made ready for the kernel at once."""
+        squares, diag = measured(self, points, squares)
         radial = self.kernel == "rbf"
         with np.errstate(over="ignore"):
             reach = self.gamma * float(squares.max()) if radial else 0.0
@@ -152,15 +161,15 @@ class Gram(KernelMatrix, Value):
         return part
 
 
-def measured(matrix: KernelMatrix, X: Any) -> tuple[NDArray, NDArray]:
-    """‖x − center‖² and k(x, x) of points under a matrix's kernel, each of shape (len(X),).
+def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tuple[NDArray, NDArray]:
+    """‖x − center‖², if they are not known, and k(x, x) of points under a matrix's kernel, each of shape (len(X),).
 
     `ProblemError` where they overflow; lengths mean nothing where X is K itself, and are 0.
     """
     kernel = matrix.kernel
     if kernel == "precomputed":
         return np.zeros(len(X)), np.diag(X).copy()
-    squares = squared_lengths(X, matrix.center)
+    squares = squared_lengths(X, matrix.center) if squares is None else squares
     if callable(kernel):
         return squares, called_diagonal(kernel, X)
     if not np.isfinite(squares).all():

@@ -11,7 +11,7 @@ from ..core.options import Flag, Number, OneOf, Rule
 from ..exceptions import ProblemError
 from ..solvers import Solver
 
-__all__ = ["check_arguments", "is_limited", "limits", "warn_of_ignored"]
+__all__ = ["check_arguments", "ignored", "is_limited", "limits", "warn_of_ignored"]
 
 #: What LIBSVM has to be told and nothing here has, its default, and what to know instead.
 IGNORED = {
@@ -56,14 +56,18 @@ def check_arguments(model: Any) -> None:
         _PROBABILITY.check("probability", probability)
 
 
-def warn_of_ignored(model: Any) -> None:
-    """One warning that names what is set and means nothing here."""
-    said = [
+def ignored(model: Any) -> list[str]:
+    """What is set and means nothing here, and why."""
+    return [
         f"{name}={value!r} ({why})"
         for name, (default, why) in IGNORED.items()
         if (value := getattr(model, name, default)) != default and value != "deprecated"
     ]
-    if said:
+
+
+def warn_of_ignored(model: Any) -> None:
+    """One warning that names it."""
+    if said := ignored(model):
         text = f"{type(model).__name__} takes these for scikit-learn's sake and ignores them: {'; '.join(said)}."
         warnings.warn(text, UserWarning, stacklevel=6)
 

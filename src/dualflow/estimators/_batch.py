@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -30,7 +32,7 @@ from ._solving import Solving, jobs_of
 from ._sparse import as_csr, frozen
 from ._validation import are_things
 
-__all__ = ["BatchMachine", "iterations_of", "kept", "seeds_of"]
+__all__ = ["LEFT", "BatchMachine", "Seeds", "iterations_of", "kept", "seeds_of"]
 
 #: What a fit sets and nobody may edit: predictions are made of more than these, which an edit would not reach.
 _CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
@@ -193,15 +195,10 @@ class BatchMachine(KernelMachine):
         return gram, points
 
 
-def kept(coefficients: NDArray, starts: NDArray | None = None) -> NDArray:
-    """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin.
-    Where several models' follow one another, each from its start, of each."""
+def kept(coefficients: NDArray) -> NDArray:
+    """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin."""
     sizes = np.abs(coefficients)
-    if starts is None:
-        largest: Any = sizes.max(initial=0.0)
-    else:
-        largest = np.repeat(np.maximum.reduceat(sizes, starts), np.diff(starts, append=len(sizes)))
-    return np.where(sizes > LEFT * largest, coefficients, 0.0)
+    return np.where(sizes > LEFT * sizes.max(initial=0.0), coefficients, 0.0)
 
 
 def _advice(solution: Solution) -> str:
@@ -245,14 +242,31 @@ def _warn(message: str) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
-def seeds_of(random_state: Any, count: int) -> list[int]:
-    """One seed a solve, kept in its provenance: the given integer first; None draws from the system."""
+class Seeds(Sequence[int]):
+    """One seed a solve, kept in its provenance; those after the first are made when one of them is asked for."""
+
+    def __init__(self, first: int, count: int) -> None:
+        self._first, self._count = first, count
+
+    @cached_property
+    def _others(self) -> list[int]:
+        return [int(seed) for seed in np.random.SeedSequence(self._first).generate_state(self._count - 1)]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, k: Any) -> Any:
+        if not 0 <= k < self._count:
+            raise IndexError(k)
+        return self._others[k - 1] if k else self._first
+
+
+def seeds_of(random_state: Any, count: int) -> Seeds:
+    """One seed a solve: the given integer first; None draws from the system."""
     if random_state is None:
         first = secrets.randbits(32)
     elif isinstance(random_state, Integral):
         first = int(random_state)
     else:
         first = int(check_random_state(random_state).randint(2**31 - 1))
-    if count == 1:
-        return [first]
-    return [first, *(int(seed) for seed in np.random.SeedSequence(first).generate_state(count - 1))]
+    return Seeds(first, count)

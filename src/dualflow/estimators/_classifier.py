@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,9 +24,10 @@ __all__ = ["Joint", "PairClassifier", "Part", "joined", "laid_out", "pairs_of"]
 Part = tuple[NDArray, NDArray, NDArray]
 
 
-def pairs_of(classes: int) -> list[tuple[int, int]]:
+@cache
+def pairs_of(classes: int) -> tuple[tuple[int, int], ...]:
     """The pairs of classes, in the order of solutions and votes."""
-    return list(combinations(range(classes), 2))
+    return tuple(combinations(range(classes), 2))
 
 
 class Joint(NamedTuple):
@@ -91,7 +93,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     predict_proba: ClassVar[Any] = refused("sklearn.calibration.CalibratedClassifierCV, which takes decision values")
 
     @property
-    def _pairs(self) -> list[tuple[int, int]]:
+    def _pairs(self) -> tuple[tuple[int, int], ...]:
         return pairs_of(len(self.classes_))
 
     def _sides(self, k: int) -> tuple[int, int]:

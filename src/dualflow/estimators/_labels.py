@@ -27,6 +27,12 @@ def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
         found = sorted(set(listed))
         place = {word: code for code, word in enumerate(found)}
         return np.array(found, dtype=labels.dtype), np.array([place[word] for word in listed], dtype=np.intp)
+    if labels.dtype.kind in "iu" and labels.size:  # small numbers need no sorting
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < len(labels) and high <= np.iinfo(np.intp).max:
+            numbers = labels.astype(np.intp) - low if low else labels.astype(np.intp, copy=False)
+            occurs = np.bincount(numbers) > 0
+            return (occurs.nonzero()[0] + low).astype(labels.dtype), (occurs.cumsum() - 1)[numbers]
     # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
     whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
     if not whole and labels.dtype.kind not in "biuUS":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,20 @@ from numpy.typing import NDArray
 
 from .. import problems
 from .._conclusion import provenance_of
+from .._solve import DEFAULT_SOLVER
 from .._together import Settled, together
+from ..core._pair_bound import read_listed
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
 from ..problems.classification import COST
-from ..solvers import Solver
-from ._batch import kept
+from ..registry import make_solver
+from ._batch import LEFT
 from ._by_points import nobody_looks_on
-from ._classifier import laid_out, pairs_of
+from ._classifier import pairs_of
 
-__all__ = ["PairSolutions", "members", "read_pairs", "settles"]
+__all__ = ["PairSolutions", "Pairs", "read_pairs", "settles"]
 
 
 def settles(model: Any, gram: Gram) -> bool:
@@ -32,47 +35,68 @@ def settles(model: Any, gram: Gram) -> bool:
     return bool(nobody_looks_on(model) and hinge and gram.is_psd_by_kernel)
 
 
-def members(codes: NDArray, classes: int) -> list[NDArray]:
-    """The points of each class, ascending; those of class −1 are left out."""
-    counts = np.bincount(codes + 1, minlength=classes + 1)
-    return np.split(np.argsort(codes, kind="stable"), counts.cumsum()[:-1])[1:]
+class Pairs(Sequence[NDArray]):
+    """The points of each class, and of each pair of classes: an item is the points of a pair, ascending.
+
+    Parameters
+    ----------
+    codes : array of shape (n,)
+        Which class each point is of; those of class −1 are left out.
+    classes : int
+
+    Attributes
+    ----------
+    order : int array
+        The points, class by class, ascending within.
+    starts : int array of shape (classes + 1,)
+        Where each class begins in it, and the end.
+    groups : list of int arrays
+        The points of each class.
+    """
+
+    def __init__(self, codes: NDArray, classes: int) -> None:
+        ends = np.bincount(codes + 1, minlength=classes + 1).cumsum()
+        self.order, self.starts = np.argsort(codes, kind="stable")[ends[0] :], ends - ends[0]
+        self.groups = [self.order[start:end] for start, end in pairwise(self.starts.tolist())]
+        self._classes = pairs_of(classes)
+
+    def of(self, points: NDArray) -> Pairs:
+        """The same of these points, ascending, in the place of 0, 1, …"""
+        other = copy(self)
+        other.order = points[self.order]
+        other.groups = [points[group] for group in self.groups]
+        return other
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def __getitem__(self, k: Any) -> Any:
+        return np.sort(self.by_class(k))
+
+    def by_class(self, k: int) -> NDArray:
+        """The points of a pair, those of its first class first."""
+        i, j = self._classes[k]
+        return np.concatenate([self.groups[i], self.groups[j]])
 
 
-def read_pairs(
-    codes: NDArray, rows: Sequence[NDArray], found: Sequence[Solution | Settled], classes: int
-) -> tuple[NDArray, NDArray, NDArray, tuple[NDArray, NDArray]]:
-    """What pairs of classes came to, each over its rows: support vectors by class and then ascending, how many of each
-    class, biases, and coefficients as `laid_out` has them."""
-    order = np.argsort(codes, kind="stable")
-    place_of, ends = np.empty(len(order), dtype=np.intp), np.bincount(codes + 1, minlength=classes + 1).cumsum()
-    place_of[order] = np.arange(len(order))
-    pairs, places, values, owners, biases, done = np.array(pairs_of(classes)), [], [], [], [], 0
+def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+    """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
+    their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
+    weights, biases, done = [], [], 0
     for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, Settled) else id(pair)):
         same = list(group)
-        which = np.arange(done, done + len(same))
-        done += len(same)
         if isinstance(same[0], Settled):
-            sizes, weights, intercepts = together(same)  # type: ignore[arg-type]
-            lengths = sizes.ravel()
-            starts = lengths.cumsum() - lengths
-            weights = kept(weights, starts[::2])
-            (J,) = np.nonzero(weights)
-            place = np.repeat(ends[pairs[which]].ravel() - starts, lengths)[J] + J
-            owner = np.repeat(which, sizes.sum(axis=1))[J]
+            values, intercepts = together(same)  # type: ignore[arg-type]
         else:
-            intercepts, weights = np.array([same[0].bias]), kept(same[0].coefficients)
-            (J,) = np.nonzero(weights)
-            place, owner = place_of[rows[which[0]][J]], np.full(len(J), which[0])
+            values, intercepts = np.empty(len(pairs.by_class(done))), np.array([same[0].bias])
+            values[np.argsort(pairs.by_class(done))] = same[0].coefficients
+        weights.append(values)
         biases.append(intercepts)
-        places.append(place)
-        values.append(weights[J])
-        owners.append(owner)
-    at, owner = np.concatenate(places), np.concatenate(owners)
-    is_support = np.zeros(len(order), dtype=bool)
-    is_support[at] = True
-    rank, support = is_support.cumsum() - 1, order[is_support]
-    coefficients = laid_out(classes, len(support), rank[at], codes[order[at]], np.concatenate(values), owner)
-    return support, np.bincount(codes[support], minlength=classes), np.concatenate(biases), coefficients
+        done += len(same)
+    joined, starts = weights[0] if len(weights) == 1 else np.concatenate(weights), pairs.starts.astype(np.int64)
+    places, *read = read_listed(joined, starts, LEFT)
+    n_support, pair_coef, dual_coef = read
+    return pairs.order[places], n_support, np.concatenate(biases), pair_coef, dual_coef
 
 
 class PairSolutions:
@@ -80,7 +104,7 @@ class PairSolutions:
 
     Parameters
     ----------
-    found : list of Solution or Settled
+    found : sequence of Solution or Settled
     gram : Gram
         Of all points.
     groups : list of int arrays
@@ -88,24 +112,21 @@ class PairSolutions:
     C : float
     weight : array of shape (gram.n,)
     tol : float
-    engine : Solver
-        Whose problems those that were settled are.
-    seeds : list of int
+    seeds : sequence of int
     """
 
     def __init__(
         self,
-        found: list[Solution | Settled],
+        found: Sequence[Solution | Settled],
         gram: Gram,
         groups: list[NDArray],
         C: float,
         weight: NDArray,
         tol: float,
-        engine: Solver[Any, Any],
-        seeds: list[int],
+        seeds: Sequence[int],
     ) -> None:
         self._found, self._gram, self._groups, self._C, self._weight = list(found), gram, groups, C, weight
-        self._tol, self._engine, self._seeds = tol, engine, seeds
+        self._tol, self._seeds = tol, seeds
         self._pairs = pairs_of(len(groups))
 
     def __iter__(self) -> Iterator[Solution]:
@@ -138,6 +159,6 @@ class PairSolutions:
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
-            provenance=provenance_of(self._engine.aim(self._tol, hand_over=True), self._seeds[k]),
+            provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=True), self._seeds[k]),
             certified=certificate,
         )

@@ -21,7 +21,7 @@ from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
 from ._labels import class_weights, encode, several, weighed
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._pair_solutions import members, read_pairs
+from ._pair_solutions import Pairs, read_pairs
 from ._validation import checked_data, kept_weight
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
@@ -68,21 +68,20 @@ class SavedPairs(BatchMachine):
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
             weight = kept_weight(sample_weight, points) * self.class_weight_[codes]
-            weighty = np.bincount(codes, weight > 0, minlength=len(classes))
-            weighed(weighty, classes)
-            gram, codes = self._gram(points), np.where(weight > 0, codes, -1)
+            if not (weight > 0).all():
+                weighed(np.bincount(codes, weight > 0, minlength=len(classes)), classes)
+                codes = np.where(weight > 0, codes, -1)
+            gram, pairs = self._gram(points), Pairs(codes, len(classes))
             del points  # of another precision it is a copy, and so is the Gram's
-            groups = members(codes, len(classes))
-            rows = [np.sort(np.concatenate([groups[i], groups[j]])) for i, j in pairs_of(len(classes))]
-            found = self._solve_pairs(gram, codes, weight, groups, rows)
-            self.classes_, self._rows = classes, rows
-            self._read(gram, codes, rows, found)
+            found = self._solve_pairs(gram, codes, weight, pairs)
+            self.classes_, self._rows = classes, pairs
+            self._read(gram, pairs, found)
             self._publish()
 
     def _solve_pairs(
-        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: Sequence[NDArray]
+        self, gram: Gram, codes: NDArray, weight: NDArray, pairs: Pairs
     ) -> Sequence[Solution] | Sequence[Solution | Settled]:
-        """Solve the pairs of classes, each over its rows, and keep the solutions."""
+        """Solve the pairs of classes, and keep the solutions."""
         raise NotImplementedError
 
     @fitted
@@ -95,16 +94,9 @@ class SavedPairs(BatchMachine):
             raise AttributeError("solutions_")  # the models of a search's folds then fit anew
         return self.__dict__["solutions_"]
 
-    def _read(
-        self,
-        gram: Gram,
-        codes: NDArray,
-        rows: Sequence[NDArray],
-        found: Sequence[Solution] | Sequence[Solution | Settled],
-    ) -> None:
-        """Set what the pairs came to, each over those rows of a Gram of points of these classes, is to the user."""
-        support, self.n_support_, biases, coefficients = read_pairs(codes, rows, found, len(self.classes_))
-        self._pair_coef, self.dual_coef_ = coefficients
+    def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | Settled]) -> None:
+        """Set what the pairs of a Gram's points came to is to the user."""
+        support, self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = read_pairs(pairs, found)
         self._keep_support(gram.X, gram, support)
         self._constants = 0.0
         moved = gram.is_translatable and all(
@@ -114,7 +106,6 @@ class SavedPairs(BatchMachine):
             own = gram.subset(support).centred()
             self._support_gram = KeptGram(own)
             self._constants = np.array([own.constant(weights) for weights in self._pair_coef.T])
-        self.intercept_ = biases
         self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
         self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
 
@@ -137,7 +128,11 @@ class SavedPairs(BatchMachine):
             if ((codes[part] >= 0) & (codes[part] != own)).any():
                 raise ValueError("its solves put a point into several classes")
             codes[part] = own
-        self._read(gram, codes, rows, self.solutions_)
+        parts = Pairs(codes, classes)
+        if not all(np.array_equal(own, part) for own, part in zip(parts, rows, strict=True)):
+            raise ValueError("a solve of two classes leaves points of them out")
+        self._rows = parts.of(points)
+        self._read(gram, parts, self.solutions_)
         self.support_ = points[self.support_]
         met = [(solution.problem, solution.certificate) for solution in self.solutions_]
         lost = 1e-9 + np.array([scale_loss(*one) for one in met])

@@ -23,16 +23,25 @@ from ..core.threads import ONE_THREAD, Crew
 from ..exceptions import ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
-from ._arguments import limits, warn_of_ignored
+from ._arguments import ignored, limits, warn_of_ignored
 from ._telling import Teller
 
-__all__ = ["Solving", "jobs_of"]
+__all__ = ["Solving", "at_once", "jobs_of"]
 
 #: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
 #: take instead, if there is so much left.
 BRIEF, PATIENCE = 0.01, 1.0
 #: Seconds between two looks whether Ctrl-C has come, where a wait for a thread cannot be interrupted.
 PATIENT = 0.2
+
+
+def at_once(model: Any, settled: SettledPairs) -> Sequence[Settled] | None:
+    """What problems come to by one compiled call; None where they take more, or there is a clock to look at, or
+    something to tell. A third of what a small fit takes goes into all that `Solving` minds."""
+    if model.time_limit is not None or model.verbose or ignored(model):
+        return None
+    check_limits(model.tol, model.max_steps, model.time_limit)
+    return settled.at_once()
 
 
 class Solving:
@@ -47,7 +56,7 @@ class Solving:
         Whose parameters say how.
     pose : callable
         The problem of a number.
-    seeds : list of int
+    seeds : sequence of int
     engine : Solver
     settled : sequence of Settled or None
         What a number came to without a run.
@@ -57,7 +66,7 @@ class Solving:
         self,
         model: Any,
         pose: Callable[[int], DualProblem],
-        seeds: list[int],
+        seeds: Sequence[int],
         engine: Solver[Any, Any],
         settled: Sequence[Settled | Solution | None],
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..solvers import Solver
 from ._batch import seeds_of
 from ._classifier import PairClassifier, pairs_of
 from ._least_squares import DEFAULT, intercept_of, posed_again
+from ._pair_solutions import Pairs
 from ._saved_pairs import SavedPairs
 from ._solving import Solving
 
@@ -175,13 +176,11 @@ class LSSVC(SavedPairs, PairClassifier):
         self._fit_pairs(X, y, sample_weight)
         return self
 
-    def _solve_pairs(
-        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: Sequence[NDArray]
-    ) -> list[Solution]:
-        pairs, seeds = pairs_of(len(groups)), seeds_of(self.random_state, len(rows))
+    def _solve_pairs(self, gram: Gram, codes: NDArray, weight: NDArray, pairs: Pairs) -> list[Solution]:
+        seeds = seeds_of(self.random_state, len(pairs))
 
         def pose(k: int) -> DualProblem:
-            points, (i, j) = rows[k], pairs[k]
+            points, (i, j) = pairs[k], pairs_of(len(pairs.groups))[k]
             return problems.least_squares(
                 self._part(gram, points),
                 np.where(codes[points] == (j if len(pairs) == 1 else i), 1, -1),

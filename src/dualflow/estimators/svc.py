@@ -21,9 +21,9 @@ from ..registry import make_solver
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier, pairs_of
-from ._pair_solutions import PairSolutions, settles
+from ._pair_solutions import Pairs, PairSolutions, settles
 from ._saved_pairs import SavedPairs
-from ._solving import Solving
+from ._solving import Solving, at_once
 
 __all__ = ["SVC"]
 
@@ -229,15 +229,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self._fit_pairs(X, y, sample_weight)
         return self
 
-    def _solve_pairs(
-        self, gram: Gram, codes: NDArray, weight: NDArray, groups: list[NDArray], rows: Sequence[NDArray]
-    ) -> list[Solution | Settled]:
-        """Solve the pairs of classes, each over its rows, and keep the solutions."""
-        pairs, seeds = pairs_of(len(groups)), seeds_of(self.random_state, len(rows))
-        engine = make_solver(self.solver, self.solver_options)
+    def _solve_pairs(self, gram: Gram, codes: NDArray, weight: NDArray, pairs: Pairs) -> Sequence[Solution | Settled]:
+        """Solve the pairs of classes, and keep the solutions."""
+        seeds = seeds_of(self.random_state, len(pairs))
+        found: Sequence[Solution | Settled] | None = None
 
         def pose(k: int) -> DualProblem:
-            points, (i, j) = rows[k], pairs[k]
+            points, (i, j) = pairs[k], pairs_of(len(pairs.groups))[k]
             problem = problems.svc(
                 self._part(gram, points),
                 np.where(codes[points] == (j if len(pairs) == 1 else i), 1, -1),
@@ -254,10 +252,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
         settled: Sequence[Settled | None] = [None] * len(pairs)
         if settles(self, gram):
-            settled = SettledPairs(gram, groups, [self.C * weight[group] for group in groups], self.tol)
-        found = Solving(self, pose, seeds, engine, settled).run()
+            settled = SettledPairs(gram, pairs.groups, [self.C * weight[group] for group in pairs.groups], self.tol)
+            found = at_once(self, settled)
+        if found is None:
+            engine = make_solver(self.solver, self.solver_options)
+            found = Solving(self, pose, seeds, engine, settled).run()
         self.__dict__.pop("solutions_", None)
-        self._solved = PairSolutions(found, gram, groups, self.C, weight, self.tol, engine, seeds)
+        self._solved = PairSolutions(found, gram, pairs.groups, self.C, weight, self.tol, seeds)
         return found
 
     def _check_solution(self, solution: Solution) -> None:
