@@ -876,12 +876,12 @@ def test_a_solve_that_leaves_points_of_its_classes_out_is_refused(tmp_path):
     model = SVC(gamma=1.0).fit(X, y)
     gram, rows, solutions = dualflow.Gram(X, gamma=1.0), list(model._rows), list(model.solutions_)
     model._rows, model.solutions_ = rows, solutions
-    dualflow.save(model, tmp_path / "m")
+    model.save(tmp_path / "m")
     dualflow.load(tmp_path / "m")
     rows[0] = rows[0][1:]
     problem = dualflow.problems.svc(gram.subset(rows[0]), np.where(y[rows[0]] == 0, 1, -1), C=1.0)
     solutions[0] = dualflow.solve(problem)
-    dualflow.save(model, tmp_path / "m")
+    model.save(tmp_path / "m")
     with pytest.raises(ProblemError, match="leaves points of them out"):
         dualflow.load(tmp_path / "m")
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
+from ._radial import square_points
 from .clock import look
 from .kernel_checks import KernelFunction
 from .sparse_points import SparsePoints, is_sparse
@@ -35,16 +36,11 @@ def largest(X: NDArray | SparsePoints) -> float:
 
 
 def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArray:
-    """‖x − center‖² of the points, shape (n,); a part at a time, so that no copy of all is made."""
+    """‖x − center‖² of the points, shape (n,)."""
     if isinstance(X, SparsePoints):
         with np.errstate(over="ignore", invalid="ignore"):
             return (X if center is None else X - center).squares()
-    squares = np.empty(len(X))
-    with np.errstate(over="ignore", invalid="ignore"):
-        height = max(1, CENTRED_AT_ONCE // X.shape[1])
-        for start in range(0, len(X), height):
-            points = X[start : start + height] if center is None else X[start : start + height] - center
-            np.einsum("ij,ij->i", points, points, out=squares[start : start + height])
+    squares: NDArray = square_points(np.ascontiguousarray(X), np.zeros(X.shape[1]) if center is None else center)
     return squares
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._radial import radial_apply, radial_rows, radial_sum
+from ._radial import radial_apply, radial_rows, radial_sum, scale_points
 from .arena import borrowed
-from .kernel_values import CENTRED_AT_ONCE
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
 from .values import immutable
@@ -52,18 +51,12 @@ class RadialPoints:
     def of(
         cls, X: NDArray | SparsePoints, center: NDArray, gamma: float, dtype: type, squares: NDArray
     ) -> RadialPoints:
-        """From points, of which ``center`` is subtracted first, and their squared lengths after that, shape (n,).
-
-        A part at a time, so that no copy of all is made.
-        """
+        """From points, of which ``center`` is subtracted first, and their squared lengths after that, shape (n,)."""
         n, m = X.shape
         if isinstance(X, SparsePoints):
             return cls(((X - center) * np.sqrt(2.0 * gamma)).astype(dtype), (gamma * squares).astype(dtype, copy=False))
-        points: NDArray = np.zeros((n, -(-m // 4) * 4), dtype=dtype)
-        height = max(1, CENTRED_AT_ONCE // m)
-        for start in range(0, n, height):
-            part = slice(start, start + height)
-            np.multiply(X[part] - center, np.sqrt(2.0 * gamma), out=points[part, :m], casting="same_kind")
+        points: NDArray = np.empty((n, -(-m // 4) * 4), dtype=dtype)
+        scale_points(np.ascontiguousarray(X), center, np.sqrt(2.0 * gamma), points)
         return cls(points, (gamma * squares).astype(dtype, copy=False))
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ from ._arguments import check_arguments
 from ._base import KernelMachine
 from ._by_points import ByPoints, nobody_looks_on
 from ._packing import Pose, unpack_solutions
-from ._solving import Solving, jobs_of
+from ._solving import Solving, at_once, jobs_of
 from ._sparse import as_csr, frozen
 from ._validation import are_things
 
@@ -129,9 +129,14 @@ class BatchMachine(KernelMachine):
 
     def _solve(self, problem: DualProblem) -> Solution:
         """Solve the one problem of a fit."""
-        seeds, engine = seeds_of(self.random_state, 1), make_solver(self.solver, self.solver_options)
-        settled: Any = ByPoints(problem, self.tol, engine, seeds[0]) if nobody_looks_on(self) else [None]
-        return Solving(self, lambda k: problem, seeds, engine, settled).run()[0]  # type: ignore[return-value]
+        seeds, settled, found = seeds_of(self.random_state, 1), [None], None
+        if nobody_looks_on(self):
+            settled = ByPoints(problem, self.tol, seeds[0])  # type: ignore[assignment]
+            found = at_once(self, settled)
+        if found is None:
+            engine = make_solver(self.solver, self.solver_options)
+            found = Solving(self, lambda k: problem, seeds, engine, settled).run()
+        return found[0]  # type: ignore[return-value]
 
     def _check_solution(self, solution: Solution) -> None:
         """Refuse what must not become a model."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from .._conclusion import provenance_of
@@ -14,7 +15,7 @@ from ..core.problem import DualProblem
 from ..core.solution import SHARP, Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
-from ..solvers import Solver
+from ..registry import make_solver
 from ._arguments import is_limited
 
 __all__ = ["ByPoints", "nobody_looks_on"]
@@ -34,13 +35,20 @@ class ByPoints(Sequence[Solution | None]):
     ----------
     problem : DualProblem
     tol : float
-    engine : Solver
-        Whose problem it is.
     seed : int
     """
 
-    def __init__(self, problem: DualProblem, tol: float, engine: Solver[Any, Any], seed: int) -> None:
-        self._problem, self._tol, self._engine, self._seed = problem, tol, engine, seed
+    def __init__(self, problem: DualProblem, tol: float, seed: int) -> None:
+        self._problem, self._tol, self._seed = problem, tol, seed
+        self._interrupt: KeyboardInterrupt | None = None
+
+    def at_once(self) -> list[Solution] | None:
+        """It, in a list; or None. Ctrl-C is kept for whoever asks again."""
+        try:
+            found = self._solution
+        except KeyboardInterrupt as interrupt:
+            self._interrupt, found = interrupt, None
+        return None if found is None else [found]
 
     def __len__(self) -> int:
         return 1
@@ -48,6 +56,12 @@ class ByPoints(Sequence[Solution | None]):
     def __getitem__(self, k: Any) -> Any:
         if k != 0:
             raise IndexError(k)
+        if self._interrupt is not None:
+            raise self._interrupt
+        return self._solution
+
+    @cached_property
+    def _solution(self) -> Solution | None:
         problem, begun = self._problem, time.monotonic()
         found = simplex_from_points(problem) if suits_simplex_points(problem) else None
         if found is None:
@@ -63,7 +77,7 @@ class ByPoints(Sequence[Solution | None]):
             alpha=certificate.alpha,
             raw_alpha=immutable(alpha),
             refined=False,
-            support=support_set(certifier.problem, certificate.alpha, certifier),
+            support=support_set(certifier.problem, alpha, certifier),
             ended=Status.OPTIMAL,
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
@@ -73,6 +87,6 @@ class ByPoints(Sequence[Solution | None]):
                 steps=1,
                 kernel_columns=entries / problem.n,
             ),
-            provenance=provenance_of(self._engine.aim(self._tol, hand_over=True), self._seed),
+            provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=True), self._seed),
             certified=certificate,
         )

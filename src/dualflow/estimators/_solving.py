@@ -35,7 +35,7 @@ BRIEF, PATIENCE = 0.01, 1.0
 PATIENT = 0.2
 
 
-def at_once(model: Any, settled: SettledPairs) -> Sequence[Settled] | None:
+def at_once(model: Any, settled: Any) -> Sequence[Any] | None:
     """What problems come to by one compiled call; None where they take more, or there is a clock to look at, or
     something to tell. A third of what a small fit takes goes into all that `Solving` minds."""
     if model.time_limit is not None or model.verbose or ignored(model):

@@ -112,7 +112,7 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
         return 0
     # An update asks for two rows, and each may come with another.
     cdef double[::1] rows = borrowed(((n if fills else min(n, more + 4)) * stride,), np.float64)
-    cdef double[::1] tiles = aligned((stride * m,), np.float64)
+    cdef double[::1] tiles = borrowed((stride * m,), np.float64)
     cdef double[::1] work = aligned((6 * stride,), np.float64)
     cdef double[::1] ones = np.ones(stride)
     cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
