@@ -169,3 +169,12 @@ def test_sums_of_kept_rows_in_single_are_those_in_double(monkeypatch):
         values = gram.sum_rows(J, weights, np.float32)
         assert np.abs(values - weights @ exact[J]).max() <= 1e-6 * np.abs(weights).sum()
         np.testing.assert_allclose(gram.sum_rows(J, weights, float), weights @ exact[J], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 10.0, 1e4, 1e8])
+@pytest.mark.parametrize("shape", [(7, 1), (40, 3), (33, 70)])
+def test_scale_is_of_the_variance_of_all_numbers(offset, shape):
+    X = np.random.default_rng(shape[0]).normal(size=shape) * np.arange(1, shape[1] + 1) + offset
+    X[:, -1] -= 0.7 * offset
+    exact = X.astype(np.longdouble).var() * shape[1]
+    assert Gram(X).gamma == pytest.approx(float(1 / exact), rel=1e-11)

@@ -17,6 +17,9 @@ from .values import Value, immutable
 
 __all__ = ["Gram", "measured"]
 
+#: The square of the distance from the origin, in units of the variance, from which a mean's last digit is seen in it.
+FAR_OUT = 1e8
+
 
 class Gram(KernelMatrix, Value):
     """Kernel matrix K of n points, with Kᵢⱼ = k(xᵢ, xⱼ).
@@ -86,10 +89,8 @@ class Gram(KernelMatrix, Value):
         if kernel == "rbf":
             mean = mean_of(points)
             squares = squared_lengths(points, mean)
-            if not isinstance(points, SparsePoints):  # of all numbers: of columns about their means, and of the means
-                with np.errstate(over="ignore", invalid="ignore"):
-                    apart = mean - mean.sum() / mean.size
-                    variance = float(squares.sum() / points.size + apart @ apart / mean.size)
+            if not isinstance(points, SparsePoints):
+                variance = _variance(points, mean, squares)
         self._set(
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),
@@ -159,6 +160,15 @@ class Gram(KernelMatrix, Value):
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())
         return part
+
+
+def _variance(points: NDArray, mean: NDArray, squares: NDArray) -> float | None:
+    """Of all numbers of the points: that of columns about their means, and that of the means. None where these are so
+    large that they have lost digits of it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = mean - mean.sum() / mean.size
+        variance = float(squares.sum() / points.size + apart @ apart / mean.size)
+        return variance if mean @ mean <= FAR_OUT * variance else None
 
 
 def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tuple[NDArray, NDArray]:
