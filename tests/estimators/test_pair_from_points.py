@@ -124,7 +124,10 @@ def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
     assert model.certificate_.relative_gap <= 1e-9
 
 
-@pytest.mark.parametrize(("n", "m", "suits"), [(179, 2, False), (180, 2, True), (640, 300, True), (641, 300, False)])
+@pytest.mark.parametrize(
+    ("n", "m", "suits"),
+    [(179, 2, False), (180, 2, True), (449, 64, True), (448, 64, False), (640, 300, False), (641, 300, False)],
+)
 def test_how_many_points_it_suits(n, m, suits):
     assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n) == suits
 
