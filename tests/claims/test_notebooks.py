@@ -5,6 +5,7 @@ from pathlib import Path
 import nbclient
 import nbformat
 import pytest
+from jupyter_client.manager import KernelManager
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
@@ -17,11 +18,26 @@ def test_there_are_notebooks():
 SLOW = {"mean_field_copies", "carleman_divergence"}
 
 
+@pytest.fixture(scope="module")
+def kernel():
+    """One process for all notebooks: it imports NumPy, Matplotlib and the rest once, two seconds of each otherwise."""
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel()
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.parametrize(
     "path",
     [pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in SLOW)) for path in NOTEBOOKS],
 )
-def test_notebook_runs(path):
+def test_notebook_runs(path, kernel):
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+    # No name of the notebook before it: what one uses, it has imported.
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -s -f"))
+    client = nbclient.NotebookClient(notebook, km=kernel, timeout=240)
+    try:
+        client.execute()
+    finally:
+        client.kc.stop_channels()
     assert any(cell.get("outputs") for cell in notebook.cells)
