@@ -1,6 +1,7 @@
 """The floors hold, importing the package stays light, and names mean one thing."""
 
 import ast
+import functools
 import graphlib
 import importlib
 import importlib.util
@@ -83,22 +84,28 @@ def _module(path, source):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def _asked(text, package):
+    """What a file's text imports: the module of each statement, and each of its names where it has them."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join(filter(None, [*above, node.module]))
+            found |= {(base, f"{base}.{alias.name}") for alias in node.names}
+    return found
+
+
 def _graph(source):
     """Which files of the package each file imports, wherever in it: in functions and for type checkers, too."""
     files = {_module(path, source): path for path in source.rglob("*.py")}
     graph = {}
     for name, path in files.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        found = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-                base = ".".join(filter(None, [*above, node.module]))
-                asked = (f"{base}.{alias.name}" for alias in node.names)
-                found |= {full if full in files else base for full in asked}
-        graph[name] = found & set(files) - {name}
+        asked = _asked(path.read_text(encoding="utf-8"), package)
+        graph[name] = {full if full in files else base for base, full in asked} & set(files) - {name}
     return graph
 
 

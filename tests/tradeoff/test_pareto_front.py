@@ -247,7 +247,7 @@ def test_the_c_of_a_grid_are_all_solved(moons):
 
 
 @needs_pymoo
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))])
 def test_small_fronts_are_the_exact_ones(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(6, 2))
@@ -559,14 +559,18 @@ def test_without_pymoo_the_pip_line_is_given(moons, monkeypatch):
     assert pareto_front(*moons, C=(0.1, 10)).status is FrontStatus.CERTIFIED
 
 
-@pytest.mark.parametrize("errors", ["hinge", pytest.param("zero-one", marks=needs_pymoo)])
-def test_fronts_load_no_plotting_package(errors):
-    code = (
-        "import dualflow, json, sys\n"
-        f"dualflow.pareto_front([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1], errors='{errors}', generations=2)\n"
-        "print(json.dumps(list(sys.modules)))"
-    )
+@needs_pymoo
+def test_fronts_load_no_plotting_package():
+    code = """
+import dualflow, json, sys
+loaded = []
+for errors in ("hinge", "zero-one"):
+    dualflow.pareto_front([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1], errors=errors, generations=2)
+    loaded.append(list(sys.modules))
+print(json.dumps(loaded))
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    loaded = json.loads(done.stdout)
-    assert ("pymoo" in loaded) == (errors == "zero-one")
-    assert {"matplotlib", "qiskit", "pennylane", "autograd"} & set(loaded) == set()
+    hinge, both = json.loads(done.stdout)
+    assert "pymoo" not in hinge
+    assert "pymoo" in both
+    assert {"matplotlib", "qiskit", "pennylane", "autograd"} & set(both) == set()
