@@ -42,7 +42,7 @@ from ._path import (
     inverse_times,
     take_out,
 )
-from .bordered import bordered_inverse
+from .bordered import lower_inverse
 from .near import Near
 from .snapshot import Snapshot
 from .state import PathError, State
@@ -240,7 +240,7 @@ class Engine(State):
             return
         S = space.members[:m]
         Q = space.pool.rows[space.member_slots[:m]][:, S]
-        self.inverse[: m + 1, : m + 1] = np.tril(bordered_inverse(Q, space.e[S] if self.bordered else None))
+        self.inverse[: m + 1, : m + 1] = lower_inverse(Q, space.e[S] if self.bordered else None)
 
     def polish(self, least: float = 0.0) -> None:
         """Take α and b on the margin to the solution of their system, if that is off by more than ``least``."""
