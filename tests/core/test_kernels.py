@@ -178,3 +178,18 @@ def test_scale_is_of_the_variance_of_all_numbers(offset, shape):
     X[:, -1] -= 0.7 * offset
     exact = X.astype(np.longdouble).var() * shape[1]
     assert Gram(X).gamma == pytest.approx(float(1 / exact), rel=1e-11)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
+def test_one_that_keeps_can_be_of_other_points_to_the_bit(kernel):
+    rng = np.random.default_rng(0)
+    first, other, new = rng.normal(size=(9, 5)), rng.normal(size=(14, 5)) + 3.0, rng.normal(size=(3, 5))
+    parameters = {"gamma": 0.3, "degree": 1, "coef0": 0.5, "center": np.full(5, 2.0)}
+    wanted = KeptGram(Gram(other, kernel, **parameters))
+    found = KeptGram.of(KeptGram(Gram(first, kernel, **parameters)), other)
+    assert (found.n, found.reach) == (wanted.n, wanted.reach)
+    np.testing.assert_array_equal(found.diag(), wanted.diag())
+    np.testing.assert_array_equal(found.full(), wanted.full())
+    np.testing.assert_array_equal(found.cross(new), wanted.cross(new, np.arange(14)))
+    with pytest.raises(ProblemError, match="overflow"):
+        KeptGram.of(found, 1e200 * new)

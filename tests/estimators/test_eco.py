@@ -414,6 +414,18 @@ def test_a_model_read_back_goes_on_to_the_same_bits(kw):
 # --- errors leave the model as it was -----------------------------------------------------------
 
 
+def test_a_new_stream_has_a_kernel_of_its_own():
+    X, y = moons()
+    used = stream(EcoSVC(C=10, n_init=10), X, y, batch=1, classes=[0, 1])
+    used.fit(3.0 * X[:40], y[:40])
+    fresh = EcoSVC(C=10, n_init=10).fit(3.0 * X[:40], y[:40])
+    for model in (used, fresh):  # one has met a newcomer of another width before
+        for k in range(40, 100):
+            model.partial_fit(3.0 * X[k : k + 1], y[k : k + 1])
+    np.testing.assert_array_equal(used.survivors_, fresh.survivors_)
+    np.testing.assert_array_equal(used._communities[0].alpha, fresh._communities[0].alpha)
+
+
 def test_what_fails_changes_nothing():
     X, y = moons(100)
     model = EcoSVC(gamma=1.0)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from ._radial import add_rows
 from .arena import borrowed
 from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
-from .kernel_values import CENTRED_AT_ONCE
-from .kernels import Gram
+from .kernel_values import CENTRED_AT_ONCE, mean_of
+from .kernels import Gram, measured, reach
 from .memory import memory_bytes
 from .picking import picked
 from .radial import FEW_FEATURES, RadialPoints
@@ -65,6 +65,19 @@ class KeptGram(KernelMatrix):
             and 8 * self.n**2 <= (memory_bytes() or WIDE**3) // PART
             and not isinstance(self.X, SparsePoints)
         )
+
+    @classmethod
+    def of(cls, matrix: KernelMatrix, X: NDArray) -> KeptGram:
+        """As of a `Gram` of other points with the kernel of a matrix and what it says of a centre, without its copies:
+        finite and dense ones, which nobody may write to meanwhile; refused where kernel values overflow."""
+        bare = object.__new__(KernelMatrix)
+        bare.__dict__.update(zip(_GIVEN, _given(matrix), strict=True))
+        bare.X, bare.n = X, len(X)
+        if bare.kernel == "rbf":
+            bare.center = mean_of(X)
+        bare.squares, bare._diag = measured(bare, X)
+        bare.reach = reach(bare)
+        return cls(bare)
 
     def __getstate__(self) -> dict[str, Any]:
         arrays = ("_full", "_single", "_single_points", "_less_center")

@@ -206,24 +206,24 @@ class KernelMatrix:
 
     # --- new points --------------------------------------------------------------------------------
 
-    def cross(self, Z: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
-        """Kernel between new points and points J: shape (len(Z), len(J)), in float64 or float32. With a precomputed
-        kernel, Z is the matrix of kernel values between the new points and *all* n points, shape (n_new, n)."""
-        J = np.asarray(J, dtype=np.intp)
-        points = alike(Z, self.X)
-        check_block(len(points), len(J), dtype)
+    def cross(self, Z: ArrayLike, J: ArrayLike | None = None, dtype: type = float) -> NDArray:
+        """Kernel between new points and points J, or all: shape (len(Z), len(J)), in float64 or float32. With a
+        precomputed kernel, Z is the matrix of kernel values between the new points and *all* n points."""
+        those: NDArray | slice = slice(None) if J is None else np.asarray(J, dtype=np.intp)
+        points, width = alike(Z, self.X), self.n if isinstance(those, slice) else len(those)
+        check_block(len(points), width, dtype)
         if self.kernel == "precomputed":
-            return points[:, J].astype(dtype, copy=False)
+            return points[:, those].astype(dtype, copy=False)
         if callable(self.kernel):
-            return called(self.kernel, points, self.X[J]).astype(dtype, copy=False)
+            return called(self.kernel, points, self.X[those]).astype(dtype, copy=False)
         if self.reach > SHARP:
-            return from_differences(self._centred(points), self._points(J), self.gamma).astype(dtype, copy=False)
+            return from_differences(self._centred(points), self._points(those), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
-            values: NDArray = np.zeros((len(points), len(J)), dtype=dtype)
-            values[near] = new.kernel(self.radial_points(self._work(dtype), J))
+            values: NDArray = np.zeros((len(points), width), dtype=dtype)
+            values[near] = new.kernel(self.radial_points(self._work(dtype), those))
             return values
-        return self._of_products(self._centred(points), self._points(J), dtype)
+        return self._of_products(self._centred(points), self._points(those), dtype)
 
     def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
         """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64. Kernel values are

@@ -15,7 +15,7 @@ from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
 from .values import Value, immutable
 
-__all__ = ["Gram", "measured"]
+__all__ = ["Gram", "measured", "reach"]
 
 #: The square of the distance from the origin, in units of the variance, from which a mean's last digit is seen in it.
 FAR_OUT = 1e8
@@ -108,11 +108,10 @@ class Gram(KernelMatrix, Value):
         them are made ready for the kernel at once."""
         squares, diag = measured(self, points, squares)
         radial = self.kernel == "rbf"
-        with np.errstate(over="ignore"):
-            reach = self.gamma * float(squares.max()) if radial else 0.0
         sparse = isinstance(points, SparsePoints)
         self._set(X=points if sparse else immutable(points), n=len(points))
-        self._set(squares=immutable(squares), _diag=immutable(diag), reach=reach)
+        self._set(squares=immutable(squares), _diag=immutable(diag))
+        self._set(reach=reach(self))
         ready = radial and self.n < ESTIMATE_FROM and self.is_radial and not sparse
         self._set(ready=KernelMatrix.radial_points(self, float).frozen() if ready else None)
 
@@ -194,6 +193,12 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
     if kernel == "poly" and not float(matrix.degree).is_integer():
         _look_for_negative_bases(matrix, X, float(squares.max(initial=0.0)))
     return squares, diag
+
+
+def reach(matrix: KernelMatrix) -> float:
+    """γ times the largest ‖x − center‖² of the points, for the radial kernel; 0 for others."""
+    with np.errstate(over="ignore"):
+        return matrix.gamma * float(matrix.squares.max()) if matrix.kernel == "rbf" else 0.0
 
 
 def _look_for_negative_bases(matrix: KernelMatrix, X: NDArray | SparsePoints, longest: float) -> None:

@@ -54,6 +54,8 @@ class RowCache:
     dtype : type
     capacity_bytes : int, optional
         Room for at least 2 · ``at_once`` rows is always taken. By default rows stay until `evict` lets them go.
+    length : int, default=64
+        Entries a row for which there is room from the start.
 
     Attributes
     ----------
@@ -66,7 +68,12 @@ class RowCache:
     """
 
     def __init__(
-        self, n: int = 0, dtype: type = float, capacity_bytes: int | None = None, empty: Empty = np.empty
+        self,
+        n: int = 0,
+        dtype: type = float,
+        capacity_bytes: int | None = None,
+        empty: Empty = np.empty,
+        length: int = 64,
     ) -> None:
         self.dtype, self._empty = np.dtype(dtype), empty
         self.capacity, self.at_once = sys.maxsize, AT_ONCE
@@ -74,7 +81,7 @@ class RowCache:
             width = self.dtype.itemsize * n
             self.at_once = min(AT_ONCE, max(1, MOST_BYTES // (2 * width)))
             self.capacity = min(n, max(2 * self.at_once, capacity_bytes // width))
-        self.take(_NOBODY, np.empty((0, 0)), n)
+        self.take(_NOBODY, np.empty((0, 0)), n, length)
 
     def take(self, members: NDArray, rows: NDArray, n: int, length: int = 64) -> None:
         """Hold just these rows of n entries, in slots 0, 1, 2, …, with room for ``length`` entries; ``rows`` has shape

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._solve import DEFAULT_SOLVER, solve
 from ..core.certificate import Certificate, Certifier, certify
+from ..core.kept import KeptGram
 from ..core.kernel_values import mean_of
 from ..core.kernels import Gram
 from ..core.options import Number, OneOf
@@ -73,6 +74,7 @@ class Ecology(StreamMachine):
             return
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
+        self.__dict__.pop("_standing", None)  # of another stream
         gram = Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         self._gamma, self._center = gram.gamma, mean_of(X) if gram.is_translatable else None
         self.n_seen_ = 0
@@ -122,7 +124,9 @@ class Ecology(StreamMachine):
         known, at = self.__dict__.get("_standing", (None, None))
         if at is None or known != facts or at.alpha is not c.alpha:
             bordered, enough = self._sum_is_fixed(), 0.1 * self.tol
-            at = Standing(self._kernel_of(c.X), c.sign, c.cap, c.alpha, c.h, bordered=bordered, enough=enough)
+            same = at is not None and known[:4] == facts[:4]  # the kernel: what is known of it need not be asked again
+            gram = KeptGram.of(at.gram, c.X) if same else self._kernel_of(c.X)
+            at = Standing(gram, c.sign, c.cap, c.alpha, c.h, bordered=bordered, enough=enough)
             self._standing = facts, at
         return meet_at_rest(c, at, X, sign, cap, ids, reserve=self._room, n_init=self._first_points())
 

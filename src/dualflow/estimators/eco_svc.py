@@ -217,10 +217,9 @@ class EcoSVC(PairClassifier, Ecology):
         else:
             self._set_classes(classes, "classes")
         weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
-        present = np.bincount(codes, weight > 0, minlength=len(self.classes_)) > 0
-        if whole and not present.all():
+        if whole and (missing := np.bincount(codes, weight > 0, minlength=len(self.classes_)) == 0).any():
             raise ProblemError(
-                f"sample_weight: no point of class {shown(self.classes_[~present][0])} has a positive weight"
+                f"sample_weight: no point of class {shown(self.classes_[missing][0])} has a positive weight"
             )
         pairs = range(len(self._pairs))
         self._begin(points, len(pairs))
@@ -246,10 +245,12 @@ class EcoSVC(PairClassifier, Ecology):
         else:
             same(given, self.classes_)
 
-    def _part_of_pair(self, codes: NDArray, weight: NDArray, k: int) -> tuple[NDArray, NDArray]:
+    def _part_of_pair(self, codes: NDArray, weight: NDArray, k: int) -> tuple[NDArray | slice, NDArray]:
         """Rows of a pair of classes, and their signs."""
         positive, negative = self._sides(k)
-        rows = np.flatnonzero(((codes == positive) | (codes == negative)) & (weight > 0))
+        rows: NDArray | slice = slice(None)
+        if len(self.classes_) > 2 or not weight.all():
+            rows = np.flatnonzero(((codes == positive) | (codes == negative)) & (weight > 0))
         return rows, np.where(codes[rows] == positive, 1.0, -1.0)
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:

@@ -65,7 +65,7 @@ class Standing:
 
     Parameters
     ----------
-    gram : Gram
+    gram : Gram or KeptGram
         Of the points that are remembered; positive semidefinite.
     sign, cap, alpha, h : arrays of shape (n,)
         As in `Community`.
@@ -79,14 +79,26 @@ class Standing:
     at_rest : bool
         Whether this is one, with weight on both sides and some of it free; only then may others be asked.
     nu : float
+    survivors : int
+        How many have weight.
     """
 
     def __init__(
-        self, gram: Gram, sign: NDArray, cap: NDArray, alpha: NDArray, h: NDArray, *, bordered: bool, enough: float
+        self,
+        gram: Gram | KeptGram,
+        sign: NDArray,
+        cap: NDArray,
+        alpha: NDArray,
+        h: NDArray,
+        *,
+        bordered: bool,
+        enough: float,
     ) -> None:
-        self.gram, self.sign, self.cap, self.alpha, self.h = KeptGram(gram), sign, cap, alpha, h
+        self.gram: KeptGram = gram if isinstance(gram, KeptGram) else KeptGram(gram)
+        self.sign, self.cap, self.alpha, self.h = sign, cap, alpha, h
         self.bordered, self.enough = bordered, enough
-        self.largest = float(gram.diag().max())
+        self.largest, self.total = float(gram.diag().max()), float(alpha.sum())
+        self.weights, self.survivors = sign * alpha, int(np.count_nonzero(alpha > 0))
         self.nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
         free = (alpha > 0) & (alpha < cap)
         sound = bool(free.any()) and np.isfinite(cap).all() and gram.is_psd_by_kernel and len(alpha) <= POINTS
@@ -112,17 +124,17 @@ class Standing:
         if not self.at_rest or len(X) > NEWCOMERS or not np.isfinite(np.einsum("ij,ij->", X, X)):
             return None
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = self.gram.cross(X, np.arange(len(self.alpha)))
+            rows = self.gram.cross(X)
         return rows if np.isfinite(rows).all() else None
 
     def gradient_at(self, rows: NDArray, sign: NDArray) -> NDArray:
         """h of newcomers, from their rows."""
-        values: NDArray = sign * (rows @ (self.sign * self.alpha)) - 1.0
+        values: NDArray = sign * (rows @ self.weights) - 1.0
         return values
 
     def keeps_out(self, h: NDArray, sign: NDArray) -> NDArray:
         """Which newcomers do not grow, by more than what h is known to."""
-        keeps: NDArray = h - self.nu * sign > self._round_off(float(self.alpha.sum()))
+        keeps: NDArray = h - self.nu * sign > self._round_off(self.total)
         return keeps
 
 
@@ -138,20 +150,22 @@ def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray)
     """
     old, new = len(at.alpha), len(X)
     n = old + new
-    K = np.empty((n, n))
-    K[:old, :old] = at.gram.full()
-    K[old:, :old], K[:old, old:] = rows, rows.T
-    K[old:, old:] = Gram.of(at.gram, X).full() if new > 1 else at.gram.self_kernel(X)
-    if not np.isfinite(K[old:, old:]).all():
+    own = Gram.of(at.gram, X).full() if new > 1 else at.gram.self_kernel(X)
+    if not np.isfinite(own).all():
         return None
     sign, cap = np.concatenate([at.sign, sign]), np.concatenate([at.cap, cap])
-    K *= sign
-    K *= sign[:, None]
-    engine = Engine(Dense(K), at.bordered)
+    Q = np.empty((n, n))
+    np.multiply(at.gram.full(), at.sign, out=Q[:old, :old])
+    np.multiply(rows, at.sign, out=Q[old:, :old])
+    np.multiply(own, sign[old:], out=Q[old:, old:])
+    Q[:old, :old] *= at.sign[:, None]
+    Q[old:] *= sign[old:, None]
+    Q[:old, old:] = Q[old:, :old].T
+    engine = Engine(Dense(Q), at.bordered, room=n)
     engine.has_rescue = True
     try:
-        engine.append(np.ones(n), cap, sign if at.bordered else np.zeros(n), K.diagonal())
-        seat(engine, K, at.alpha, at.cap, at.nu, whole=True)
+        engine.append(np.ones(n), cap, sign if at.bordered else np.zeros(n), Q.diagonal())
+        seat(engine, Q, at.alpha, at.cap, at.nu, whole=True)
         for k in range(old, n):
             engine.learn(k)
         engine.polish(0.25 * float(engine.figures[FLOOR]))
@@ -160,7 +174,7 @@ def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray)
     alpha = np.clip(engine.alpha, 0.0, cap)
     alpha[alpha <= LITTLE * float(alpha.max())] = 0.0
     alpha = np.where(cap - alpha <= LITTLE * cap, cap, alpha)
-    h = K @ alpha - 1.0
+    h = Q @ alpha - 1.0
     nu = best_multiplier(h, sign, cap, 0.0) if at.bordered else 0.0
     return Equilibrium(alpha, h, nu) if at._gap(sign, cap, alpha, h, nu) <= at.enough else None
 

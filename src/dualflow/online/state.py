@@ -66,6 +66,8 @@ class State:
         Q, a piece at a time; positive semidefinite.
     bordered : bool
         Whether there is an equality.
+    room : int, default=0
+        For so many variables there is room from the start.
 
     Attributes
     ----------
@@ -78,16 +80,15 @@ class State:
         Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle, above which are zeros; row 0 is the multiplier's.
     """
 
-    def __init__(self, matrix: Matrix, bordered: bool) -> None:
+    def __init__(self, matrix: Matrix, bordered: bool, room: int = 0) -> None:
         self.matrix, self.bordered = matrix, bordered
-        self.pool = RowCache()  # columns of Q for the margin, and for a few that were there a moment ago
-        self.n, self.d = 0, 0.0
-        self._room = {name: np.zeros(64, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
-        self.members, self.member_slots = np.zeros((2, 16), dtype=np.int64)
-        self.inverse = np.zeros((16, 16))
-        self.work = np.zeros((WORK, 16 + WORK_MORE))
+        self.n, self.d, length, side = 0, 0.0, max(64, room), max(16, room + 4)
+        self.pool = RowCache(length=length)  # columns of Q for the margin, and for a few that were there a moment ago
+        self._room = {name: np.zeros(length, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
+        self.members, self.member_slots = np.zeros((2, side), dtype=np.int64)
+        self.inverse, self.work = np.zeros((side, side)), np.zeros((WORK, side + WORK_MORE))
         self.waiting = np.zeros(1, dtype=np.int64)  # updates of the inverse that are not in it yet: none between paths
-        self.gamma = np.zeros(64)
+        self.gamma = np.zeros(length)
         self.counters = np.zeros(COUNTERS, dtype=np.int64)
         self.counters[ENTERING] = -1
         self.figures = np.zeros(FIGURES)
@@ -164,9 +165,8 @@ class State:
             self._room = {name: grown(array, (room,)) for name, array in self._room.items()}
             self.gamma = np.zeros(room)
         self.pool.lengthen(n, margin, block[:, np.searchsorted(J, margin)])
-        values = {"p": p, "u": u, "e": e, "diag": diag, "alpha": 0.0, "where": PENDING}
-        values["g"] = block @ self.alpha[J] - p + self.b * e
-        for name, value in values.items():
+        g = block @ self.alpha[J] - p + self.b * e
+        for name, value in zip(_VECTORS, (0.0, g, e, u, p, diag, PENDING), strict=True):
             self._room[name][old:n] = value
         self.n = n
         self._bind()

@@ -154,7 +154,7 @@ def meet_at_rest(
     """
     if (rows := at.rows_of(X)) is None:
         return None
-    h, survivors = at.gradient_at(rows, sign), len(community.survivors)
+    h, survivors = at.gradient_at(rows, sign), at.survivors
     wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
     found: Equilibrium | None
     if wants_in == 0:
