@@ -178,3 +178,60 @@ def test_single_columns_of_a_large_problem_come_from_kept_rows(monkeypatch):
     for j in (3, 603, 3, 1199):
         np.testing.assert_allclose(workspace.columns_at_hand()(j), Q[:, j], rtol=0, atol=1e-13)
     assert workspace.gram.entries_computed == 2 * 600
+
+
+class Counted(Certifier):
+    """One that tells of how many weights its products were."""
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        product, self.weights = self.workspace.product, []
+        self.workspace.product = lambda v, *rest: self.weights.append(np.count_nonzero(v)) or product(v, *rest)
+
+
+def a_large_hinge():
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(1500, 6))
+    return problems.svc(Gram(points), np.where(points[:, 0] + 0.3 * rng.normal(size=1500) > 0, 1, -1), 1e9), rng
+
+
+def test_products_of_few_changes_are_as_exact_as_those_from_scratch():
+    problem, rng = a_large_hinge()
+    certifier, alpha = Counted(problem), np.where(rng.random(1500) < 0.4, rng.random(1500), 0.0)
+    for moved in (0, 100, 250, 250):  # since the first; those from scratch are not carried on
+        other = alpha.copy()
+        J = rng.choice(1500, moved, replace=False)
+        other[J] = rng.random(moved) * (rng.random(moved) < 0.5)
+        exact = problem.dense() @ other
+        scale = np.finfo(float).eps * other.sum()  # the kernel's largest value is 1
+        assert np.abs(certifier.compute(other) - exact).max() <= 8 * scale
+    assert certifier.weights[0] == np.count_nonzero(alpha)
+    assert all(count < 260 for count in certifier.weights[1:])
+    assert len(certifier.weights) == 4
+
+
+@pytest.mark.parametrize("how", ["many moved", "a large weight gone"])
+def test_products_of_large_changes_are_made_from_scratch(how):
+    problem, rng = a_large_hinge()
+    alpha = np.where(rng.random(1500) < 0.4, rng.random(1500), 0.0)
+    certifier, other = Counted(problem), alpha.copy()
+    if how == "many moved":
+        other *= 1 + 1e-3
+    else:
+        alpha[7] = 1e9  # whose rounding would stay in all that is made of its product
+    certifier.compute(alpha)
+    found = certifier.compute(other)
+    assert certifier.weights == [np.count_nonzero(alpha), np.count_nonzero(other)]
+    assert np.abs(found - problem.dense() @ other).max() <= 8 * np.finfo(float).eps * other.sum()
+
+
+def test_certificates_by_change_are_those_from_scratch():
+    problem, rng = a_large_hinge()
+    alpha = np.where(rng.random(1500) < 0.4, rng.random(1500), 0.0)
+    certifier, other = Certifier(problem), alpha.copy()
+    other[np.flatnonzero(alpha)[:9]] = 0.0
+    honest = certify(problem, other)
+    certifier.certify(alpha)
+    found = certifier.certify(other)
+    assert found.lower_bound == pytest.approx(honest.lower_bound, rel=1e-12)
+    assert found.objective == pytest.approx(honest.objective, rel=1e-12)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import inseparability_witness
-from .certificate import Certifier
+from .certificate import AT_HAND, CHANGED, Certifier
 from .conjugate_system import ConjugateSystem, suits
 from .free_system import FreeSystem
 from .newton import advance, newton_step, pass_bounds
@@ -30,9 +30,6 @@ _ROUGH = 1e-3
 #: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
 _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
-#: A look at all is made of the change since the last one if that is one of at most this part of the weights, and if
-#: one from scratch, which must come in the end, takes more kernel values than this (half a millisecond).
-_CHANGED, _AT_HAND = 0.5, 1 << 18
 #: Free variables beyond which no factor is made: it takes 4.3 GB there, with what it is made of.
 _FACTORED = 16_384
 #: What the gradient a search starts from may be wrong by, as a part of its size: it comes from float32.
@@ -89,7 +86,7 @@ class ActiveSet:
         """The gradient of all: from scratch, or by what changed since the last look; whether it was from scratch."""
         alpha, free = self.alpha, self.free
         moved, weights = np.count_nonzero(alpha != self.seen), np.count_nonzero(alpha)
-        if not from_scratch and 0 < moved <= _CHANGED * weights and len(alpha) * weights > _AT_HAND:
+        if not from_scratch and 0 < moved <= CHANGED * weights and len(alpha) * weights > AT_HAND:
             exact = self.h[free]
             self.h = self.found + self.problem.product(alpha - self.seen)
             self.h[free] = exact
