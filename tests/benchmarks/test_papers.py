@@ -129,18 +129,38 @@ def test_a_paper_that_falls_is_named_and_fails_the_command(command, monkeypatch,
     assert command(papers.main, "--quick", "--only", "neither")[0] == 1
 
 
-def test_every_paper_without_data_or_network_in_little_time(tmp_path):
+#: The papers whose quick run no file of tests of their own makes.
+ALONE = ("linear_svm_blog", "quantum")
+
+
+def without_data_or_network(folder, *more):
+    """The command with --quick: names of the papers whose findings it wrote."""
     source = os.pathsep.join(path for path in sys.path if Path(path, "dualflow").is_dir())
     env = {name: value for name, value in os.environ.items() if name != "DUALFLOW_DATA"}
     nowhere = "http://127.0.0.1:9"
     env |= {"PYTHONPATH": source, "no_proxy": "", "https_proxy": nowhere, "http_proxy": nowhere}
-    line = [sys.executable, "-m", "benchmarks.papers", "--quick", "--csv", str(tmp_path), "--plot", str(tmp_path)]
-    before = os.times()
+    line = [sys.executable, "-m", "benchmarks.papers", "--quick", "--csv", str(folder), "--plot", str(folder), *more]
     done = subprocess.run(line, cwd=ROOT, env=env, capture_output=True, text=True, timeout=480, check=False)
-    after = os.times()
     assert done.returncode == 0, done.stdout + done.stderr
-    names = papers.papers()
-    assert sorted(path.stem for path in (tmp_path / "papers").glob("*.csv") if path.stem in names) == names
+    return sorted(path.stem for path in (folder / "papers").glob("*.csv") if path.stem in papers.papers())
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_paper_without_data_or_network(name, tmp_path):
+    assert without_data_or_network(tmp_path, "--only", name) == [name]
+
+
+def test_every_other_paper_makes_its_quick_run_in_its_own_tests():
+    files = {path.stem.removeprefix("test_papers_"): path for path in Path(__file__).parent.glob("test_papers_*.py")}
+    quick = [name for name, path in files.items() if re.search(r"quick=True|--quick", path.read_text(encoding="utf-8"))]
+    assert sorted([*quick, *ALONE]) == papers.papers()
+
+
+@pytest.mark.long
+def test_every_paper_without_data_or_network_in_little_time(tmp_path):
+    before = os.times()
+    assert without_data_or_network(tmp_path) == papers.papers()
+    after = os.times()
     took = after.children_user + after.children_system - before.children_user - before.children_system
     assert took <= BUDGET_S, f"{took:.0f} s of processor time: 45 s on two cores are what the papers have"
 
