@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -152,13 +152,19 @@ def check_distribution(entry):
         np.testing.assert_allclose(readout.probabilities, entry.distribution, rtol=0, atol=1e-12, err_msg=device)
 
 
+@cache
+def committed(name: str) -> Entry:
+    """Read and built once for all checks."""
+    return Entry(FOLDER, name)
+
+
 CHECKS = [check_files, check_manifest, check_qpy, check_unitary, check_distribution, check_qasm]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NAMES)
 def test_committed(name, check):
-    check(Entry(FOLDER, name))
+    check(committed(name))
 
 
 # --- the folder ------------------------------------------------------------------------------------------

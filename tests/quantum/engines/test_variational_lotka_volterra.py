@@ -236,8 +236,18 @@ def test_a_short_step_follows_the_flow(tau):
 # --- counts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("C", [1.0, 10.0, "svdd", "one-class"])
-@pytest.mark.parametrize(("name", "n"), [("moons", 16), ("digits", 32), ("moons", 64)])
+#: Every model and every size once or more: what .ci/run takes, with .ci/long for the rest.
+OFTEN = {(16, 1.0), (16, "svdd"), (32, 10.0), (32, "one-class"), (64, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "C"),
+    [
+        pytest.param(name, n, C, marks=[pytest.mark.long] * ((n, C) not in OFTEN))
+        for name, n in (("moons", 16), ("digits", 32), ("moons", 64))
+        for C in (1.0, 10.0, "svdd", "one-class")
+    ],
+)
 def test_measured_answers_are_at_the_shot_floor(name, n, C):
     """Medians of 10 seeds, 60 steps of one circuit; the null device misses each by ten times."""
     problem = box(name, n, C)
