@@ -9,7 +9,6 @@ no tags and a reply was lost before an id was heard, the run must stop and ask.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import shutil
 import signal
@@ -28,6 +27,7 @@ from dualflow.quantum.devices import Limits
 from dualflow.quantum.runs import patience
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.testing.cloud import FakeCloud, Faults
+from tests.faults.processes import forks
 
 __all__ = ["Life", "live", "main"]
 
@@ -94,8 +94,7 @@ def process(life: Life, events: int, resend: bool, pipe: Any) -> None:
 
 def alive(life: Life, events: int, seconds: float | None, resend: bool) -> tuple[Any, ...] | None:
     """What a process of a run says at its end, or None if it was killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dualflow._solve", "dualflow.testing.cloud", "dualflow.solvers.variational_flow"])
+    context = forks()
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=process, args=(life, events, resend, theirs), daemon=True)
     child.start()

@@ -1,6 +1,5 @@
 """Threads and processes: estimators share nothing, so that each gives the bits that it gives alone."""
 
-import multiprocessing
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -10,6 +9,7 @@ import pytest
 
 from dualflow import SVC, SVDD, EcoSVC, Gram, IncrementalSVC, Status, problems, solve
 from dualflow.core import clock
+from tests.faults.processes import forks
 
 THREADS, TASKS = 4, 16
 
@@ -46,7 +46,7 @@ def test_different_estimators_fit_in_threads_as_they_do_alone(name):
 def test_different_estimators_fit_in_processes_as_they_do_alone():
     tasks = [(name, seed) for name in MODELS for seed in range(2)]
     alone = [fitted(task) for task in tasks]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(2, mp_context=forks()) as pool:
         for ours, theirs in zip(alone, pool.map(fitted, tasks), strict=True):
             assert np.array_equal(ours, theirs)
 

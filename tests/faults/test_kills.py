@@ -1,6 +1,5 @@
 """SIGKILL at random moments: what is on the disk afterwards loads, and is a state that the work went through."""
 
-import multiprocessing
 import os
 import signal
 import time
@@ -10,6 +9,7 @@ import pytest
 
 from dualflow import SVC, Checkpoint, EcoSVC, Gram, IncrementalSVC, load, problems, solve
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
+from tests.faults.processes import forks
 
 rng = np.random.default_rng(0)
 Y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
@@ -128,11 +128,7 @@ def child(name, folder, pipe):
 
 def killed(name, folder, after):
     """Let a work go on in a process of its own, and kill it some time after it has begun."""
-    # A server that has imported all this once: a process of it begins at once, and has one thread.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["dualflow._solve", "dualflow.estimators", "dualflow.quantum.runs.journal", "pytest"]
-    )
+    context = forks()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=child, args=(name, folder, theirs), daemon=True)
     process.start()
