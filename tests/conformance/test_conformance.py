@@ -26,6 +26,9 @@ def _is_study(name):
 
 #: Points of the largest problems that .ci/run checks a quantum solver on; .ci/long takes all of them, and studies.
 SMALL = 8
+#: The one that .ci/run also checks on circuits: an exact emulator computes the same distributions at a tenth of Aer's
+#: price, and tests/quantum compare the two for every family. .ci/long checks all on their own devices.
+ON_CIRCUITS = "variational-flow"
 
 
 def _runs():
@@ -33,19 +36,21 @@ def _runs():
         study = _is_study(name)
         quantum = not study and _reason_to_skip(name) is None and solver_class(name).quantum
         if quantum:
-            yield pytest.param(name, SMALL, id=f"{name}-small")
+            yield pytest.param(name, "emulator", SMALL, id=f"{name}-small")
+        if name == ON_CIRCUITS:
+            yield pytest.param(name, None, SMALL, id=f"{name}-small-on-circuits")
         long = (pytest.mark.long, pytest.mark.timeout(1500)) if study or quantum else ()
-        yield pytest.param(name, None, id=name, marks=long)
+        # Hundreds of thousands of circuits, which Aer runs one by one.
+        device = "emulator" if name == "variational-dqc" else None
+        yield pytest.param(name, device, None, id=name, marks=long)
 
 
-@pytest.mark.parametrize(("name", "max_n"), list(_runs()))
-def test_solver_conforms(name, max_n):
+@pytest.mark.parametrize(("name", "device", "max_n"), list(_runs()))
+def test_solver_conforms(name, device, max_n):
     if reason := _reason_to_skip(name):
         pytest.skip(reason)
+    solver = name if device is None else solver_class(name)(device=device)
     # A study takes minutes (pytest -m long): on a busy machine one may cut its hardest runs off.
-    solver = name
-    if name == "variational-dqc":  # hundreds of thousands of circuits, which Aer runs one by one
-        solver = solver_class(name)(device="emulator")
     report = check_solver(solver, max_n=max_n, time_limit_s=300 if _is_study(name) else 60)
     assert report.problems
     assert set(report.gaps) <= set(report.problems)
