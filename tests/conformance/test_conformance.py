@@ -24,8 +24,9 @@ def _is_study(name):
     return _reason_to_skip(name) is None and solver_class(name).maturity == "study"
 
 
-#: Points of the largest problems that .ci/run checks a quantum solver on; .ci/long takes all of them, and studies.
-SMALL = 8
+#: Points of the largest problems that .ci/run checks a quantum solver on, on circuits or with shots, and on the
+#: emulator; .ci/long takes all of them, and studies.
+SMALL, EMULATED = 8, 16
 #: The one that .ci/run also checks on circuits: an exact emulator computes the same distributions at a tenth of Aer's
 #: price, and tests/quantum compare the two for every family. .ci/long checks all on their own devices.
 ON_CIRCUITS = "variational-flow"
@@ -36,7 +37,7 @@ def _runs():
         study = _is_study(name)
         quantum = not study and _reason_to_skip(name) is None and solver_class(name).quantum
         if quantum:
-            yield pytest.param(name, "emulator", SMALL, id=f"{name}-small")
+            yield pytest.param(name, "emulator", EMULATED, id=f"{name}-emulated")
         if name == ON_CIRCUITS:
             yield pytest.param(name, None, SMALL, id=f"{name}-small-on-circuits")
         long = (pytest.mark.long, pytest.mark.timeout(1500)) if study or quantum else ()
