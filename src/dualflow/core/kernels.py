@@ -13,9 +13,12 @@ from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
 from .kernel_values import called_diagonal, largest, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
-from .values import Value, immutable
+from .values import Value, immutable, immutable_rows
 
 __all__ = ["Gram", "measured"]
+
+#: Numbers of points up to which they are made ready for the kernel at once, and kept: 8 MB.
+READY = 1 << 20
 
 
 class Gram(KernelMatrix, Value):
@@ -97,13 +100,12 @@ class Gram(KernelMatrix, Value):
     def _take(self, points: Any) -> None:
         """Copy points, and hold what `measured` says of them; few of them are made ready for the kernel at once."""
         squares, diag = measured(self, points)
-        radial = self.kernel == "rbf"
+        radial, sparse = self.kernel == "rbf", isinstance(points, SparsePoints)
         with np.errstate(over="ignore"):
             reach = self.gamma * float(squares.max()) if radial else 0.0
-        sparse = isinstance(points, SparsePoints)
         self._set(X=points if sparse else immutable(points), n=len(points))
         self._set(squares=immutable(squares), _diag=immutable(diag), reach=reach)
-        ready = radial and self.n < ESTIMATE_FROM and self.is_radial and not sparse
+        ready = radial and not sparse and self.n < ESTIMATE_FROM and points.size <= READY and self.is_radial
         self._set(ready=KernelMatrix.radial_points(self, float).frozen() if ready else None)
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
@@ -145,8 +147,12 @@ class Gram(KernelMatrix, Value):
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
         part._set(**self.__dict__)
-        points = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
-        part._set(X=points if isinstance(points, SparsePoints) else immutable(points), n=len(J))
+        points: Any = self.X
+        if isinstance(points, SparsePoints):
+            points = points[J]
+        else:
+            points = immutable(self.X[np.ix_(J, J)]) if self.kernel == "precomputed" else immutable_rows(self.X, J)
+        part._set(X=points, n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())
         return part
