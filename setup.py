@@ -28,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles seven C files (kernel, bounds, mating, margin path, pair loops), and that failed:\n"
+                "dualflow compiles eight C files (kernel, bounds, memory, mating, path, pair loops), and that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -55,6 +55,7 @@ setup(
         compiled("core._bound", flags=STRICT),
         compiled("core._pair_bound", "core/_bound.pxd", flags=STRICT),
         compiled("core._radial", *RADIAL),
+        compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
         compiled("working_set._classes", *LOOP),

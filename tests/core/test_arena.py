@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -111,3 +112,22 @@ def test_a_fit_leaves_what_it_took_and_the_next_takes_no_more():
     SVC(C=100).fit(X, y)
     assert {address(memory) for memory in arena._kept} == places
     assert all(arena._is_free(k) for k in range(len(arena._kept)))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_fits_of_wide_data_take_no_new_memory_in_the_end(kernel, monkeypatch):
+    X, y = make_classification(1000, 2000, n_informative=50, random_state=0)
+    model, taken = SVC(kernel=kernel, gamma=5e-4), []
+    for _ in range(3):  # each holds the data of the one before it until it is made
+        model.fit(X, y)
+    make = arena._fresh
+    monkeypatch.setattr(arena, "_fresh", lambda size: taken.append(size) or make(size))
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            model.fit(X, y)
+        beside = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken == []
+    assert beside < 3 * X.nbytes  # parts of a few MB, which the allocator keeps; four copies of X without the arena

@@ -1,11 +1,15 @@
 """Arrays that nobody can write to, and when they are not copied."""
 
+import gc
 import pickle
 
 import numpy as np
 import pytest
+from dualflow.core._sealed import Sealed
 
-from dualflow.core.values import immutable
+from dualflow import release_memory
+from dualflow.core import arena
+from dualflow.core.values import LARGE, immutable, immutable_parts, immutable_rows
 
 
 def test_what_is_immutable_is_not_copied_but_has_a_shape_of_its_own():
@@ -24,7 +28,7 @@ def test_a_base_that_others_can_reach_is_nobodys_array():
     assert array.shape == (6,)
 
 
-@pytest.mark.parametrize("size", [5, 50_000])
+@pytest.mark.parametrize("size", [5, 50_000, LARGE])
 def test_everything_else_is_copied(size):
     numbers = np.arange(float(size))
     loaded = pickle.loads(pickle.dumps(numbers))
@@ -49,3 +53,106 @@ def test_everything_else_is_copied(size):
         assert not np.shares_memory(copy, given)
         assert not copy.flags.writeable
     assert immutable(own, np.float32).dtype == np.float32
+
+
+def large(value=1.0):
+    return immutable(np.full((LARGE // 800 + 1, 100), value))
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_nobody_can_write_to_large_memory_by_its_owner():
+    array = large()
+    owner = array.base.base
+    assert type(owner) is Sealed
+    for shut in (array, array.base, np.asarray(owner), np.frombuffer(owner)):
+        assert not shut.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            shut.flags.writeable = True
+    assert memoryview(owner).readonly
+    assert not gc.get_referents(owner)
+    assert not gc.is_tracked(owner)
+    assert [name for name in dir(owner) if not name.startswith("__")] == ["size"]
+    with pytest.raises(TypeError):
+        pickle.dumps(owner)
+    with pytest.raises(AttributeError):
+        owner.size = 0
+    assert address(array) % 64 == 0
+
+
+def test_nothing_that_is_lent_is_the_memory_of_a_large_copy():
+    release_memory()
+    arrays = [large(k) for k in range(3)]
+    assert not any(np.shares_memory(kept, array) for kept in arena._kept for array in arrays)
+    for _ in range(8):
+        room = arena.borrowed(arrays[0].shape, float)
+        room[:] = -1.0
+    assert [array.min() for array in arrays] == [array.max() for array in arrays] == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "hold", [memoryview, lambda array: array.T, lambda a: memoryview(a.base.base), lambda a: a.base]
+)
+def test_its_memory_is_lent_when_nobody_looks_at_it_any_more(hold):
+    release_memory()
+    array = large(3.0)
+    place, held = address(array), hold(array)
+    del array
+    other = large(4.0)
+    assert address(other) != place
+    assert np.frombuffer(np.ascontiguousarray(held)).min() == 3.0
+    del held
+    assert address(large(5.0)) == place
+    room = arena.borrowed(other.shape, float)  # and whoever works in it has it alone
+    assert address(room) == place
+    assert address(large(6.0)) != place
+
+
+def test_memory_that_comes_back_stays_within_the_bound():
+    release_memory()
+    held = [large() for _ in range(arena.BOUND // LARGE + 4)]
+    assert not arena._kept
+    del held
+    assert 0 < sum(memory.nbytes for memory in arena._kept) <= arena.BOUND
+    release_memory()
+    assert not arena._kept
+
+
+def test_it_comes_back_though_the_list_is_in_use():
+    release_memory()
+    array = large()
+    with arena._lock:
+        del array  # as the garbage collector may, anywhere
+    assert not arena._kept
+
+
+@pytest.mark.parametrize("size", [7, LARGE + 8])
+def test_parts_have_to_fit(size):
+    with pytest.raises(ValueError, match="the parts are smaller"):
+        Sealed((np.zeros(size - 1, np.uint8),), size)
+    with pytest.raises(ValueError, match="the parts are larger"):
+        Sealed((np.zeros(size, np.uint8), np.zeros(1, np.uint8)), size)
+    with pytest.raises(ValueError, match="> 0"):
+        Sealed((), 0)
+
+
+@pytest.mark.parametrize("shape", [(30, 7), (4000, 300)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_copied_a_part_at_a_time(shape, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=shape)
+    shuffled = rng.permutation(shape[0])
+    for J in (slice(None), slice(3, -2), slice(1, None, 3), shuffled, shuffled[:9], shuffled[:0]):
+        copy = immutable_rows(X, J, dtype)
+        np.testing.assert_array_equal(copy, X[J].astype(dtype))
+        assert copy.dtype == dtype
+        assert not copy.flags.writeable
+        assert not np.shares_memory(copy, X)
+        assert np.shares_memory(immutable(copy, dtype), copy) or not copy.size
+    whole = immutable(X)
+    for J in (slice(None), np.arange(len(X))):
+        assert np.shares_memory(immutable_rows(whole, J), whole)  # nothing to copy
+    halves = immutable_parts((X[:9], X[9:].astype(np.float32)), X.shape)
+    np.testing.assert_array_equal(halves[:9], X[:9])

@@ -48,6 +48,7 @@ from dualflow.core.certificate import Certificate
 from dualflow.core.kernel_matrix import KernelMatrix
 from dualflow.core.solution import Cost, Solution
 from dualflow.estimators._persistence import CLASSES, FORMAT
+from dualflow.estimators._support import Support
 from dualflow.estimators._values import decode, encode
 from dualflow.online.remembering import Stream
 
@@ -235,6 +236,8 @@ def _parts(thing):
         return {name: value for name, value in vars(thing).items() if name != "_standing"}
     if isinstance(thing, SVC):
         assert len(thing.solutions_)  # made, if nobody had asked yet
+    if isinstance(thing, Support):
+        return {"gram": thing.gram}  # made, if nobody had asked yet
     if isinstance(thing, Solution):
         parts = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in _MADE}
         return parts | {name: getattr(thing, name) for name in _SAID}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ._radial import aligned
 
-__all__ = ["BOUND", "borrowed", "release_memory"]
+__all__ = ["BOUND", "LINE", "borrowed", "give_back", "release_memory", "take"]
 
 #: Bytes the process keeps, at most; what alone would take more is taken and given back.
 BOUND = 1 << 28
@@ -40,14 +40,13 @@ _ALONE = sys.getrefcount(_probe[0])
 def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
     """An array to work in, whose entries may be anything. Its memory is lent to the next when no view of it is left."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    # Without the lock of the interpreter a count of references says little.
-    if not LEAST <= size <= BOUND or not getattr(sys, "_is_gil_enabled", lambda: True)():
+    if not LEAST <= size <= BOUND or not _counts():
         fresh: NDArray = aligned(shape, np.dtype(dtype).type)
         return fresh
     with _lock:
         memory = _free(size)
         if memory is None:
-            memory = np.empty(size + min(size // 8, SLACK) + LINE, dtype=np.uint8)
+            memory = _fresh(size + min(size // 8, SLACK))
             if _make_room(memory.nbytes):
                 _kept.append(memory)
         else:
@@ -55,6 +54,28 @@ def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
     start = -memory.__array_interface__["data"][0] % LINE  # vectors across two cache lines take twice as long
     array: NDArray = memory[start : start + size].view(dtype).reshape(shape)
     return array
+
+
+def take(size: int) -> NDArray:
+    """So many bytes, and `LINE` more, for somebody to have as his own: nothing here refers to them. They come back by
+    `give_back`, if at all, and what he may have for long is hardly larger than it has to be."""
+    with _lock:
+        memory = _free(size, close=True)
+    return _fresh(size) if memory is None else memory
+
+
+def give_back(memory: NDArray, is_ending: Any = sys.is_finalizing) -> None:
+    """Keep memory that was taken, and that nobody else refers to, for the next who borrows or takes some.
+
+    Never waits, for the garbage collector may call it anywhere: where others are at the list, the system has it back.
+    """
+    if is_ending() or not _counts() or not _lock.acquire(blocking=False):
+        return
+    try:
+        if memory.nbytes <= BOUND and _make_room(memory.nbytes):
+            _kept.append(memory)
+    finally:
+        _lock.release()
 
 
 def release_memory() -> None:
@@ -69,13 +90,23 @@ def release_memory() -> None:
         _kept[:] = [_kept[k] for k in range(len(_kept)) if not _is_free(k)]
 
 
+def _counts() -> bool:
+    """Whether a count of references says who has memory: without the lock of the interpreter it says little."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def _fresh(size: int) -> NDArray:
+    return np.empty(size + LINE, dtype=np.uint8)
+
+
 def _is_free(k: int) -> bool:
     return sys.getrefcount(_kept[k]) <= _ALONE
 
 
-def _free(size: int) -> NDArray | None:
-    """The smallest memory that is free and large enough, taken out of the list."""
-    fits = [k for k in range(len(_kept)) if size + LINE <= _kept[k].nbytes <= ROOMY * size + LINE and _is_free(k)]
+def _free(size: int, close: bool = False) -> NDArray | None:
+    """The smallest memory that is free and large enough, ``close`` not much larger, taken out of the list."""
+    most = size + (min(size // 8, SLACK) if close else (ROOMY - 1) * size) + LINE
+    fits = [k for k in range(len(_kept)) if size + LINE <= _kept[k].nbytes <= most and _is_free(k)]
     return _kept.pop(min(fits, key=lambda k: _kept[k].nbytes)) if fits else None
 
 

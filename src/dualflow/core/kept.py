@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._radial import add_rows
 from .arena import borrowed
 from .kernel_matrix import ESTIMATE_FROM, KernelMatrix
-from .kernel_values import CENTRED_AT_ONCE, mean_of
+from .kernel_values import mean_of
 from .kernels import Gram, measured, reach
 from .memory import memory_bytes
 from .picking import picked
@@ -19,6 +19,7 @@ from .radial import FEW_FEATURES, RadialPoints
 from .row_cache import RowCache
 from .sparse_points import SparsePoints
 from .thin_kernel import is_thin
+from .values import immutable_parts, immutable_rows, in_parts
 
 __all__ = ["KeptGram"]
 
@@ -128,25 +129,27 @@ class KeptGram(KernelMatrix):
         if self._less_center is None:
             if self.center is None and not sparse:
                 return self.X[J]
-            points = self._centred(self.X)
-            self._less_center = points.with_columns() if sparse else points
+            if sparse:
+                self._less_center = self._centred(self.X).with_columns()
+            else:
+                parts = (self._centred(self.X[rows]) for rows in in_parts(self.X, slice(None)))
+                self._less_center = immutable_parts(parts, self.X.shape)
         return self._less_center[J]
 
     def _points_in_single(self) -> NDArray:
         """All points as kernels of products take them in float32, kept: centred in float64, a part at a time."""
         if self._single_points is None:
-            points: NDArray = np.empty(self.X.shape, dtype=np.float32)
-            height = max(1, CENTRED_AT_ONCE // self.X.shape[1])
-            for start in range(0, self.n, height):
-                part = slice(start, start + height)
-                points[part] = self._centred(self.X[part])
-            self._single_points = points
+            parts = (self._centred(self.X[rows]) for rows in in_parts(self.X, slice(None)))
+            self._single_points = immutable_parts(parts, self.X.shape, np.float32)
         return self._single_points
 
     def full(self, empty: Any = borrowed) -> NDArray:
         """The whole K, shape (n, n); kept, so that later calls are free. Read-only by convention."""
         self._full = super().full(empty)
         self._dear = False
+        if self._full is not self.X and self.X.shape[1] * self.n > COPIED:  # what it was made of is in the way
+            self._less_center = None
+            self._radial.pop("float64", None)
         return self._full
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
@@ -219,14 +222,19 @@ class KeptGram(KernelMatrix):
         }
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
-        part.X = picked(self.X, J, J) if self.kernel == "precomputed" else self.X[J]
+        part.X = picked(self.X, J, J) if self.kernel == "precomputed" else _of(self.X, J)
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
         part.entries_computed, part._full, part._radial, part._rows, part._dear = 0, matrix, radial, {}, False
         part._single = part._single_points = None
         centred = self._less_center if isinstance(self._less_center, np.ndarray) else None
-        part._less_center = None if centred is None else centred[J]
+        part._less_center = None if centred is None else immutable_rows(centred, J)
         return part
 
     def value(self) -> Gram:
         """The `Gram` of these points."""
         return Gram.of(self, self.X)
+
+
+def _of(X: Any, J: NDArray) -> Any:
+    """Points J."""
+    return X[J] if isinstance(X, SparsePoints) else immutable_rows(X, J)

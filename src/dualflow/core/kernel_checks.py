@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError, near_miss
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
+from .values import in_parts
 
 __all__ = [
     "KERNELS",
@@ -22,9 +23,13 @@ __all__ = [
     "check_kernel",
     "check_number",
     "check_precomputed",
+    "is_finite",
 ]
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+#: Numbers from which on a matrix is not copied to have their variance.
+LARGE = 1 << 20
 
 KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
 
@@ -51,9 +56,14 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
     if array.ndim != 2 or 0 in array.shape:
         raise ProblemError(f"{name} must be a non-empty matrix (n, m), found shape {array.shape}")
     matrix = np.ascontiguousarray(array, dtype=float)
-    if not np.isfinite(matrix).all():
+    if not is_finite(matrix):
         raise ProblemError(f"{name} contains NaN or infinity; impute or drop those rows")
     return matrix
+
+
+def is_finite(matrix: NDArray) -> bool:
+    """Whether all entries of a matrix are; a part at a time."""
+    return all(np.isfinite(matrix[rows]).all() for rows in in_parts(matrix, slice(None)))
 
 
 def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
@@ -82,7 +92,7 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float |
         if gamma == "scale":
             if variance is None:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    variance = X.variance() if isinstance(X, SparsePoints) else X.var()
+                    variance = X.variance() if isinstance(X, SparsePoints) else _variance(X)
             if not math.isfinite(variance):
                 raise ProblemError(
                     'gamma="scale": the variance of X overflows float64, and so does the kernel. '
@@ -97,6 +107,14 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float |
     if value < 0:
         raise ProblemError(f"gamma={gamma!r} must be ≥ 0")
     return value
+
+
+def _variance(X: NDArray) -> float:
+    """Of all entries; those of a large matrix a part at a time, so that no copy of all is made."""
+    if X.size <= LARGE:
+        return float(X.var())
+    mean = X.mean()
+    return sum(float(np.square(X[rows] - mean).sum()) for rows in in_parts(X, slice(None))) / X.size
 
 
 def check_precomputed(K: NDArray) -> NDArray:

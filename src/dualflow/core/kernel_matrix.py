@@ -21,6 +21,7 @@ from .picking import picked
 from .radial import FEW_FEATURES, RadialPoints
 from .sparse_points import SparsePoints, alike, given_points, products
 from .thin_kernel import is_thin, thin_product
+from .values import in_parts
 
 __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
 
@@ -68,7 +69,7 @@ class KernelMatrix:
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
         """All points, or some, ready for the radial kernel in float64 or float32."""
-        return RadialPoints.of(self.X[J], self.center, self.gamma, dtype, self.squares[J])
+        return RadialPoints.of(self.X, self.center, self.gamma, dtype, self.squares, J)
 
     def _known(self, entries: int = 0, dtype: type = float) -> NDArray | None:
         """The whole K, if it is at hand in a precision or a better one, or if so many entries in float64 are the
@@ -103,8 +104,7 @@ class KernelMatrix:
         another ``total``, what it takes beside total·u(z)."""
         if self.center is None or not self.is_translatable:
             return 0.0
-        J = np.flatnonzero(weights)
-        parts = np.array_split(J, -(-J.size * self.X.shape[1] // BLOCK_ENTRIES) or 1)
+        parts = in_parts(self.X, np.flatnonzero(weights))
         along = sum(float((weights[part] @ self._points(part)) @ self.center) for part in parts)
         return self.gamma * (along + 0.5 * total * float(self.center @ self.center))
 

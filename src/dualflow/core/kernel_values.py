@@ -16,8 +16,6 @@ from .sparse_points import SparsePoints, is_sparse
 
 __all__ = ["called", "called_diagonal", "from_differences", "largest", "mean_of", "of_products", "squared_lengths"]
 
-#: Numbers centred at a time: they stay in the second-level cache.
-CENTRED_AT_ONCE = 1 << 15
 #: Numbers of sparse points that are written out at a time, to have differences of.
 WRITTEN_OUT = 1 << 22
 

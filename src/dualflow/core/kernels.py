@@ -13,12 +13,14 @@ from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
 from .kernel_values import called_diagonal, largest, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
-from .values import Value, immutable
+from .values import Value, immutable, immutable_rows
 
 __all__ = ["Gram", "measured", "reach"]
 
 #: The square of the distance from the origin, in units of the variance, from which a mean's last digit is seen in it.
 FAR_OUT = 1e8
+#: Numbers of points up to which they are made ready for the kernel at once, and kept: 8 MB.
+READY = 1 << 20
 
 
 class Gram(KernelMatrix, Value):
@@ -107,12 +109,11 @@ class Gram(KernelMatrix, Value):
         """Copy points, and hold what `measured` says of them, their squared lengths if they are known already; few of
         them are made ready for the kernel at once."""
         squares, diag = measured(self, points, squares)
-        radial = self.kernel == "rbf"
-        sparse = isinstance(points, SparsePoints)
+        radial, sparse = self.kernel == "rbf", isinstance(points, SparsePoints)
         self._set(X=points if sparse else immutable(points), n=len(points))
         self._set(squares=immutable(squares), _diag=immutable(diag))
         self._set(reach=reach(self))
-        ready = radial and self.n < ESTIMATE_FROM and self.is_radial and not sparse
+        ready = radial and not sparse and self.n < ESTIMATE_FROM and points.size <= READY and self.is_radial
         self._set(ready=KernelMatrix.radial_points(self, float).frozen() if ready else None)
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
@@ -154,8 +155,12 @@ class Gram(KernelMatrix, Value):
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
         part._set(**self.__dict__)
-        points = self.X[np.ix_(J, J)] if self.kernel == "precomputed" else self.X[J]
-        part._set(X=points if isinstance(points, SparsePoints) else immutable(points), n=len(J))
+        points: Any = self.X
+        if isinstance(points, SparsePoints):
+            points = points[J]
+        else:
+            points = immutable(self.X[np.ix_(J, J)]) if self.kernel == "precomputed" else immutable_rows(self.X, J)
+        part._set(X=points, n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())
         return part

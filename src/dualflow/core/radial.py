@@ -12,7 +12,7 @@ from ._radial import radial_apply, radial_rows, radial_sum, scale_points
 from .arena import borrowed
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
-from .values import immutable
+from .values import immutable, immutable_parts, immutable_rows, in_parts
 
 __all__ = ["RadialPoints"]
 
@@ -49,15 +49,33 @@ class RadialPoints:
 
     @classmethod
     def of(
-        cls, X: NDArray | SparsePoints, center: NDArray, gamma: float, dtype: type, squares: NDArray
+        cls,
+        X: NDArray | SparsePoints,
+        center: NDArray,
+        gamma: float,
+        dtype: type,
+        squares: NDArray,
+        J: NDArray | slice = slice(None),
     ) -> RadialPoints:
-        """From points, of which ``center`` is subtracted first, and their squared lengths after that, shape (n,)."""
-        n, m = X.shape
+        """From points, or some of them, of which ``center`` is subtracted first, and their squared lengths after that,
+        shape (n,).
+
+        A part at a time, so that no other copy of all is made; nobody can write to it.
+        """
+        scale: float = np.sqrt(2.0 * gamma)
+        half: NDArray = (gamma * squares[J]).astype(dtype, copy=False)
         if isinstance(X, SparsePoints):
-            return cls(((X - center) * np.sqrt(2.0 * gamma)).astype(dtype), (gamma * squares).astype(dtype, copy=False))
-        points: NDArray = np.empty((n, -(-m // 4) * 4), dtype=dtype)
-        scale_points(np.ascontiguousarray(X), center, np.sqrt(2.0 * gamma), points)
-        return cls(points, (gamma * squares).astype(dtype, copy=False))
+            return cls(((X[J] - center) * scale).astype(dtype), half)
+        width = -(-X.shape[1] // 4) * 4
+
+        def scaled(rows: NDArray | slice) -> NDArray:
+            points = np.ascontiguousarray(X[rows])
+            part = np.empty((len(points), width), dtype=dtype)
+            scale_points(points, center, scale, part)
+            return part
+
+        parts = map(scaled, in_parts(X, J))
+        return cls(immutable_parts(parts, (len(half), width), dtype), half)
 
     def __len__(self) -> int:
         return len(self.half)
@@ -68,7 +86,10 @@ class RadialPoints:
 
     def astype(self, dtype: type) -> RadialPoints:
         """The same in a precision; themselves if they are."""
-        return self if self.points.dtype == dtype else RadialPoints(self.points.astype(dtype), self.half.astype(dtype))
+        if self.points.dtype == dtype:
+            return self
+        points = self.points.astype(dtype) if self.is_sparse else immutable_rows(self.points, slice(None), dtype)
+        return RadialPoints(points, self.half.astype(dtype))
 
     def frozen(self) -> RadialPoints:
         """A copy that nobody can write to."""

@@ -3,32 +3,73 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Value", "immutable"]
+from ._sealed import Sealed
 
-#: What stands behind the numbers in memory that `immutable` took, and in no other.
+__all__ = ["Value", "immutable", "immutable_parts", "immutable_rows", "in_parts"]
+
+#: What stands behind the numbers in a `bytes` that `immutable` made, and in no other.
 _OURS = os.urandom(16)
+#: Bytes from which on memory is the arena's. The allocator keeps smaller ones, which are of many sizes.
+LARGE = 1 << 23
+#: Numbers that are copied at a time where they are made or converted first: they stay in the cache.
+AT_ONCE = 1 << 15
 
 
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
-    """A copy over memory that stays read-only: its owner is a `bytes`, so that ``flags.writeable`` can't be set."""
+    """A copy over memory that stays read-only: its owner is a `bytes` or, of large data, `Sealed`, so that
+    ``flags.writeable`` can't be set."""
     if type(array) is np.ndarray and array.dtype == dtype and _is_ours(array):
         return array.view()  # nobody can write to it; its shape, which can be set, is the view's own
     source = np.ascontiguousarray(array, dtype=dtype)
+    return _over((source.data,), source.nbytes, source.shape, dtype)
+
+
+def immutable_rows(X: NDArray, J: NDArray | slice, dtype: Any = float) -> NDArray:
+    """Rows J of a matrix, as `immutable` has them: without a copy of all of them in between, or any if they are all."""
+    n = len(range(len(X))[J]) if isinstance(J, slice) else len(J)
+    if n == len(X) and (isinstance(J, slice) or np.array_equal(J, np.arange(n))):
+        return immutable(X, dtype)
+    return immutable_parts((X[rows] for rows in in_parts(X, J)), (n, X.shape[1]), dtype)
+
+
+def immutable_parts(parts: Iterable[NDArray], shape: tuple[int, ...], dtype: Any = float) -> NDArray:
+    """Arrays one after another as one of a shape, as `immutable` has them."""
+    flat = (np.ascontiguousarray(part, dtype=dtype).data for part in parts)
+    return _over(flat, prod(shape) * np.dtype(dtype).itemsize, shape, dtype)
+
+
+def in_parts(X: NDArray, J: NDArray | slice) -> Iterator[NDArray | slice]:
+    """Rows J of a matrix, so many at a time that a copy of them stays in the cache."""
+    height = max(1, AT_ONCE // max(1, X.shape[1]))
+    if not isinstance(J, slice):
+        return (J[k : k + height] for k in range(0, len(J), height))
+    start, stop, step = J.indices(len(X))
+    return (slice(k, min(k + height * step, stop), step) for k in range(start, stop, height * step))
+
+
+def _over(parts: Iterable[memoryview], size: int, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    """An array over a copy of contiguous parts, of so many bytes together."""
+    owner: Any = b"".join((*parts, _OURS)) if size < LARGE else Sealed(parts, size)
     # A view of it, whose base, which others can reach, is nobody's.
-    return np.frombuffer(b"".join((source.data, _OURS)), dtype, source.size).reshape(source.shape)
+    return np.frombuffer(owner, dtype, prod(shape)).reshape(shape)
 
 
 def _is_ours(array: NDArray) -> bool:
-    """Whether an array is a whole one that `immutable` made: its memory ends in the mark. That of an array out of a
-    pickle is a `bytes` too, and can be written to."""
+    """Whether an array is a whole one that `immutable` made: its memory ends in the mark, or is `Sealed`. That of an
+    array out of a pickle is a `bytes` too, and can be written to."""
     base: Any = array.base
     owner: Any = base.base if type(base) is np.ndarray else None
-    ours = type(owner) is bytes and len(owner) == array.nbytes + len(_OURS) and owner.endswith(_OURS)
+    if type(owner) is bytes:
+        ours = len(owner) == array.nbytes + len(_OURS) and owner.endswith(_OURS)
+    else:
+        ours = type(owner) is Sealed and owner.size == array.nbytes
     return ours and array.flags.c_contiguous
 
 

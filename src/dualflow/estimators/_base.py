@@ -21,6 +21,7 @@ from ._attributes import fitted, set_by_fit
 from ._ids import uninterrupted
 from ._persistence import Persistent
 from ._sparse import as_csr
+from ._support import Support
 from ._validation import checked_data
 
 __all__ = ["KernelMachine"]
@@ -35,7 +36,7 @@ class KernelMachine(Persistent):
         Which points are support vectors, by class and then ascending: rows of X after a batch `fit`, numbers of points
         in a stream, or their ids.
     support_vectors_ : array of shape (n_SV, n_features)
-        Empty if the kernel is precomputed; CSR if X was sparse.
+        Empty if the kernel is precomputed; CSR if X was sparse. Read-only.
     n_support_ : array of shape (n_classes,), or (1,) without classes
     dual_coef_ : array of shape (n_classes − 1, n_SV), or (1, n_SV) without classes
         Weights of the support vectors in the expansion, in LIBSVM's layout; CSR if X was sparse.
@@ -64,11 +65,10 @@ class KernelMachine(Persistent):
     _sparse: bool = False
 
     support_: NDArray = set_by_fit()
-    support_vectors_: NDArray = set_by_fit()
     n_support_: NDArray = set_by_fit()
     dual_coef_: NDArray = set_by_fit()
     solutions_: list[Solution] = set_by_fit()
-    _support_gram: KeptGram | None
+    _vectors: Any  # `Support`, or None
     #: The training points of each solve, ascending.
     _rows: Sequence[NDArray]
 
@@ -138,17 +138,31 @@ class KernelMachine(Persistent):
 
     # --- prediction ----------------------------------------------------------------------------
 
-    def _keep_support(self, X: Any, gram: Gram, support: NDArray) -> None:
-        """Set what prediction needs: the support vectors, and their kernel with its fitted parameters."""
-        precomputed = gram.kernel == "precomputed"
-        self.support_, self._sparse = support, gram.came_sparse
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
+    def _keep_support(self, gram: Gram, support: NDArray, moved: bool = False) -> Gram | None:
+        """Set what prediction needs: the support vectors, and their kernel with its fitted parameters. Their Gram, less
+        their mean, if it is to be ``moved`` there."""
+        self.support_, self._sparse, self._vectors, own = support, gram.came_sparse, None, None
+        for name in ("support_vectors_", "_support_gram"):
+            self.__dict__.pop(name, None)
+        if there := gram.kernel != "precomputed" and len(support) > 0:
+            own = gram.subset(support).centred() if moved else None
+            self._vectors = Support(gram, support) if own is None else Support.of(own)
         if self._sparse:
-            points = self.support_vectors_
+            points = gram.X[support]
             self.support_vectors_ = as_csr(points.tocsr() if isinstance(points, SparsePoints) else points)
-        self._support_gram = None
-        if not precomputed and len(support):
-            self._support_gram = KeptGram(gram).subset(support)
+        elif not there:
+            self.support_vectors_ = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
+        return own
+
+    @fitted
+    def support_vectors_(self) -> NDArray:
+        """The support vectors, shape (n_SV, n_features), which nobody can write to."""
+        return self._vectors.gram.X.view()
+
+    @fitted
+    def _support_gram(self) -> KeptGram | None:
+        """The kernel matrix of the support vectors; None if there are none, or the kernel is precomputed."""
+        return None if self._vectors is None else self._vectors.gram
 
     def _check_new_data(self, X: ArrayLike) -> Any:
         """Validated X of shape (n_new, n_features_in_), an array or CSR."""

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._together import Settled
-from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -97,15 +96,11 @@ class SavedPairs(BatchMachine):
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | Settled]) -> None:
         """Set what the pairs of a Gram's points came to is to the user."""
         support, self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = read_pairs(pairs, found)
-        self._keep_support(gram.X, gram, support)
-        self._constants = 0.0
         moved = gram.is_translatable and all(
             isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
         )
-        if self._support_gram is not None and moved:
-            own = gram.subset(support).centred()
-            self._support_gram = KeptGram(own)
-            self._constants = np.array([own.constant(weights) for weights in self._pair_coef.T])
+        own = self._keep_support(gram, support, moved)
+        self._constants = 0.0 if own is None else np.array([own.constant(weights) for weights in self._pair_coef.T])
         self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
         self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
 

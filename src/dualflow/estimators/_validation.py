@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ..core.kernel_checks import is_finite
 from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError
 from ._labels import are_words
@@ -95,7 +96,7 @@ def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
         return None
     kind = array.dtype.kind
     if kind == "f":
-        fine = array.dtype == np.float64 and bool(np.isfinite(array).all())
+        fine = array.dtype == np.float64 and (is_finite(array) if ndim == 2 else bool(np.isfinite(array).all()))
     else:
         fine = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
     return np.ascontiguousarray(array) if fine else None

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
-from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.solution import Status
 from ._attributes import immutable, refused, set_by_fit
@@ -50,13 +49,11 @@ class ValueMachine(RegressorMixin, BatchMachine):
         (solution,) = self.solutions_
         coefficients = kept(solution.coefficients)
         (inside,) = coefficients.nonzero()
-        self._keep_support(gram.X, gram, rows[inside])
+        # Weights that sum to 0 do not see a centre, but for the digits it saves.
+        moved = gram.is_translatable and solution.problem.reading.moves(solution.problem)
+        own = self._keep_support(gram, rows[inside], moved)
         self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
-        self._constant = 0.0
-        if self._support_gram is not None and gram.is_translatable and solution.problem.reading.moves(solution.problem):
-            # Weights that sum to 0 do not see a centre, but for the digits it saves.
-            own = gram.subset(self.support_).centred()
-            self._support_gram, self._constant = KeptGram(own), own.constant(self.dual_coef_[0])
+        self._constant = 0.0 if own is None else own.constant(self.dual_coef_[0])
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)

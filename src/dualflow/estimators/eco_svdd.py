@@ -129,7 +129,7 @@ class EcoSVDD(Ball, Ecology):
     def _read(self) -> None:
         (c,) = self._communities
         problem, J = self._pose(c.X, c.sign, c.cap, c.seen), c.survivors
-        self._keep_support(c.X, problem.gram, J)
+        self._keep_support(problem.gram, J)
         self.support_ = c.ids[J]
         self.dual_coef_, self.n_support_ = c.alpha[None, J], np.array([len(J)])
         quadratic = float(c.alpha[J] @ (c.h + problem.p)[J])  # h = Qα − p

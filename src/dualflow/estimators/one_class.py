@@ -195,7 +195,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         (solution,) = self.solutions_
         coefficients = total * kept(solution.coefficients)
         (inside,) = coefficients.nonzero()
-        self._keep_support(gram.X, gram, rows[inside])
+        self._keep_support(gram, rows[inside])
         self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
         self._total = total
         # Points on the plane are inside, where without this round-off would decide for each.

@@ -212,7 +212,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         coefficients = kept(solution.coefficients)
         inside = np.flatnonzero(coefficients)
         own = solution.problem.centred().gram  # a ball moves with its points, which are known best about their mean
-        self._keep_support(own.X, own, inside)
+        self._keep_support(own, inside)
         self.support_ = rows[inside]
         self.dual_coef_ = coefficients[None, inside]
         self.n_support_ = np.array([len(inside)])

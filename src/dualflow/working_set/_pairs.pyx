@@ -5,6 +5,7 @@ import numpy as np
 from libc.string cimport memset
 
 from ..core._radial import aligned
+from ..core.arena import borrowed
 from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float, pairs_double,
                      pairs_float, source_double, source_float)
 
@@ -38,7 +39,7 @@ class RowSource:
 def _pack(const real[:, ::1] points, const real[::1] half):
     cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0])
     dtype = np.float32 if real is float else np.float64
-    tiles, halves = aligned((stride * m,), dtype), aligned((stride,), dtype)
+    tiles, halves = borrowed((stride * m,), dtype), aligned((stride,), dtype)
     cdef real[::1] tile_view = tiles, half_view = halves
     with nogil:
         if real is float:
