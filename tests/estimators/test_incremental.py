@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from dualflow.online._path import CHANGES
 from numpy.testing import assert_array_equal
 from sklearn import svm
 from sklearn.base import clone
@@ -159,7 +160,7 @@ def few_near(monkeypatch):
     monkeypatch.setattr(incremental, "CHEAP", 0)
     monkeypatch.setattr(incremental, "SHARE", 1 << 40)
     paths, write_back = [], Near.write_back
-    monkeypatch.setattr(Near, "write_back", lambda near, b: paths.append(b) or write_back(near, b))
+    monkeypatch.setattr(Near, "write_back", lambda near: paths.append(near) or write_back(near))
     return paths
 
 
@@ -175,6 +176,22 @@ def test_paths_among_near_variables_lead_to_the_same_optimum(name, C, few_near):
     assert relative_gap(model, X, y) <= 1e-9
     model.forget(np.arange(0, len(y), 3))
     assert model.certificate_.relative_gap <= 1e-9
+
+
+def test_who_is_not_near_is_behind_on_the_way_and_not_in_the_end(few_near, monkeypatch):
+    behind, in_the_end, gradient_of = [], [], Near.gradient_of
+    monkeypatch.setattr(Near, "gradient_of", lambda near, k: behind.append(near.lags) or gradient_of(near, k))
+
+    def look(engine, exact=False):
+        g = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
+        in_the_end.append((len(engine.violators()), float(np.abs(engine.g - g).max())))
+
+    monkeypatch.setattr(Engine, "tidy", look)
+    X, y = moons(160)
+    IncrementalSVC(C=10.0, gamma=1.0).fit(X, y)
+    assert any(behind)
+    assert len(few_near) > 20
+    assert all(wrong == 0 and off <= 1e-10 for wrong, off in in_the_end)
 
 
 @pytest.mark.usefixtures("few_near")
@@ -544,7 +561,7 @@ def test_a_spoiled_inverse_is_noticed_and_made_anew():
     engine = model._streams[0].engine
     m = len(engine.margin)
     engine.inverse[: m + 1, : m + 1] *= 1 + 1e-5 * np.random.default_rng(0).standard_normal((m + 1, m + 1))
-    engine.counters[incremental.CHANGES] = 1  # as if rank-one updates had done it
+    engine.counters[CHANGES] = 1  # as if rank-one updates had done it
     model.partial_fit(X[150:], y[150:])
     assert engine.refactored == 1
     assert model.drift_ <= 1e-9

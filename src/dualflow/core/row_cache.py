@@ -83,11 +83,11 @@ class RowCache:
             self.capacity = min(n, max(2 * self.at_once, capacity_bytes // width))
         self.take(_NOBODY, np.empty((0, 0)), n, length)
 
-    def take(self, members: NDArray, rows: NDArray, n: int, length: int = 64) -> None:
-        """Hold just these rows of n entries, in slots 0, 1, 2, …, with room for ``length`` entries; ``rows`` has shape
-        (len(members), n)."""
+    def take(self, members: NDArray, rows: NDArray, n: int, length: int = 64, spare: int = 0) -> None:
+        """Hold just these rows of n entries, in slots 0, 1, 2, …, with room for ``length`` entries and ``spare`` rows
+        more; ``rows`` has shape (len(members), n)."""
         m = len(members)
-        room, length = max(16, m), max(n, length)
+        room, length = max(16, m + spare), max(n, length)
         self.n, self.clock, self.count = n, 0, m
         self.rows: NDArray = self._empty((room, length), self.dtype)
         self.rows[:m, : rows.shape[1]] = rows

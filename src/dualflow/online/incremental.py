@@ -8,44 +8,33 @@ g ≤ 0 where α = u (E).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._path import (
-    ARRIVED,
-    AT_MARGIN,
     BOUND,
-    CHANGES,
     COUNT,
-    DRIFTED,
     DRIVEN,
-    ENTERING,
     FLOOR,
     FREE,
-    INDEFINITE,
     MULTIPLIER,
-    PAUSED,
     PENDING,
     PIVOTS,
-    READY,
-    REFACTORED,
     REFRESHED,
     REST,
-    STUCK,
     TRAVELLED,
-    WANTS_COLUMN,
     combined,
-    follow,
     inverse_times,
     take_out,
 )
-from .bordered import lower_inverse
 from .near import Near
 from .snapshot import Snapshot
-from .state import PathError, State
+from .state import PathError
+from .walking import Walker
 
 __all__ = ["Engine"]
 
@@ -56,17 +45,14 @@ SHARE = 100
 #: Margin points × variables from which a path is followed among the near variables first, ...
 NEAR_FROM = 1 << 17
 #: ... of which there are so many, or this part of all.
-NEAR_LEAST, NEAR_PART = 128, 8
+NEAR_LEAST, NEAR_PART = 128, 16
 #: The part of the variables from which, and the number in addition, who is not optimal is too many to be led there.
 MANY = 8
-#: Pivots of one compiled call; Ctrl-C is honoured between calls.
-AT_ONCE = 256
-#: Pivots in a row on which a path may stand still, for each variable and in addition: ties are passed in fewer, and
-#: round-off can send a path round in a circle for ever.
-STILL, STILL_MORE = 8, 500
+#: Paths between two looks at those who are not near, where somebody looks in the end.
+SELDOM = 16
 
 
-class Engine(State):
+class Engine(Walker):
     """The optimum over the variables learned so far, moved by learning, unlearning and changes of d.
 
     Parameters and attributes are those of `State`. ``on_pivot`` is called with the engine and the variable that is on
@@ -74,24 +60,37 @@ class Engine(State):
     somebody solves anew where a path breaks off, so that it is not to go on for long without coming nearer.
     """
 
-    on_pivot: Callable[[Engine, int], None] | None = None
     near: Near | None = None
     near_from: int = NEAR_FROM
-    quiet: int = 0
     has_rescue: bool = False
+    #: Paths between two looks at those who are not near, and those since the last one.
+    patience: int = 1
+    paths: int = 0
+
+    @contextlib.contextmanager
+    def looking_seldom(self) -> Iterator[None]:
+        """Learn several variables: who is not near may be behind on the way, and not optimal, but not in the end."""
+        self.patience = SELDOM
+        try:
+            yield
+        finally:
+            self.patience = 1
+        if self.near is not None:
+            self._mend(-1)
 
     def learn(self, k: int) -> None:
         """Bring variable k to its optimum (CP Algorithm 1); also if it is there, but not optimal."""
         self.measure()
+        g = self._gradient_of(k)
         room, floor = self.u[k] - self.alpha[k], self.figures[FLOOR]
         if self.where[k] == FREE:
             return
-        if self.g[k] < -floor and room > 0:
+        if g < -floor and room > 0:
             self._drive(k, 1.0, True)
-        elif self.g[k] > floor and self.alpha[k] > 0:
+        elif g > floor and self.alpha[k] > 0:
             self._drive(k, -1.0, True)
         elif room > 0 and self.alpha[k] > 0:
-            self._drive(k, 1.0 if self.g[k] < 0 else -1.0, True)
+            self._drive(k, 1.0 if g < 0 else -1.0, True)
         else:
             self._mark(k, BOUND if self.alpha[k] > 0 else REST)
 
@@ -114,7 +113,7 @@ class Engine(State):
         self.figures[TRAVELLED] = 0.0
         sign = 1.0 if change > 0 else -1.0
         rate = None if p_rate is None else np.ascontiguousarray(sign * p_rate)
-        self.near = None
+        self._leave_near()
         if not self._run(self, -1, 0.0, False, sign, rate, abs(change)):
             raise PathError(PathError.UNBOUNDED)
         if p_rate is not None:
@@ -129,6 +128,21 @@ class Engine(State):
             for array in (self.near.members, self.near.member_slots):
                 array[j] = array[last]
 
+    def _gradient_of(self, k: int) -> float:
+        """g of one variable, also while those who are not near are behind."""
+        return float(self.g[k]) if self.near is None else self.near.gradient_of(k)
+
+    def _look(self) -> None:
+        """Bring all g up to date."""
+        self.paths = 0
+        if self.near is not None:
+            self.near.look()
+
+    def _leave_near(self) -> None:
+        """Follow all variables from here on."""
+        self._look()
+        self.near = None
+
     def _mark(self, k: int, code: int) -> None:
         self.where[k] = code
         if self.near is not None:
@@ -137,37 +151,41 @@ class Engine(State):
     def _drive(self, k: int, v: float, to_margin: bool) -> None:
         self._mark(k, DRIVEN)
         if self.on_pivot or len(self.margin) * self.n < self.near_from:
-            self.near = None
+            self._leave_near()
             if not self._run(self, k, v, to_margin):
                 raise PathError(PathError.UNBOUNDED)
         else:
             self._drive_near(k, v, to_margin)
-            self._mend(-1)
+            self.paths += 1
+            if self.paths >= self.patience:
+                self._mend(-1)
 
     def _drive_near(self, k: int, v: float, to_margin: bool) -> None:
         """Follow the path of k among the near variables; far ones may be `violators` afterwards."""
         near = self.near or Near(self, max(NEAR_LEAST, self.n // NEAR_PART))
         if (here := near.include(k)) < 0:
+            near.look()
             near = Near(self, near.count)
             here = near.include(k)
         self.near = near
-        b = self.b
         arrived = self._run(near, here, v, to_margin)
         if arrived and not to_margin:
             near.where[here], near.alpha[here] = PENDING, 0.0
-        near.write_back(b)
+        near.write_back()
         if not arrived:
             # Nobody near could take up the change: look at all.
             if near.count >= self.n:
                 raise PathError(PathError.UNBOUNDED)
+            near.look()
             self.near = Near(self, self.n)
             self._mend(k)
-            self._drive_near(k, (1.0 if self.g[k] < 0 else -1.0) if to_margin else v, to_margin)
+            self._drive_near(k, (1.0 if self._gradient_of(k) < 0 else -1.0) if to_margin else v, to_margin)
 
     def _mend(self, but: int) -> None:
         """Drive what is not optimal to where it is, but for one that is on its way."""
         least, waited = self.n, 0
         for _ in range(10 * self.n + 100):
+            self._look()
             if len(wrong := np.setdiff1d(self.violators(), [but])) == 0:
                 return
             least, waited = (len(wrong), 0) if len(wrong) < least else (least, waited + 1)
@@ -177,45 +195,6 @@ class Engine(State):
             self._mark(worst, DRIVEN)
             self._drive_near(worst, 1.0 if self.g[worst] < 0 else -1.0, True)
         raise PathError(PathError.NOT_PSD)
-
-    def _run(
-        self,
-        space: Engine | Near,
-        k: int,
-        v: float,
-        to_margin: bool,
-        d_rate: float = 0.0,
-        p_rate: NDArray | None = None,
-        reach: float = 0.0,
-    ) -> bool:
-        """Follow the path among the variables of ``space`` to its end; False if none of them can take up the change."""
-        budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else AT_ONCE
-        still, place, moved = STILL * self.n + STILL_MORE, np.nan, self.pivots
-        self.counters[READY] = False
-        while True:
-            space.make_room()
-            code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
-            if code == WANTS_COLUMN:
-                space.fetch()
-            elif code == DRIFTED:
-                self.refactorise(space)
-            elif code == STUCK:
-                left = reach - self.figures[TRAVELLED] if k < 0 else space.alpha[k]
-                size = space.u[k] if k >= 0 and space.u[k] < np.inf else max(reach, abs(self.d)) or 1.0
-                # Where every other variable is at its bound, what is left is round-off.
-                return not to_margin and bool(left <= 1e-10 * size)
-            elif code == INDEFINITE:
-                raise PathError(PathError.NOT_PSD)
-            here = code == WANTS_COLUMN and self.counters[ENTERING] >= 0  # a breakpoint that waits for its column
-            if self.on_pivot and (here or code in (PAUSED, ARRIVED, AT_MARGIN)):
-                self.on_pivot(self, k)
-            if code in (ARRIVED, AT_MARGIN):
-                return True
-            now = float(self.figures[TRAVELLED] if k < 0 else space.alpha[k])
-            if now != place:
-                place, moved = now, self.pivots
-            if self.pivots > budget or self.pivots - moved > still:
-                raise PathError(PathError.NOT_PSD)
 
     def restore(self, kept: Snapshot) -> None:
         super().restore(kept)
@@ -230,17 +209,6 @@ class Engine(State):
         return super().pack()
 
     # --- the inverse, and what it has lost -----------------------------------------------------
-
-    def refactorise(self, space: Engine | Near) -> None:
-        """The inverse of the bordered margin block [0 eᵀ; e Q_SS], anew from its columns."""
-        m = int(self.counters[COUNT])
-        self.counters[REFACTORED] += 1
-        self.counters[CHANGES] = self.waiting[0] = 0
-        if m == 0:
-            return
-        S = space.members[:m]
-        Q = space.pool.rows[space.member_slots[:m]][:, S]
-        self.inverse[: m + 1, : m + 1] = lower_inverse(Q, space.e[S] if self.bordered else None)
 
     def polish(self, least: float = 0.0) -> None:
         """Take α and b on the margin to the solution of their system, if that is off by more than ``least``."""

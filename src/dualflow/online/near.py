@@ -1,8 +1,8 @@
 """The variables that may come to the margin soon, in arrays of their own: a path looks at them only.
 
 Most points lie far from the margin, and following all their g at every breakpoint is most of the work. So a path is
-followed among the near ones; when it has ended, all g are brought up to date at once, and a far one that has passed 0
-meanwhile is a variable to be learned like any other. The optimum that is reached is the same.
+followed among the near ones; after one path or a few all g are brought up to date at once (`Near.look`), and a far one
+that has passed 0 meanwhile is a variable to be learned like any other. The optimum that is reached is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.arena import borrowed
+from ..core.picking import picked
 from ..core.row_cache import RowCache, grown
 from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combined
 from .state import State
@@ -37,6 +39,8 @@ class Near:
     quiet : int
         The first variables here, which were on the margin in the beginning: while they are, their g stay 0, and are not
         followed.
+    lags : bool
+        Whether the state's g are those of the last look: only `gradient_of` tells them then.
     """
 
     def __init__(self, state: State, count: int) -> None:
@@ -60,9 +64,11 @@ class Near:
         self.members = np.zeros(len(state.members), dtype=np.int64)
         self.member_slots = np.zeros(len(state.members), dtype=np.int64)
         self.members[:m] = self.member_slots[:m] = np.arange(m)
-        self.pool = RowCache()
-        self.pool.take(self.members[:m], state.pool.rows[state.member_slots[:m]][:, index], count, self.room)
+        self.pool = RowCache(empty=borrowed)
+        columns = picked(state.pool.rows, state.member_slots[:m], index)
+        self.pool.take(self.members[:m], columns, count, self.room, 2 * SPARE)
         self._bind(count)
+        self.before, self.b, self.lags = self._vectors["alpha"].copy(), state.b, False
 
     def _bind(self, n: int) -> None:
         self.n = n
@@ -89,13 +95,38 @@ class Near:
             if self.n == self.room:
                 return -1
             here, m = self.n, int(self.counters[COUNT])
+            own = self.gradient_of(k)
             self.index[here], self.place[k] = k, here
             self.pool.evict(self.members[:m], SPARE)
             self.pool.lengthen(here + 1, self.members[:m], state.pool.rows[state.member_slots[:m], k][None])
             self._bind(here + 1)
-        for name, values in self._vectors.items():
-            values[here] = getattr(state, name)[k]
+            for name, values in self._vectors.items():
+                values[here] = getattr(state, name)[k]
+            self.g[here], self.before[here] = own, self.alpha[here]
         return here
+
+    def gradient_of(self, k: int) -> float:
+        """g of variable k, which the state may not have yet."""
+        state = self.state
+        if k < len(self.place) and (here := self.place[k]) >= 0:
+            return float(self.g[here])
+        own = float(state.g[k])
+        if self.lags:
+            variables, change = self._moved()
+            own += float(change @ state.pool.rows[state.pool.slot[variables], k])
+            own += (float(self.figures[MULTIPLIER]) - self.b) * float(state.e[k])
+        return own
+
+    def _moved(self) -> tuple[NDArray, NDArray]:
+        """The variables, as the state numbers them, that have moved since the last look, whose columns are there then,
+        and how far."""
+        state, index = self.state, self.index[: self.n]
+        change: NDArray = self.alpha - self.before[: self.n]
+        moved = np.flatnonzero(change)
+        variables = index[moved]
+        for k in variables[state.pool.slot[variables] < 0]:
+            state.bring(int(k))
+        return variables, change[moved]
 
     def fetch(self) -> None:
         """Bring the column that a path wants."""
@@ -114,20 +145,27 @@ class Near:
             self.members = grown(self.members, self.state.members.shape)
             self.member_slots = grown(self.member_slots, self.state.members.shape)
 
-    def write_back(self, b: float) -> None:
-        """Tell the state what has come of its variables, and bring all g up to date; ``b`` is what b was before."""
+    def write_back(self) -> None:
+        """Tell the state what has come of its variables; its g are brought up to date by `look`."""
         state, index, m = self.state, self.index[: self.n], int(self.counters[COUNT])
-        change: NDArray = self.alpha - state.alpha[index]
-        moved = np.flatnonzero(change)
-        variables = index[moved]
+        state.alpha[index], state.where[index] = self.alpha, self.where
+        variables = index[self.members[:m]]
         for k in variables[state.pool.slot[variables] < 0]:
             state.bring(int(k))
-        combined(state.pool.rows, state.pool.slot[variables], change[moved], state.gamma[: state.n])
+        state.members[:m] = variables
+        state.member_slots[:m] = state.pool.slot[variables]
+        self.lags = True
+
+    def look(self) -> None:
+        """Bring all g up to date."""
+        if not self.lags:
+            return
+        state, index = self.state, self.index[: self.n]
+        variables, change = self._moved()
+        combined(state.pool.rows, state.pool.slot[variables], change, state.gamma[: state.n])
         state.g += state.gamma[: state.n]
-        state.g += (float(self.figures[MULTIPLIER]) - b) * state.e
-        state.alpha[index], state.where[index] = self.alpha, self.where
+        state.g += (float(self.figures[MULTIPLIER]) - self.b) * state.e
         followed = self.where != FREE
         followed[self.quiet :] = True
         state.g[index[followed]] = self.g[followed]
-        state.members[:m] = index[self.members[:m]]
-        state.member_slots[:m] = state.pool.slot[state.members[:m]]
+        self.before[: self.n], self.b, self.lags = self.alpha, state.b, False

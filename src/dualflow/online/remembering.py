@@ -91,10 +91,11 @@ class Stream:
 
     def _follow(self, first: int) -> None:
         """Learn the points from ``first`` on, which the engine knows."""
-        for i in range(first, self.n):
-            for k in range(self.model.per * i, self.model.per * (i + 1)):
-                self.engine.learn(k)
-            self._move_d(i + 1)
+        with self.engine.looking_seldom():
+            for i in range(first, self.n):
+                for k in range(self.model.per * i, self.model.per * (i + 1)):
+                    self.engine.learn(k)
+                self._move_d(i + 1)
         self.engine.tidy()
 
     @contextlib.contextmanager
