@@ -37,9 +37,9 @@ def test_answers_do_not_depend_on_it(way):
     data = X[rows] @ X[rows].T if way == "precomputed" else X[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        models = [
-            SVC(n_jobs=jobs, **{"random_state": 0} | WAYS[way]).fit(data, Y[rows]) for jobs in (None, 1, 2, -1, 7)
-        ]
+        # What 1 and -1 mean is one matter for all ways.
+        numbers = (None, 1, 2, -1, 7) if way == "settled" else (None, 2, 7)
+        models = [SVC(n_jobs=jobs, **{"random_state": 0} | WAYS[way]).fit(data, Y[rows]) for jobs in numbers]
     first = models[0]
     for model in models[1:]:
         for name in ("dual_coef_", "intercept_", "support_", "n_iter_"):
