@@ -10,12 +10,13 @@ import pytest
 from sklearn.datasets import make_classification
 
 from dualflow import SVC, CascadeSVC, EngineError, ProblemError, SVCSearchCV
+from tests.faults.processes import forks
 
 dask = pytest.importorskip("dask", reason="pip install 'dualflow[dask]'")
 distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
 
 X, Y = make_classification(600, 5, flip_y=0.05, random_state=1)
-#: Processes import the package, which takes them seconds: as few as may be are begun.
+#: As few processes as may be.
 OPTIONS = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": "2GB"}
 
 
@@ -47,7 +48,11 @@ def no_network(own_sockets):
 
 @pytest.fixture(scope="module")
 def cluster(own_sockets):
-    with distributed.LocalCluster(host="127.0.0.1", **OPTIONS) as cluster:
+    forks()
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        distributed.LocalCluster(host="127.0.0.1", **OPTIONS) as cluster,
+    ):
         yield cluster
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from multiprocessing.context import ForkServerContext
+from multiprocessing.forkserver import ensure_running
 
 __all__ = ["forks"]
 
@@ -13,7 +14,9 @@ def forks() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         [
+            "distributed",
             "dualflow._solve",
+            "dualflow.cascade",
             "dualflow.estimators",
             "dualflow.quantum.runs.journal",
             "dualflow.solvers.variational_flow",
@@ -21,4 +24,5 @@ def forks() -> ForkServerContext:
             "pytest",
         ]
     )
+    ensure_running()  # before anybody else sets a list of imports, as dask does
     return context
