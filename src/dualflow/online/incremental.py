@@ -49,7 +49,7 @@ NEAR_LEAST, NEAR_PART = 128, 16
 #: The part of the variables from which, and the number in addition, who is not optimal is too many to be led there.
 MANY = 8
 #: Paths between two looks at those who are not near, where somebody looks in the end.
-SELDOM = 16
+SELDOM = 64
 
 
 class Engine(Walker):
