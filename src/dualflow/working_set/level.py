@@ -22,8 +22,8 @@ __all__ = ["AT_ONCE", "BLOCK", "NARROW", "ONE_BLOCK", "VAST", "WIDE", "Level", "
 BLOCK = 512
 #: Variables whose whole matrix is computed at once all the same: that takes less than the blocks it would be cut into.
 AT_ONCE = 1000
-#: Features up to which rows are made on demand, however many points there are.
-MADE = 256
+#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`.
+MADE, MADE_OF_FEW = 256, 1024
 #: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
 NARROW, WIDE = 1536, 6144
 #: Variables up to which all are in it where no level is above or below (none of so few is ever asleep), or the whole
@@ -42,10 +42,10 @@ SIGMAS = 2.0
 
 def makes_rows(gram: KeptGram) -> bool:
     """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
-    and points BLAS is the faster even so."""
+    BLAS is the faster even so, of many points the sooner."""
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
-    return gram.X.shape[1] <= MADE or gram.n <= NARROW
+    return gram.X.shape[1] <= (MADE_OF_FEW if gram.n <= NARROW else MADE)
 
 
 class Level(InUnits):

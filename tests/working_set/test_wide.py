@@ -1,0 +1,31 @@
+"""Data of many features: products by BLAS, and the answer is what it is."""
+
+import numpy as np
+import pytest
+from sklearn import svm
+
+from dualflow import SVC, Gram
+from dualflow.core.kept import KeptGram
+from dualflow.working_set.level import MADE, MADE_OF_FEW, NARROW, makes_rows
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "made"),
+    [(40, MADE_OF_FEW, True), (40, MADE_OF_FEW + 1, False), (NARROW + 1, MADE, True), (NARROW + 1, MADE + 1, False)],
+)
+def test_rows_are_made_on_demand_of_few_features(n, m, made):
+    X = np.random.default_rng(0).normal(size=(n, m))
+    assert makes_rows(KeptGram(Gram(X, "rbf"))) == made
+    assert not makes_rows(KeptGram(Gram(X, "linear")))
+
+
+@pytest.mark.parametrize("n", [300, 2100])  # without a smaller level, and with one
+def test_wide_fits_are_certified_and_the_references(n):
+    rng = np.random.default_rng(1)
+    X = rng.random((n, MADE_OF_FEW + 200)) * (rng.random((n, MADE_OF_FEW + 200)) < 0.1)
+    score = X[:, :50] @ rng.normal(size=50)
+    y = np.where(score > np.median(score), 1, -1)
+    gamma = 1 / (X.shape[1] * X.var())
+    model, other = SVC(gamma=gamma).fit(X, y), svm.SVC(gamma=gamma, tol=1e-6).fit(X, y)
+    assert model.certificate_.within(1e-9)
+    np.testing.assert_allclose(model.decision_function(X[:200]), other.decision_function(X[:200]), atol=1e-5)
