@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 
 from dualflow import SVC
 from dualflow.core import arena
-from dualflow.core.arena import BOUND, LEAST, borrowed, release_memory
+from dualflow.core.arena import BOUND, LEAST, borrowed, bound_of, release_memory
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +131,8 @@ def test_fits_of_wide_data_take_no_new_memory_in_the_end(kernel, monkeypatch):
         tracemalloc.stop()
     assert taken == []
     assert beside < 3 * X.nbytes  # parts of a few MB, which the allocator keeps; four copies of X without the arena
+
+
+@pytest.mark.parametrize(("machine", "kept"), [(None, 256), (2048, 256), (8192, 512), (16384, 1024), (65536, 1024)])
+def test_a_machine_may_keep_a_sixteenth_of_its_memory(machine, kept):
+    assert bound_of(machine and machine << 20) == kept << 20

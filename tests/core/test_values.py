@@ -110,7 +110,8 @@ def test_its_memory_is_lent_when_nobody_looks_at_it_any_more(hold):
     assert address(large(6.0)) != place
 
 
-def test_memory_that_comes_back_stays_within_the_bound():
+def test_memory_that_comes_back_stays_within_the_bound(monkeypatch):
+    monkeypatch.setattr(arena, "BOUND", 1 << 28)
     release_memory()
     held = [large() for _ in range(arena.BOUND // LARGE + 4)]
     assert not arena._kept

@@ -116,6 +116,16 @@ def test_a_low_rank_in_panels_is_lapacks(m, kernel, monkeypatch):
         assert np.abs(ours @ ours.T - plain).max() < 1e-11
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("n", "m", "gamma"), [(1100, 3, 0.05), (1200, 1, 5.0), (2000, 1, 5.0)])
+def test_a_low_rank_in_panels_has_the_digits_of_its_matrix(n, m, gamma, seed):
+    """Spectra that fall by many decades within a panel: without a limit 1e-8, or no rank at all."""
+    X = np.random.default_rng(seed).normal(size=(n, m))
+    problem = problems.svc(Gram(X, gamma=gamma), np.where(np.arange(n) % 2, 1, -1), C=1.0, loss="squared_hinge")
+    L = low_rank(Workspace(problem))
+    assert np.abs(L @ L.T - (problem.dense() - np.diag(problem.ridge))).max() < 1e-11
+
+
 def test_a_limit_that_comes_in_the_refinement_says_so(monkeypatch):
     problem = posed(2000, loss="squared_hinge")  # more than 1000 free variables: pairs do not end this
     calls = []

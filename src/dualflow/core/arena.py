@@ -15,11 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._radial import aligned
+from .memory import memory_bytes
 
-__all__ = ["BOUND", "LINE", "borrowed", "give_back", "release_memory", "take"]
+__all__ = ["BOUND", "LINE", "borrowed", "bound_of", "give_back", "release_memory", "take"]
+
+
+def bound_of(there: int | None) -> int:
+    """What the process may keep on a machine of so much memory, in bytes: a sixteenth, from 256 MB to 1 GB."""
+    return min(1 << 30, max(1 << 28, (there or 0) // 16))
+
 
 #: Bytes the process keeps, at most; what alone would take more is taken and given back.
-BOUND = 1 << 28
+BOUND = bound_of(memory_bytes())
 #: Bytes below which the allocator has its own.
 LEAST = 1 << 17
 #: Larger memory than this many times what is asked for is left for those who need it.
@@ -79,7 +86,8 @@ def give_back(memory: NDArray, is_ending: Any = sys.is_finalizing) -> None:
 
 
 def release_memory() -> None:
-    """Give back the memory that the process keeps for the next fit (256 MB at most), as far as none is using it.
+    """Give back the memory that the process keeps for the next fit, as far as none is using it: at most a sixteenth of
+    the machine's, from 256 MB to 1 GB.
 
     Examples
     --------

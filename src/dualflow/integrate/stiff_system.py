@@ -34,6 +34,8 @@ _EXTINCT = 1e-4
 _LOW = 0.25
 #: Variables up to which LAPACK finds the rank in one call, and pivots at a time beyond.
 _AT_ONCE, _PANEL = 1024, 256
+#: The part of a panel's largest pivot down to which others are taken: round-off of its columns grows by the inverse.
+_DEEP = 1e-6
 
 
 def low_rank(problem: DualProblem) -> NDArray | None:
@@ -68,7 +70,8 @@ def _low_rank_by_panels(Q: NDArray, plain: NDArray, tolerance: float) -> NDArray
         columns, within = Q[:, J], np.arange(len(J))
         columns[J, within] = plain[J]
         columns -= L[:, :rank] @ L[J, :rank].T
-        corner, pivots, more, _ = scipy.linalg.lapack.dpstrf(columns[J], tol=tolerance, lower=1)
+        enough = max(tolerance, _DEEP * float(columns[J, within].max()))
+        corner, pivots, more, _ = scipy.linalg.lapack.dpstrf(columns[J], tol=enough, lower=1)
         if rank + more > most:
             return None
         left[J] = columns[J, within]  # without the round-off of what was taken off
