@@ -235,3 +235,12 @@ def test_certificates_by_change_are_those_from_scratch():
     found = certifier.certify(other)
     assert found.lower_bound == pytest.approx(honest.lower_bound, rel=1e-12)
     assert found.objective == pytest.approx(honest.objective, rel=1e-12)
+
+
+def test_nobody_writes_to_the_product_that_others_are_made_of():
+    problem, rng = a_large_hinge()
+    product = Certifier(problem).compute(np.where(rng.random(1500) < 0.4, rng.random(1500), 0.0))
+    with pytest.raises(ValueError, match="read-only"):
+        product[0] = 1.0
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        product.flags.writeable = True

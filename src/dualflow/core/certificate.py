@@ -213,7 +213,7 @@ class Certifier:
             # More than α itself would leave digits of its own.
             if np.count_nonzero(change) <= CHANGED * weights and np.abs(change).sum() <= np.abs(alpha).sum():
                 return np.asarray(self._base_product + self.workspace.product(change))
-        self._base_product, self._base = self.workspace.product(alpha), np.array(alpha)
+        self._base_product, self._base = immutable(self.workspace.product(alpha)), np.array(alpha)
         return self._base_product
 
     def certify(self, alpha: ArrayLike, quick: bool = False) -> Certificate:

@@ -38,7 +38,9 @@ def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArra
     if isinstance(X, SparsePoints):
         with np.errstate(over="ignore", invalid="ignore"):
             return (X if center is None else X - center).squares()
-    squares: NDArray = square_points(np.ascontiguousarray(X), np.zeros(X.shape[1]) if center is None else center)
+    squares: NDArray = square_points(
+        np.ascontiguousarray(X, dtype=float), np.zeros(X.shape[1]) if center is None else center
+    )
     return squares
 
 

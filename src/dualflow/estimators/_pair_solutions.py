@@ -78,6 +78,15 @@ class Pairs(Sequence[NDArray]):
         i, j = self._classes[k]
         return np.concatenate([self.groups[i], self.groups[j]])
 
+    def places(self, k: int) -> NDArray:
+        """Where in `by_class` each point of a pair is."""
+        return np.argsort(self.by_class(k))
+
+    def signs(self, k: int) -> NDArray:
+        """Labels of the points of a pair: +1 for the first class, but for the second where there are two only."""
+        first = self.places(k) < len(self.groups[self._classes[k][0]])
+        return np.where(first == (len(self) > 1), 1, -1)
+
 
 def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
@@ -88,14 +97,13 @@ def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArr
         if isinstance(same[0], Settled):
             values, intercepts = together(same)  # type: ignore[arg-type]
         else:
-            values, intercepts = np.empty(len(pairs.by_class(done))), np.array([same[0].bias])
-            values[np.argsort(pairs.by_class(done))] = same[0].coefficients
+            values, intercepts = np.empty(len(same[0].coefficients)), np.array([same[0].bias])
+            values[pairs.places(done)] = same[0].coefficients
         weights.append(values)
         biases.append(intercepts)
         done += len(same)
     joined, starts = weights[0] if len(weights) == 1 else np.concatenate(weights), pairs.starts.astype(np.int64)
-    places, *read = read_listed(joined, starts, LEFT)
-    n_support, pair_coef, dual_coef = read
+    places, n_support, pair_coef, dual_coef = read_listed(joined, starts, LEFT)
     return pairs.order[places], n_support, np.concatenate(biases), pair_coef, dual_coef
 
 
@@ -107,8 +115,7 @@ class PairSolutions:
     found : sequence of Solution or Settled
     gram : Gram
         Of all points.
-    groups : list of int arrays
-        The points of each class, ascending.
+    pairs : Pairs
     C : float
     weight : array of shape (gram.n,)
     tol : float
@@ -119,31 +126,24 @@ class PairSolutions:
         self,
         found: Sequence[Solution | Settled],
         gram: Gram,
-        groups: list[NDArray],
+        pairs: Pairs,
         C: float,
         weight: NDArray,
         tol: float,
         seeds: Sequence[int],
     ) -> None:
-        self._found, self._gram, self._groups, self._C, self._weight = list(found), gram, groups, C, weight
+        self._found, self._gram, self._pairs, self._C, self._weight = list(found), gram, pairs, C, weight
         self._tol, self._seeds = tol, seeds
-        self._pairs = pairs_of(len(groups))
 
     def __iter__(self) -> Iterator[Solution]:
         for k, found in enumerate(self._found):
             yield self._solution(k, found) if isinstance(found, Settled) else found
 
     def _solution(self, k: int, settled: Settled) -> Solution:
-        i, j = self._pairs[k]
-        first, second = self._groups[i], self._groups[j]
-        points = np.concatenate([first, second])
-        order = np.argsort(points)
-        rows, positive = points[order], order < len(first)
-        if len(self._groups) == 2:
-            positive = ~positive
+        rows, order = self._pairs[k], self._pairs.places(k)
         problem = problems.svc(
             self._gram if len(rows) == self._gram.n else self._gram.subset(rows),
-            np.where(positive, 1, -1),
+            self._pairs.signs(k),
             self._C,
             sample_weight=self._weight[rows],
         )

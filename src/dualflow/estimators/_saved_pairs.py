@@ -72,13 +72,13 @@ class SavedPairs(BatchMachine):
                 codes = np.where(weight > 0, codes, -1)
             gram, pairs = self._gram(points), Pairs(codes, len(classes))
             del points  # of another precision it is a copy, and so is the Gram's
-            found = self._solve_pairs(gram, codes, weight, pairs)
+            found = self._solve_pairs(gram, weight, pairs)
             self.classes_, self._rows = classes, pairs
             self._read(gram, pairs, found)
             self._publish()
 
     def _solve_pairs(
-        self, gram: Gram, codes: NDArray, weight: NDArray, pairs: Pairs
+        self, gram: Gram, weight: NDArray, pairs: Pairs
     ) -> Sequence[Solution] | Sequence[Solution | Settled]:
         """Solve the pairs of classes, and keep the solutions."""
         raise NotImplementedError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
@@ -17,7 +16,7 @@ from ..problems.classification import FINITE_COST
 from ..registry import make_solver
 from ..solvers import Solver
 from ._batch import seeds_of
-from ._classifier import PairClassifier, pairs_of
+from ._classifier import PairClassifier
 from ._least_squares import DEFAULT, intercept_of, posed_again
 from ._pair_solutions import Pairs
 from ._saved_pairs import SavedPairs
@@ -176,14 +175,14 @@ class LSSVC(SavedPairs, PairClassifier):
         self._fit_pairs(X, y, sample_weight)
         return self
 
-    def _solve_pairs(self, gram: Gram, codes: NDArray, weight: NDArray, pairs: Pairs) -> list[Solution]:
+    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> list[Solution]:
         seeds = seeds_of(self.random_state, len(pairs))
 
         def pose(k: int) -> DualProblem:
-            points, (i, j) = pairs[k], pairs_of(len(pairs.groups))[k]
+            points = pairs[k]
             return problems.least_squares(
                 self._part(gram, points),
-                np.where(codes[points] == (j if len(pairs) == 1 else i), 1, -1),
+                pairs.signs(k),
                 self.C,
                 fit_intercept=self.fit_intercept,
                 sample_weight=weight[points],

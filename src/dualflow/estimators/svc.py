@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
@@ -20,7 +19,7 @@ from ..problems.classification import COST
 from ..registry import make_solver
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
-from ._classifier import PairClassifier, pairs_of
+from ._classifier import PairClassifier
 from ._pair_solutions import Pairs, PairSolutions, settles
 from ._saved_pairs import SavedPairs
 from ._solving import Solving, at_once
@@ -229,16 +228,16 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self._fit_pairs(X, y, sample_weight)
         return self
 
-    def _solve_pairs(self, gram: Gram, codes: NDArray, weight: NDArray, pairs: Pairs) -> Sequence[Solution | Settled]:
+    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | Settled]:
         """Solve the pairs of classes, and keep the solutions."""
         seeds = seeds_of(self.random_state, len(pairs))
         found: Sequence[Solution | Settled] | None = None
 
         def pose(k: int) -> DualProblem:
-            points, (i, j) = pairs[k], pairs_of(len(pairs.groups))[k]
+            points = pairs[k]
             problem = problems.svc(
                 self._part(gram, points),
-                np.where(codes[points] == (j if len(pairs) == 1 else i), 1, -1),
+                pairs.signs(k),
                 self.C,
                 loss=self.loss,
                 fit_intercept=self.fit_intercept,
@@ -258,7 +257,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             engine = make_solver(self.solver, self.solver_options)
             found = Solving(self, pose, seeds, engine, settled).run()
         self.__dict__.pop("solutions_", None)
-        self._solved = PairSolutions(found, gram, pairs.groups, self.C, weight, self.tol, seeds)
+        self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds)
         return found
 
     def _check_solution(self, solution: Solution) -> None:
