@@ -78,6 +78,35 @@ def test_pairs_that_crawl_or_are_stuck_are_handed_over_where_a_factor_is_small(m
     assert not context.hands_over(work)
 
 
+def test_who_wants_to_leave_a_bound_is_counted():
+    problem = problems.svc(Gram(X[:800]), Y[:800])
+    alpha = solve(problem, tol=0.3, gap_tol=0.3, refine=False).alpha
+    work = level.Level(Workspace(problem), alpha, np.float64)
+    # Against Qα − p of the dense Q: who violates at the multiplier halfway between those that want to move most.
+    h = (problem.dense() @ alpha - problem.p) * problem.e
+    up = np.where(problem.e > 0, alpha < problem.upper, alpha > 0)
+    down = np.where(problem.e > 0, alpha > 0, alpha < problem.upper)
+    nu = 0.5 * (h[up].min() + h[down].max())
+    wants = (up & ~down & (h < nu)) | (down & ~up & (h > nu))
+    assert 0 < wants.sum() == work.invaders()
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_pairs_go_on_while_others_than_the_free_variables_want_to_be_free(settled, monkeypatch):
+    monkeypatch.setattr(level.Level, "invaders", lambda work: 0 if settled else len(X))
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(1500, 8))
+    labels = np.where(points[:, 0] + rng.normal(size=1500) > 0, 1.0, -1.0)
+    problem = Workspace(problems.svc(Gram(points, gamma=0.5), labels, 10.0))
+    context = WorkingSet().aim(1e-9, hand_over=True).open(problem, problem)
+    state = context.start(None)
+    while not state.done:
+        state = context.step(state)
+    limit = descent.ROWS_HAND_OVER[1]
+    assert state.violation <= limit
+    assert (state.violation > descent.FINER * limit) == settled
+
+
 def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeypatch):
     monkeypatch.setattr(dualflow.core.support, "LARGE", 1000)
     problem = problems.svc(Gram(X[:1500]), Y[:1500])

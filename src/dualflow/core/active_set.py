@@ -16,7 +16,7 @@ from .bounds import inseparability_witness
 from .certificate import AT_HAND, CHANGED, Certifier
 from .conjugate_system import ConjugateSystem, suits
 from .free_system import FreeSystem
-from .newton import advance, newton_step, pass_bounds
+from .newton import advance, hold_beyond, newton_step, pass_bounds
 
 __all__ = ["ActiveSet"]
 
@@ -24,6 +24,8 @@ _EPS = float(np.finfo(float).eps)
 
 #: Solves for what a solve has left, at most unless each leaves a third of it or less: a float32 factor needs a few.
 _POLISH = 6
+#: How often those who were held are let go again before all others are looked at.
+_ROUNDS = 10
 #: The part of the first residual that is small enough while others than the free variables are still to be looked at.
 _ROUGH = 1e-3
 
@@ -205,8 +207,9 @@ class ActiveSet:
     def minimise_free(self, part: float = 0.0) -> None:
         """Minimisation over the free variables, dropping those that meet a bound on the way: exact, or until the
         residual is that part of what it was."""
-        problem, polish, before, enough = self.problem, 0, np.inf, None
+        problem, polish, rounds, before, enough = self.problem, 0, 0, np.inf, None
         alone = False  # whether the last step ended at one bound: then the next ones will
+        together = True  # whether f has fallen each time all were held whom a step takes beyond a bound
         system: FreeSystem | ConjugateSystem | None
         while len(self.free) and not self.out_of_budget():
             system = None  # only `self.system` holds one while the next is made
@@ -219,27 +222,37 @@ class ActiveSet:
             self.solves += 1
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ self.alpha)
             step = newton_step(system, self.h[members], missing)
-            walk = None
-            if step is not None and alone and isinstance(system, FreeSystem):
-                walk = pass_bounds(system, self.alpha[members], self.h[members], step)
+            walk, settled, here, h = None, False, self.alpha[members], self.h[members]
+            if step is not None and together and not isinstance(system, ConjugateSystem):
+                walk = hold_beyond(system, here, h, step, missing)
+                together = settled = walk is not None
+            if step is not None and walk is None and alone and not isinstance(system, ConjugateSystem):
+                walk = pass_bounds(system, here, h, step)
             if step is not None and walk is None:
-                walk = advance(system, self.alpha[members], self.h[members], step)
+                walk = advance(system, here, h, step)
             if walk is None:
                 # Carried changes cost digits where Q is singular (duplicates, low rank), in the end all of them.
                 if not system.changes:
                     return
                 self.system, polish, before = None, 0, np.inf
                 continue
-            target, change, blocked = walk
+            self.alpha[members], change, blocked = walk
             self.h[members] += change
-            self.alpha[members] = target
             alone = int(blocked.sum()) == 1
             if blocked.any():
                 polish = 0
-                system.hold(np.flatnonzero(blocked))
+                if not settled:
+                    system.hold(np.flatnonzero(blocked))
                 self.free = members[system.live]
-            elif (residual := self.residual()) <= enough:
-                return
+                if not settled:
+                    continue
+            residual = self.residual()
+            if residual <= enough:
+                # Who was held too soon is wanted back by the multiplier.
+                back, rounds = self.violators(members[~system.live], residual), rounds + 1
+                if not len(back) or rounds > _ROUNDS:
+                    return
+                self.free = np.union1d(self.free, back)
             elif polish < _POLISH or residual <= before / 3:
                 # A regularised or ill-conditioned solve leaves a residual: solve again for what is left.
                 polish, before = polish + 1, residual

@@ -96,9 +96,23 @@ class FreeSystem:
     def hold(self, which: NDArray) -> None:
         """Let members (positions) no longer move."""
         self.live[which] = False
+        if self.bears(0):
+            self._bring_units(which)
+
+    def hold_together(self, which: NDArray) -> bool:
+        """The same of many at once, which takes a product of matrices: twice as many are cheaper than a new factor.
+        Whether that are no more, and any still move; if not, nobody is held by a multiplier yet."""
+        self.live[which] = False
+        borne = self.changes <= self.base // 8 and bool(self.live.any())
+        if borne:
+            self._bring_units(which)
+        return borne
+
+    def _bring_units(self, which: NDArray) -> None:
+        """L⁻¹ of the unit vectors of those that are the factor's own."""
         fresh = which[which < self.base]
         fresh = fresh[~self.has_unit[fresh]]
-        if len(fresh) and self.bears(0):
+        if len(fresh):
             units = np.zeros((self.base, len(fresh)), order="F")
             units[fresh, np.arange(len(fresh))] = 1.0
             self.half_unit = np.column_stack([self.half_unit, self._half(units)])

@@ -9,7 +9,7 @@ from .conjugate_system import ConjugateSystem
 from .free_system import FreeSystem
 from .projection import project_onto
 
-__all__ = ["advance", "newton_step", "pass_bounds"]
+__all__ = ["advance", "hold_beyond", "newton_step", "pass_bounds"]
 
 _EPS = float(np.finfo(float).eps)
 #: What eᵀs may miss, as a part of Σ|sᵢ|, in a step that is believed of a factor that carries changes.
@@ -136,12 +136,51 @@ def pass_bounds(
     blocked = before & ~system.live
     move = target - here
     product = system.product(move)
-    change = slope * move + 0.5 * move * product
-    most = _RISE * float(np.abs(change).sum()) + _ROUNDED * float(np.abs(slope) @ np.abs(here))
-    if not float(change.sum()) <= most:
+    if not _falls(slope, move, product, here):
         system.live[blocked] = True
         return None
     return target, product, blocked
+
+
+def hold_beyond(
+    system: FreeSystem, here: NDArray, h: NDArray, step: NDArray, missing: float
+) -> tuple[NDArray, NDArray, NDArray] | None:
+    """Hold all that the step takes beyond their bounds, solve for the others, and again until it takes nobody there.
+
+    However many bounds there are to meet, that takes a few solves. Who was held too soon is for the caller to let go.
+    Returns as `advance`; None, with those it held live again, if a factor would have to carry too many or f would
+    rise.
+    """
+    problem, before = system.problem, system.live.copy()
+    low, high = problem.lower[system.members], problem.upper[system.members]
+    e = None if problem.e is None else problem.e[system.members]
+    target, move, held = here.copy(), step, np.zeros(len(here), dtype=bool)
+    while True:
+        wish = here + move
+        below, above = system.live & (wish < low), system.live & (wish > high)
+        if not (below | above).any():
+            product, slope = system.product(move), _centred(system, h)
+            if _falls(slope, move, product, here):
+                return np.where(held, target, wish), product, held
+            break
+        target[below], target[above] = low[below], high[above]
+        held |= below | above
+        if not system.hold_together(np.flatnonzero(below | above)):
+            break
+        fixed = np.where(held, target - here, 0.0)
+        rest = newton_step(system, h + system.product(fixed), missing - (0.0 if e is None else float(e @ fixed)))
+        if rest is None:
+            break
+        move = rest + fixed
+    system.live[:] = before
+    return None
+
+
+def _falls(slope: NDArray, move: NDArray, product: NDArray, here: NDArray) -> bool:
+    """Whether a move from here does not raise f, by more than round-off makes of it."""
+    change = slope * move + 0.5 * move * product
+    most = _RISE * float(np.abs(change).sum()) + _ROUNDED * float(np.abs(slope) @ np.abs(here))
+    return float(change.sum()) <= most
 
 
 def _clipped(

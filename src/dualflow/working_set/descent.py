@@ -23,8 +23,12 @@ __all__ = ["Descent"]
 SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: Estimated relative gap and KKT violation at which the refinement is the faster of the two: where blocks are computed,
 #: and where rows are made as they are needed, and updates are cheap. The gap at which it is after so many pair updates
-#: a variable: then the problem is ill-conditioned, and pairs crawl.
-BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 10
+#: a variable, or after twice as many if others than the free variables still want to be free: then the problem is
+#: ill-conditioned, and pairs crawl.
+BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 5
+#: The part of the free variables up to which others may want to be free when a problem is handed over: each round of a
+#: refinement takes a factor, and pairs settle many of them sooner. The part of the tolerances that pairs go on to then.
+UNSETTLED, FINER = 0.1, 0.1
 #: The same on the simplex.
 SIMPLEX_GAP = 0.01
 #: Free variables from which a large problem is not handed over: a refinement's dense factor takes 2.4 GB then, with
@@ -193,9 +197,11 @@ class Descent:
         gap_tol, kkt_tol = (np.inf, max(END_KKT, level.noise())) if state.ending else self.wanted(level)
         if state.single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
-        n, updates = level.problem.n, 0
+        n, updates, finer = level.problem.n, 0, state.ending
         for done in range(blocks + 1):
             violation, gap = level.standing()
+            if not finer and _at_rest(violation, gap, kkt_tol, gap_tol) and not self.is_settled(level):
+                finer, gap_tol, kkt_tol = True, FINER * gap_tol, FINER * kkt_tol
             rest = self.rests(level, state.ending, violation, gap, kkt_tol, gap_tol)
             if rest or violation <= WAKE_AT * level.violation:
                 if level.wake():
@@ -224,9 +230,17 @@ class Descent:
         """Whether a level is as good as wanted, or good enough to hand over."""
         if ending:
             return violation <= kkt_tol
-        crawls = self.hands_over(level) and level.updates >= CRAWLING * level.problem.n and gap <= CRAWLING_GAP
+        pairs = level.updates // CRAWLING // level.problem.n
+        crawls = self.hands_over(level) and pairs > 0 and gap <= CRAWLING_GAP
+        crawls = crawls and (pairs > 1 or self.is_settled(level))
         many = self.ends_here and not self.on_simplex and _may_hand_over(level, violation, gap)
         return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
+
+    def is_settled(self, level: Level) -> bool:
+        """Whether hardly any variable at a bound wants to leave it, beside those that are free."""
+        if self.on_simplex or level.free_ones() <= FEW or not self.hands_over(level):
+            return True
+        return level.invaders() <= UNSETTLED * level.free_ones()
 
     def hands_over(self, level: Level, stuck: bool = False) -> bool:
         """Whether a refinement is the faster way on, from where it may be handed over; ``stuck``, by pairs none is."""

@@ -149,14 +149,19 @@ class Level(InUnits):
         fall = np.where(self.awake & (self.beta > self.low), self.G, -np.inf)
         return rise, fall
 
+    def wishes(self) -> NDArray:
+        """How strongly each variable wants to move, at the multiplier in the middle; −∞ who is asleep."""
+        rise, fall = self.candidates()
+        nu = self.middle(float(rise.max()), float(fall.max())) if self.problem.e is not None else 0.0
+        wish: NDArray = np.maximum(rise + nu, fall - nu)
+        return wish
+
     def doze(self) -> None:
         """Let those asleep whose multipliers are far from changing sign: G is not kept up for them until `wake`."""
         n, most = self.problem.n, max(2 * NARROW, self.problem.n // 4)
         if self.points is None or n <= 2 * most:
             return
-        rise, fall = self.candidates()
-        nu = self.middle(float(rise.max()), float(fall.max())) if self.problem.e is not None else 0.0
-        wish = np.maximum(rise + nu, fall - nu)
+        wish = self.wishes()
         wish[self.beta != 0] = np.inf
         least = np.argpartition(-wish, most)[most:]
         self.awake[least[wish[least] < 0]] = False  # whoever violates stays awake, however many they are
@@ -214,6 +219,10 @@ class Level(InUnits):
         bound = -0.5 * quadratic + nu * problem.d / self.unit + lost
         size = max(abs(objective), abs(bound))
         return max(violation, 0.0), (objective - bound) / size if 0 < size < np.inf else np.inf
+
+    def invaders(self) -> int:
+        """How many variables at a bound want to leave it."""
+        return int(np.count_nonzero((self.wishes() > 0) & ~self.is_free))
 
     # --- a block ---------------------------------------------------------------------------------
 
