@@ -22,8 +22,8 @@ EASY, PATIENCE = 640, 4096
 #: Points up to which all rows are made if many are asked for; beyond, it is left to others then.
 SMALL_ENOUGH = 640
 #: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
-#: so that few are left to find a value for: that part, or so many kernel values.
-MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 1 / 4, 400, 2 / 3, 2_500_000
+#: so that few are left to find a value for: so many kernel values.
+MANY_ROWS, MANY_OF_MORE, MOST_VALUES = 1 / 4, 400, 2_500_000
 #: In the place of an infinite bound.
 FINITE = 1e300
 
@@ -165,7 +165,7 @@ def solve_from_points(
     low, high, beta = np.where(e > 0, 0.0, -bounds), np.where(e > 0, bounds, 0.0), e * alpha
     fills = n <= SMALL_ENOUGH
     limit = UPDATES * n if fills else PATIENCE
-    room, more = min(int(n * MANY_ROWS), MANY_OF_MORE), min(int(n * MOST_ROWS), MOST_VALUES // n)
+    room, more = min(int(n * MANY_ROWS), MANY_OF_MORE), min(n, MOST_VALUES // n)
     made = solve_points(
         points.points, points.half, price * e, low, high, beta, tolerance, limit, room, more, fills, AGAIN, FEW_UPDATES
     )
