@@ -22,8 +22,8 @@ EASY, PATIENCE = 640, 4096
 #: Points up to which all rows are made if many are asked for; beyond, it is left to others then.
 SMALL_ENOUGH = 640
 #: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
-#: so that few are left to find a value for: so many kernel values.
-MANY_ROWS, MANY_OF_MORE, MOST_VALUES = 1 / 4, 400, 2_500_000
+#: so that few are left to find a value for: so many kernel values, or that part where all are soon made at once.
+MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 1 / 4, 400, 2 / 3, 2_500_000
 #: In the place of an infinite bound.
 FINITE = 1e300
 
@@ -165,7 +165,8 @@ def solve_from_points(
     low, high, beta = np.where(e > 0, 0.0, -bounds), np.where(e > 0, bounds, 0.0), e * alpha
     fills = n <= SMALL_ENOUGH
     limit = UPDATES * n if fills else PATIENCE
-    room, more = min(int(n * MANY_ROWS), MANY_OF_MORE), min(n, MOST_VALUES // n)
+    room = min(int(n * MANY_ROWS), MANY_OF_MORE)
+    more = int(n * MOST_ROWS) if fills else min(n, MOST_VALUES // n)
     made = solve_points(
         points.points, points.half, price * e, low, high, beta, tolerance, limit, room, more, fills, AGAIN, FEW_UPDATES
     )
