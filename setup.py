@@ -54,7 +54,7 @@ setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
         compiled("core._pair_bound", "core/_bound.pxd", flags=STRICT),
-        compiled("core._radial", *RADIAL),
+        compiled("core._radial", *RADIAL, "core/hamming.h"),
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),

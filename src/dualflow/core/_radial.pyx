@@ -13,9 +13,11 @@ cdef extern from *:
     #include "exponential.h"
     #define REAL float
     #include "radial.h"
+    #include "hamming.h"
     #undef REAL
     #define REAL double
     #include "radial.h"
+    #include "hamming.h"
     #undef REAL
     """
     void radial_rows_float(Index count, Index n, Index m, const float *a, const float *half_a, const float *b,
@@ -29,6 +31,12 @@ cdef extern from *:
                            double *work) nogil
     void radial_apply_float(Index n, float half_a, const float *half_b, float *row) nogil
     void radial_apply_double(Index n, double half_a, const double *half_b, double *row) nogil
+    void hamming_row_float(Index n, Index words, const unsigned long long *a, const unsigned long long *b, const float *table,
+                           float *row) nogil
+    void hamming_row_double(Index n, Index words, const unsigned long long *a, const unsigned long long *b,
+                            const double *table, double *row) nogil
+    void weigh_float(Index n, Index r, const float *row, const float *weights, double *sums) nogil
+    void weigh_double(Index n, Index r, const double *row, const double *weights, double *sums) nogil
     void add_rows_float(Index n, Index stride, Index count, const float *rows, const long long *slots, const double *weights,
                         double *out) nogil
     void add_rows_double(Index n, Index stride, Index count, const double *rows, const long long *slots, const double *weights,
@@ -46,6 +54,8 @@ ctypedef fused real:
 
 #: Bytes of a feature of a tile, see radial.h, and of the tiles that are kept in the second-level cache.
 cdef Index TILE_BYTES = 512, CACHED = 1 << 17
+#: Points a piece of a sum, whose words, weights and values stay in the first-level cache.
+cdef Index PIECE = 512
 
 
 def aligned(shape, dtype):
@@ -114,6 +124,52 @@ def radial_apply(real[:, :] products, const real[::1] half_a, const real[::1] ha
                 radial_apply_float(n, half_a[i], &half_b[0], &products[i, 0])
             else:
                 radial_apply_double(n, half_a[i], &half_b[0], &products[i, 0])
+
+
+def hamming_rows(const unsigned long long[:, ::1] A, const unsigned long long[:, ::1] B, const real[::1] table, real[:, :] values):
+    """values[i, c] = table[bits in which aᵢ and b_c differ], shape (len(A), len(B)); rows may lie apart."""
+    cdef Index count = A.shape[0], n = B.shape[0], words = A.shape[1], i
+    _check_bits(words, B.shape[1], table.shape[0])
+    if values.shape[0] != count or values.shape[1] != n or (n > 1 and values.strides[1] != sizeof(real)):
+        raise ValueError("values must have a row for each point of A and a column for each of B, and rows of one piece")
+    if n == 0:
+        return
+    with nogil:
+        for i in range(count):
+            if real is float:
+                hamming_row_float(n, words, &A[i, 0], &B[0, 0], &table[0], &values[i, 0])
+            else:
+                hamming_row_double(n, words, &A[i, 0], &B[0, 0], &table[0], &values[i, 0])
+
+
+def hamming_sum(const unsigned long long[:, ::1] A, const unsigned long long[:, ::1] B, const real[::1] table, const real[:, ::1] weights):
+    """Σᵢ table[bits in which aᵢ and b_c differ] weights[i, :] of shape (len(B), r) in float64."""
+    cdef Index count = A.shape[0], n = B.shape[0], words = A.shape[1], r = weights.shape[1], c, start = 0, width
+    _check_bits(words, B.shape[1], table.shape[0])
+    if weights.shape[0] != count:
+        raise ValueError("weights must have a row for each point of A")
+    out = np.zeros((n, r))
+    if count == 0 or n == 0 or r == 0:
+        return out
+    cdef double[:, ::1] sums = out
+    cdef real[::1] row = np.empty(PIECE, np.float32 if real is float else np.float64)
+    with nogil:
+        while start < count:
+            width = min(PIECE, count - start)
+            for c in range(n):
+                if real is float:
+                    hamming_row_float(width, words, &B[c, 0], &A[start, 0], &table[0], &row[0])
+                    weigh_float(width, r, &row[0], &weights[start, 0], &sums[c, 0])
+                else:
+                    hamming_row_double(width, words, &B[c, 0], &A[start, 0], &table[0], &row[0])
+                    weigh_double(width, r, &row[0], &weights[start, 0], &sums[c, 0])
+            start += width
+    return out
+
+
+def _check_bits(Index words, Index others, Index entries):
+    if not words == others > 0 or entries <= 64 * words:
+        raise ValueError("A and B must be (n, words), and table must have a value for each number of bits")
 
 
 def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out, Index start=0):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._radial import radial_apply, radial_rows, radial_sum, scale_points
+from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_sum, scale_points
 from .arena import borrowed
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
@@ -32,6 +32,9 @@ AN_EXPONENTIAL = 16
 #: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
 #: tiles are then those of the whole; and points of a tile.
 LOW, BROAD, TILE = 64, 768, 128
+#: Numbers from which it is worth a look whether all of them are 0 or 1, and features up to which: so many values stay
+#: in the first-level cache.
+LOOKED_AT, MOST_BITS = 1 << 14, 2048
 #: Stretches a thread, so that all end at about the same time.
 FOR_EACH = 2
 
@@ -42,10 +45,15 @@ class RadialPoints:
 
     k(x, z) = exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) with a = √(2γ)x. ``points`` has shape (n, m) with zeros appended until m
     is a multiple of 4, ``half`` has shape (n,). Sparse points stay sparse, and as wide as they are.
+
+    Points whose coordinates all were 0 or 1 (one-hot columns, fingerprints) have them as ``bits`` beside, 64 to a word:
+    ‖x − z‖² is the number of those that differ, and ``table``, in float64, has the kernel value of each number.
     """
 
     points: Any
     half: NDArray
+    bits: NDArray | None = None
+    table: NDArray | None = None
 
     @classmethod
     def of(
@@ -75,26 +83,35 @@ class RadialPoints:
             return part
 
         parts = map(scaled, in_parts(X, J))
-        return cls(immutable_parts(parts, (len(half), width), dtype), half)
+        bits = bits_of(X, J)
+        table = None if bits is None else _values_of(gamma, 64 * bits.shape[1])
+        return cls(immutable_parts(parts, (len(half), width), dtype), half, bits, table)
 
     def __len__(self) -> int:
         return len(self.half)
 
     def take(self, J: NDArray | slice) -> RadialPoints:
         """Some of the points."""
-        return self if isinstance(J, slice) and slice(None) == J else RadialPoints(self.points[J], self.half[J])
+        if isinstance(J, slice) and slice(None) == J:
+            return self
+        return replace(self, points=self.points[J], half=self.half[J], bits=None if self.bits is None else self.bits[J])
 
     def astype(self, dtype: type) -> RadialPoints:
         """The same in a precision; themselves if they are."""
         if self.points.dtype == dtype:
             return self
         points = self.points.astype(dtype) if self.is_sparse else immutable_rows(self.points, slice(None), dtype)
-        return RadialPoints(points, self.half.astype(dtype))
+        return replace(self, points=points, half=self.half.astype(dtype))
 
     def frozen(self) -> RadialPoints:
         """A copy that nobody can write to."""
         points = self.points if self.is_sparse else immutable(self.points, self.points.dtype)
-        return RadialPoints(points, immutable(self.half, self.half.dtype))
+        return replace(self, points=points, half=immutable(self.half, self.half.dtype))
+
+    def view(self) -> RadialPoints:
+        """The same memory in arrays of their own."""
+        bits, table = (None if own is None else own.view() for own in (self.bits, self.table))
+        return RadialPoints(self.points.view(), self.half.view(), bits, table)
 
     @property
     def is_sparse(self) -> bool:
@@ -106,18 +123,37 @@ class RadialPoints:
         """Whether the compiled product is used."""
         return not self.is_sparse and self.points.shape[1] <= FEW_FEATURES
 
+    @property
+    def price(self) -> int:
+        """What a kernel value takes, in multiplications."""
+        return AN_EXPONENTIAL + (self.points.shape[1] if self.bits is None else 4 * self.bits.shape[1])
+
+    def _table(self, other: RadialPoints) -> NDArray | None:
+        """Kernel values by the number of bits that differ, in the precision of these points; None unless both have
+        bits."""
+        if self.table is None or other.bits is None:
+            return None
+        return self.table.astype(self.points.dtype, copy=False)
+
+    def _bits(self, J: slice) -> NDArray:
+        assert self.bits is not None
+        return self.bits[J]
+
     def ready(self) -> RadialPoints:
         """The same, sparse ones with their transpose, which every product needs."""
-        return RadialPoints(self.points.with_columns(), self.half) if self.is_sparse else self
+        return replace(self, points=self.points.with_columns()) if self.is_sparse else self
 
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
         """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
-        other = other.ready()
-        few = not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize]
+        other, table = other.ready(), self._table(other)
+        few = table is not None or (not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize])
 
         def fill(part: tuple[slice, slice]) -> None:
             rows, J = part
+            if table is not None:
+                hamming_rows(self._bits(rows), other._bits(J), table, K[rows, J])
+                return
             points, half, values = self.points[rows], self.half[rows], K[rows, J]
             if few:
                 radial_rows(points, half, other.points, other.half, values)
@@ -133,7 +169,7 @@ class RadialPoints:
         height, everyone = self.at_once(other), slice(0, len(other))
         if self.is_sparse:
             return [(rows, everyone) for rows in stretches(len(self), height)]
-        work = len(self) * len(other) * (self.points.shape[1] + AN_EXPONENTIAL)
+        work = len(self) * len(other) * self.price
         threads = allowed() if work > 2 * WORTH else 1
         if threads == 1:
             return [(slice(start, start + height), everyone) for start in range(0, len(self), height)]
@@ -151,7 +187,11 @@ class RadialPoints:
         if self.is_sparse:
             entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / max(1.0, self.points.work(other.points.T))))
         else:
-            entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
+            entries = (
+                AT_ONCE
+                if self.has_few_features or self.bits is not None
+                else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
+            )
         return max(1, entries // max(1, len(other)))
 
     def upper(self) -> NDArray:
@@ -173,11 +213,14 @@ class RadialPoints:
         """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         out = np.empty((len(self), weights.shape[1]))
-        few, other = self.has_few_features, other.ready()
+        other, table = other.ready(), self._table(other)
+        few = self.has_few_features or table is not None
 
         def add_up(rows: slice) -> None:
             part = self.take(rows)
-            if few:
+            if table is not None:
+                out[rows] = hamming_sum(other._bits(slice(None)), part._bits(slice(None)), table, weights)
+            elif few:
                 out[rows] = radial_sum(other.points, other.half, part.points, part.half, weights)
             else:
                 room = None if self.is_sparse else borrowed((len(part), len(other)), self.points.dtype)
@@ -185,10 +228,37 @@ class RadialPoints:
 
         height, size = self.at_once(other), max(1, len(other))
         if few:
-            least = WORTH // (size * (self.points.shape[1] + AN_EXPONENTIAL * weights.shape[1]))
+            least = WORTH // (size * (self.price - AN_EXPONENTIAL + AN_EXPONENTIAL * weights.shape[1]))
             height = min(height, max(TILE, least // TILE * TILE))
         else:  # what is stored is to be little, too
             height = min(height, max(1, STORED // size))
             height = max(height // 192 * 192, min(height, 192))
         share(add_up, stretches(len(self), height), blas=not few)
         return out
+
+
+def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
+    """Points all of whose coordinates are 0 or 1, as words of 64 bits, shape (n, words); None for all others, and where
+    they are few, or have many features."""
+    m = X.shape[1]
+    if X.size < LOOKED_AT or m > MOST_BITS or not _is_binary(X[:1]):
+        return None
+    bits = np.zeros((len(range(len(X))[J]) if isinstance(J, slice) else len(J), -(-m // 64) * 8), dtype=np.uint8)
+    done = 0
+    for rows in in_parts(X, J):
+        points = X[rows]
+        if not _is_binary(points):
+            return None
+        bits[done : done + len(points), : -(-m // 8)] = np.packbits(points != 0, axis=1)
+        done += len(points)
+    return immutable(bits.view(np.uint64), np.uint64)
+
+
+def _is_binary(points: NDArray) -> bool:
+    return bool(((points == 0) | (points == 1)).all())
+
+
+def _values_of(gamma: float, most: int) -> NDArray:
+    """exp(−γh) of h = 0, 1, …, and 0 where that would be denormal, as in exponential.h."""
+    values = np.exp(-gamma * np.arange(most + 1.0))
+    return immutable(np.where(values < np.finfo(float).tiny, 0.0, values))

@@ -222,7 +222,7 @@ def _own(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, RadialPoints):
-        return RadialPoints(value.points.view(), value.half.view())
+        return value.view()
     if isinstance(value, SparsePoints):
         return value.view()
     if callable(value):
