@@ -186,12 +186,10 @@ class RadialPoints:
         """Points of these whose kernel with all of those takes a tenth of a second."""
         if self.is_sparse:
             entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / max(1.0, self.points.work(other.points.T))))
+        elif self.bits is not None:
+            entries = 4 * AT_ONCE // (4 + self.bits.shape[1])
         else:
-            entries = (
-                AT_ONCE
-                if self.has_few_features or self.bits is not None
-                else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
-            )
+            entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
         return max(1, entries // max(1, len(other)))
 
     def upper(self) -> NDArray:
