@@ -101,6 +101,10 @@ def test_where_most_are_at_their_bounds_more_rows_are_made(monkeypatch):
     assert pair.certificate.relative_gap <= 1e-11
     many = np.count_nonzero(pair.alpha)
     assert many > whole.MANY_ROWS * 900
+    wide = np.random.default_rng(0).normal(size=(900, 8))  # nearly all are support vectors, and at their bounds
+    all_of_them = SettledPairs(Gram(wide), groups, bounds, 1e-3)[0]
+    assert all_of_them.certificate.relative_gap <= 1e-11
+    assert np.count_nonzero(all_of_them.alpha) > whole.MOST_ROWS * 900
     monkeypatch.setattr(whole, "MOST_VALUES", 900 * (many - 10))
     assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
 

@@ -107,6 +107,21 @@ def test_pairs_go_on_while_others_than_the_free_variables_want_to_be_free(settle
     assert (state.violation > descent.FINER * limit) == settled
 
 
+@pytest.mark.parametrize("settled", [True, False])
+def test_pairs_that_crawl_are_handed_over_later_where_others_want_to_be_free(settled, monkeypatch):
+    monkeypatch.setattr(level.Level, "invaders", lambda work: 0 if settled else len(X))
+    monkeypatch.setattr(descent, "FEW", -1)
+    problem = Workspace(problems.svc(Gram(X[:3000]), Y[:3000]))
+    context = WorkingSet().aim(1e-9, hand_over=True).open(problem, problem)
+    work = level.Level(problem, np.zeros(3000), np.float32)
+    ends = []
+    for updates in (1, descent.CRAWLING * 3000, 2 * descent.CRAWLING * 3000):
+        work.updates = updates
+        ends.append(context.rests(work, False, 1.0, descent.CRAWLING_GAP, 0.0, 0.0))
+    assert ends == [False, settled, True]
+    assert not context.rests(work, False, 1.0, 2 * descent.CRAWLING_GAP, 0.0, 0.0)
+
+
 def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeypatch):
     monkeypatch.setattr(dualflow.core.support, "LARGE", 1000)
     problem = problems.svc(Gram(X[:1500]), Y[:1500])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -52,7 +51,7 @@ class KeptGram(KernelMatrix):
         self._radial: dict[str, RadialPoints] = {}
         if isinstance(gram, Gram) and gram.ready is not None:
             # Not the object itself, which is the value's: this one's may be reached by a solver.
-            self._radial["float64"] = replace(gram.ready)
+            self._radial["float64"] = gram.ready.view()
         self._rows: dict[str, RowCache] = {}
         self._less_center: Any = None
         self._single: NDArray | None = None  # the whole matrix in float32
