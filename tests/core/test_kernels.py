@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from dualflow.core._radial import radial_square
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import Gram, ProblemError
+from dualflow.core import radial
 from dualflow.core.kept import KeptGram
 from dualflow.core.psd import examine
 from dualflow.core.radial import RadialPoints
@@ -141,6 +144,32 @@ def test_radial_kernel_in_both_precisions_and_both_ways(features, dtype):
     some, v = np.array([7, 131]), np.where(np.arange(133) % 3, W[:, 0], 0.0)
     np.testing.assert_allclose(gram.matvec(v, some), gram.matvec(v)[some], rtol=1e-13, atol=1e-13)
     assert gram.rows([9], dtype)[0, 9] == pytest.approx(1.0, abs=accuracy)
+
+
+@pytest.mark.parametrize("features", [1, 64, 65, 90])
+@pytest.mark.parametrize("n", [1, 2, 63, 128, 129, 1000])
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float32, 1e-6), (np.float64, 5e-15)])
+def test_sums_among_points_are_those_of_all_pairs(features, n, dtype, accuracy, monkeypatch):
+    rng = np.random.default_rng(n)
+    X, w = rng.normal(size=(n, features)), rng.normal(size=n)
+    gamma = 0.7 / features
+    K = np.exp(-gamma * cdist(X, X, "sqeuclidean"))
+    for worth in (radial.WORTH, 1 << 12):  # in one stretch, and in many
+        monkeypatch.setattr(radial, "WORTH", worth)
+        monkeypatch.setattr(radial, "STORED", worth)
+        points = RadialPoints.of(X, np.zeros(features), gamma, dtype, (X**2).sum(axis=1))
+        off = np.abs(points.expand_among(w) - K @ w)
+        assert (off <= 10 * accuracy * (K @ np.abs(w))).all()
+
+
+def test_sums_among_points_are_cut_at_tiles_only():
+    points, half, weights = np.zeros((300, 4)), np.zeros(300), np.ones(300)
+    for start, stop in ((-128, 128), (1, 128), (0, 127), (0, 301), (128, 256.5)):
+        with pytest.raises((ValueError, TypeError)):
+            radial_square(points, half, weights, start, stop)
+    assert radial_square(points, half, weights, 256, 256).tolist() == [0.0] * 300
+    parts = [radial_square(points, half, weights, start, min(start + 128, 300)) for start in (0, 128, 256)]
+    assert np.sum(parts, axis=0).tolist() == [300.0] * 300
 
 
 def test_exponential_over_its_whole_range():

@@ -146,6 +146,7 @@ def test_values_are_those_of_one_thread(name, dtype, monkeypatch):
             found = [
                 kept.rows(J, dtype, np.empty((len(J), gram.n), dtype)),
                 kept.matvec(v, None, dtype),
+                kept.matvec(np.where(np.isin(np.arange(gram.n), J), v, 0.0), J, dtype),  # among these alone
                 kept.sum_rows(J, v[J], dtype),
                 kept.expand(X[:900], J, v[J, None] * [1.0, -2.0], dtype),
                 kept.block(J, J[::2], dtype),

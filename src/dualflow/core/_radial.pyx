@@ -29,6 +29,10 @@ cdef extern from *:
     void radial_sum_double(Index count, Index n, Index m, Index r, const double *a, const double *half_a,
                            const double *b, const double *half_b, const double *weights, double *out,
                            double *work) nogil
+    void radial_square_float(Index n, Index m, const float *a, const float *half, const float *weights, Index start, Index stop,
+                             double *out, float *work) nogil
+    void radial_square_double(Index n, Index m, const double *a, const double *half, const double *weights, Index start,
+                              Index stop, double *out, double *work) nogil
     void radial_apply_float(Index n, float half_a, const float *half_b, float *row) nogil
     void radial_apply_double(Index n, double half_a, const double *half_b, double *row) nogil
     void hamming_row_float(Index n, Index words, const unsigned long long *a, const unsigned long long *b, const float *table,
@@ -108,6 +112,27 @@ def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] 
             radial_sum_float(count, n, m, r, a, &half_a[0], b, &half_b[0], &weights[0, 0], &sums[0, 0], &work[0])
         else:
             radial_sum_double(count, n, m, r, a, &half_a[0], b, &half_b[0], &weights[0, 0], &sums[0, 0], &work[0])
+    return out
+
+
+def radial_square(const real[:, ::1] A, const real[::1] half, const real[::1] weights, Index start, Index stop):
+    """A part of Σᵢ k(aᵢ, a_c) weights[i], shape (len(A),) in float64: what pairs bring of which one is among the points
+    ``start``, a multiple of 128, to ``stop``, and the other comes before it. The sum of parts from 0 to len(A) is it all."""
+    cdef Index n = A.shape[0], m = A.shape[1]
+    _check(m, m, n, half.shape[0], n, weights.shape[0])
+    if start < 0 or start % 128 or stop > n or (stop % 128 and stop < n):
+        raise ValueError("start and stop must be multiples of 128, or stop the number of points")
+    out = np.zeros(n)
+    if start >= stop:
+        return out
+    cdef double[::1] sums = out
+    cdef real[::1] work = aligned(((m + 5) * 128,), np.float32 if real is float else np.float64)
+    cdef const real *a = &A[0, 0] if m else NULL
+    with nogil:
+        if real is float:
+            radial_square_float(n, m, a, &half[0], &weights[0], start, stop, &sums[0], &work[0])
+        else:
+            radial_square_double(n, m, a, &half[0], &weights[0], start, stop, &sums[0], &work[0])
     return out
 
 

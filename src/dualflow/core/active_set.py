@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import inseparability_witness
-from .certificate import AT_HAND, CHANGED, Certifier
+from .certificate import Certifier
 from .conjugate_system import ConjugateSystem, suits
 from .free_system import FreeSystem
 from .newton import advance, hold_beyond, newton_step, pass_bounds
@@ -87,10 +87,10 @@ class ActiveSet:
     def look(self, from_scratch: bool = False) -> bool:
         """The gradient of all: from scratch, or by what changed since the last look; whether it was from scratch."""
         alpha, free = self.alpha, self.free
-        moved, weights = np.count_nonzero(alpha != self.seen), np.count_nonzero(alpha)
-        if not from_scratch and 0 < moved <= CHANGED * weights and len(alpha) * weights > AT_HAND:
+        change = alpha - self.seen
+        if not from_scratch and change.any() and self.certifier.products.changes_little(change, alpha):
             exact = self.h[free]
-            self.h = self.found + self.problem.product(alpha - self.seen)
+            self.h = self.found + self.problem.product(change)
             self.h[free] = exact
             return False
         self.h = self.certifier.compute(alpha) - self.problem.p
@@ -137,7 +137,7 @@ class ActiveSet:
             if stalled > 2:
                 break
             newcomers = violators[: max(32, len(self.free)) if stalled == 0 else 2]
-            if self.error:
+            if self.error or self.certifier.products.is_screened:
                 self.h[newcomers] = self.problem.product(self.alpha, newcomers) - self.problem.p[newcomers]
             self.free = np.union1d(self.free, newcomers)
         return None

@@ -20,6 +20,7 @@ from ..exceptions import ProblemError
 from .bounds import affine_bound, dual_bound, gaps, hard_margin_bound, kkt_violation, vanishing
 from .kept import KeptGram
 from .problem import DualProblem, Kind
+from .products import Products
 from .psd import SpectrumEvidence
 from .reading import Interval
 from .values import immutable
@@ -29,9 +30,6 @@ __all__ = ["Certificate", "Certifier", "certify"]
 
 #: Variables up to which Q is formed (8 MB) where certificates are made at every step.
 WHOLE_UP_TO = 1024
-#: A product is made of the last one from scratch and the change since if that is one of at most this part of the
-#: weights, and if another one from scratch takes more kernel values than this (half a millisecond).
-CHANGED, AT_HAND = 0.5, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,8 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
 
 
 class Certifier:
-    """Certificates of one problem, by products Qα of its own: in float64, from kernel values that it computed itself.
+    """Certificates of one problem, by products Qα of its own, of kernel values that it computed itself: in float64, but
+    for signs of which float32 leaves no doubt (`Screen`).
 
     Its workspace no solver sees. Of certificates the last is kept with its product, and the last product from scratch.
 
@@ -168,18 +167,21 @@ class Certifier:
         the one given.
     workspace : Workspace
         For what follows a solver: support set, refinement.
+    products : Products
+        Its own.
     """
 
     def __init__(self, problem: DualProblem) -> None:
         self._begin(problem.centred(), problem)
         self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
+        self.products = Products(self.workspace)
 
     def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
         """Before the first certificate; ``given`` is what this problem is the centred form of, if not itself."""
         self.problem, self._moved = problem, problem is not given
         self._last: Certificate | None = None
         self._Q: NDArray | None = None  # for quick certificates
-        self._given = self._alpha = self._product = self._base = self._base_product = np.empty(0)
+        self._given = np.empty(0)
 
     @property
     def psd(self) -> SpectrumEvidence:
@@ -201,20 +203,8 @@ class Certifier:
         return rho
 
     def compute(self, alpha: NDArray) -> NDArray:
-        """Qα, shape (n,), from scratch, or from the last that was and what changed; kept for exactly this α."""
-        if not np.array_equal(alpha, self._alpha):
-            self._product, self._alpha = self._by_change(alpha), np.array(alpha)
-        return self._product
-
-    def _by_change(self, alpha: NDArray) -> NDArray:
-        weights = np.count_nonzero(alpha)
-        if len(self._base) and len(alpha) * weights > AT_HAND:
-            change = alpha - self._base
-            # More than α itself would leave digits of its own.
-            if np.count_nonzero(change) <= CHANGED * weights and np.abs(change).sum() <= np.abs(alpha).sum():
-                return np.asarray(self._base_product + self.workspace.product(change))
-        self._base_product, self._base = immutable(self.workspace.product(alpha)), np.array(alpha)
-        return self._base_product
+        """Qα, shape (n,), as `Products` makes it."""
+        return self.products.of(alpha)
 
     def certify(self, alpha: ArrayLike, quick: bool = False) -> Certificate:
         """As the function `certify`; ``quick``, up to last bits, where many are to come: a small Q is formed."""
@@ -229,7 +219,8 @@ class Certifier:
             return self._certify(given, projection, self._Q @ projection)[0]
         if self._last is None or not np.array_equal(given, self._given):
             projection = problem.project(given)
-            self._last, self._alpha, self._product = self._certify(given, projection, self.compute(projection))
+            self._last, point, Qa = self._certify(given, projection, self.compute(projection))
+            self.products.keep(point, Qa)
             self._given = given
         return self._last
 

@@ -57,12 +57,14 @@ class KeptGram(KernelMatrix):
         self._single: NDArray | None = None  # the whole matrix in float32
         self._single_points: NDArray | None = None
         self._paid = 0  # entries in float64 so far
-        #: Whether entries are to be computed once only, as far as memory allows: by BLAS, of many features.
+        #: Whether an entry takes a product of many features.
+        self._takes_products = (
+            isinstance(self.kernel, str) and self.kernel != "precomputed" and self.X.shape[1] > FEW_FEATURES
+        )
+        #: Whether entries are to be computed once only, as far as memory allows: by BLAS.
         self._dear = (
-            isinstance(self.kernel, str)
-            and self.kernel != "precomputed"
+            self._takes_products
             and WHOLE[0] <= self.n <= max(WHOLE[1], min(WIDE, TIMES * self.X.shape[1]))
-            and self.X.shape[1] > FEW_FEATURES
             and 8 * self.n**2 <= (memory_bytes() or WIDE**3) // PART
             and not isinstance(self.X, SparsePoints)
         )
@@ -94,6 +96,11 @@ class KeptGram(KernelMatrix):
         """Whether `in_single` is worth having where most entries will be wanted: products of many features take most
         of a run, there is room for them all, and float32 holds them."""
         return (self._dear or self._full is not None) and self.is_safe_in_single
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether the whole K is at hand."""
+        return self._full is not None or super()._known() is not None
 
     def in_single(self) -> NDArray:
         """A copy of the whole K in float32, for somebody to have as his own: computed in float64, and that is kept."""
@@ -187,12 +194,12 @@ class KeptGram(KernelMatrix):
 
     def kept_block(self, J: NDArray, dtype: type) -> NDArray:
         """The block K[J, J], of kept rows as far as there are any, the caller's to write to."""
-        if not self._dear or self._known(dtype=dtype) is not None:
+        cache = self._rows.get("float32" if dtype is np.float32 else "float64")
+        if cache is None or not self._takes_products or self._known(dtype=dtype) is not None:
             return self.block(J, J, dtype)
-        cache = self._cache(dtype)
         here = cache.slot[J] >= 0
         K: NDArray = np.empty((len(J), len(J)), dtype=dtype)
-        K[here] = cache.rows[cache.slot[J[here]]][:, J]
+        K[here] = picked(cache.rows, cache.slot[J[here]], J)
         K[np.ix_(~here, here)] = K[np.ix_(here, ~here)].T
         K[np.ix_(~here, ~here)] = self.block(J[~here], J[~here], dtype)
         return K

@@ -19,6 +19,7 @@ from .kernel_values import called, from_differences, of_products, squared_length
 from .memory import check_block, check_memory
 from .picking import picked
 from .radial import FEW_FEATURES, RadialPoints
+from .radial_product import radial_product
 from .sparse_points import SparsePoints, alike, given_points, products
 from .thin_kernel import is_thin, thin_product
 from .values import in_parts
@@ -179,8 +180,7 @@ class KernelMatrix:
             return thin_product(self, v, where, J)
         if self.is_radial and known is None:
             self.count(height * len(J))
-            dtype = self._work(dtype)
-            return self.radial_points(dtype, where).expand(self.radial_points(dtype, J), v[J, None])[:, 0]
+            return radial_product(self, v, where, J, self._work(dtype))
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
             part = J[start : start + width]

@@ -152,6 +152,46 @@ static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, cons
     }
 }
 
+/* Σ_c values[c] weights[c] of a tile, by eight sums, which are one vector or two. */
+CLONES static inline double NAME(tile_dot)(const REAL *restrict values, const REAL *restrict weights)
+{
+    double sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int c = 0; c < TILE; c += 8)
+        for (int j = 0; j < 8; j++) sums[j] += (double)values[c + j] * (double)weights[c + j];
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+/* out (n,) += Σ_i k(a_i, a_c) weights[i], of all pairs of which the second is one of the points `start` (a multiple of
+ * TILE) to `stop` and the first comes before it, or is in its tile: both ways, so that each kernel value is made once.
+ * `work` holds (m + 5) TILE. */
+static inline void NAME(radial_square)(Index n, Index m, const REAL *a, const REAL *half, const REAL *weights, Index start,
+                                Index stop, double *out, REAL *work)
+{
+    REAL *tile = work, *halves = work + m * TILE, *values = halves + TILE, *shares = values + 2 * TILE, *sums = shares + TILE;
+    for (Index first = start; first < stop; first += TILE) {
+        NAME(pack)(n, m, a, half, first, tile, halves);
+        Index width = n - first < TILE ? n - first : TILE;
+        for (Index c = 0; c < TILE; c++) shares[c] = c < width ? weights[first + c] : 0;
+        for (Index begin = 0; begin < first + width; begin += 32) {
+            Index end = begin + 32 < first + width ? begin + 32 : first + width;
+            for (Index c = 0; c < TILE; c++) sums[c] = 0;
+            for (Index i = begin; i < end; i += 2) {
+                int both = i + 1 < end;
+                if (both)
+                    NAME(radial_tiles)(m, a + i * m, half[i], a + (i + 1) * m, half[i + 1], tile, halves, values, values + TILE);
+                else
+                    NAME(radial_tile)(m, a + i * m, half[i], tile, halves, values);
+                NAME(add_scaled)(values, weights[i], sums);
+                if (both) NAME(add_scaled)(values + TILE, weights[i + 1], sums);
+                if (i >= first) continue;
+                out[i] += NAME(tile_dot)(values, shares);
+                if (both) out[i + 1] += NAME(tile_dot)(values + TILE, shares);
+            }
+            for (Index c = 0; c < width; c++) out[first + c] += sums[c];
+        }
+    }
+}
+
 /* out += Σ_r weights[r] · rows[slots[r], :], in double, a stretch of columns at a time so that it stays in cache. */
 CLONES static inline void NAME(add_stretch)(Index width, double *restrict out, const REAL *restrict row, double weight)
 {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_sum, scale_points
+from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum, scale_points
 from .arena import borrowed
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
@@ -30,11 +30,13 @@ STORED = 1 << 21
 #: What a kernel value takes beside its product, in multiplications.
 AN_EXPONENTIAL = 16
 #: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
-#: tiles are then those of the whole; and points of a tile.
-LOW, BROAD, TILE = 64, 768, 128
+#: tiles are then those of the whole (but for columns in float32, whose last bit may be another); and points of a tile.
+LOW, BROAD, TILE = 64, 192, 128
 #: Numbers from which it is worth a look whether all of them are 0 or 1, and features up to which: so many values stay
 #: in the first-level cache.
 LOOKED_AT, MOST_BITS = 1 << 14, 2048
+#: Sums of pairs that are made beside one another, at most.
+MOST_SUMS = 32
 #: Stretches a thread, so that all end at about the same time.
 FOR_EACH = 2
 
@@ -230,9 +232,42 @@ class RadialPoints:
             height = min(height, max(TILE, least // TILE * TILE))
         else:  # what is stored is to be little, too
             height = min(height, max(1, STORED // size))
-            height = max(height // 192 * 192, min(height, 192))
+            if len(self) * size * self.price > 2 * WORTH:
+                height = min(height, max(BROAD, len(self) // (FOR_EACH * allowed())))
+            height = max(height // BROAD * BROAD, min(height, BROAD))
         share(add_up, stretches(len(self), height), blas=not few)
         return out
+
+    def expand_among(self, weights: NDArray) -> NDArray:
+        """Σⱼ weights[j] k(xᵢ, xⱼ) of these points themselves, shape (n,), in float64: each pair's kernel value is made
+        once."""
+        n, weights = len(self), np.ascontiguousarray(weights, dtype=self.points.dtype)
+        if self.is_sparse or self.bits is not None:
+            return self.expand(self, weights[:, None])[:, 0]
+        few, price = self.has_few_features, self.price
+        # Stretches of about as many pairs, whose number is not up to that of threads: each sums on its own.
+        count = max(1, min(n * n * price // (2 * WORTH), n // TILE, MOST_SUMS))
+        ends = [int(n * np.sqrt((k + 1) / count)) // TILE * TILE for k in range(count - 1)]
+        edges = [0, *ends, n]
+        sums: list[NDArray] = [np.empty(0)] * count
+
+        def add_up(k: int) -> None:
+            start, stop = edges[k], edges[k + 1]
+            if few:
+                sums[k] = radial_square(self.points, self.half, weights, start, stop)
+                return
+            sums[k] = np.zeros(n)
+            height = max(1, STORED // max(1, stop))
+            for first in range(start, stop, height):
+                J = slice(first, min(first + height, stop))
+                part, before = self.take(J), self.take(slice(0, J.stop))
+                K = part.kernel(before, borrowed((len(part), J.stop), self.points.dtype))
+                sums[k][J] += K @ weights[: J.stop]
+                sums[k][: J.start] += weights[J] @ K[:, : J.start]
+
+        share(add_up, range(count), blas=not few)
+        total: NDArray = np.sum(sums, axis=0)
+        return total
 
 
 def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:

@@ -1,6 +1,7 @@
 """Stretches of one piece of work, shared out among as many threads as BLAS may have.
 
-Who shares work cuts it so that values do not depend on where, and while it is done each BLAS call has one thread.
+Who shares work cuts it so that values do not depend on where (the last bit of BLAS's in float32 may), and while it is
+done each BLAS call has one thread.
 Compiled loops, numpy and scipy's sparse products run beside one another, for they let the interpreter's lock go.
 """
 
