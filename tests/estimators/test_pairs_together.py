@@ -15,7 +15,7 @@ from dualflow._together import SettledPairs
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.estimators import _solving
+from dualflow.estimators import _by_points, _solving
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -197,7 +197,6 @@ def test_no_time_is_a_model_still():
     [
         {"solver": "smo"},
         {"solver_options": {"gap_tol": 1e-9}},
-        {"refine": False},
         {"loss": "squared_hinge"},
         {"fit_intercept": False},
         {"C": np.inf},
@@ -213,6 +212,17 @@ def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert SVC(**other).fit(X, y).score(X, y) > 0.9
+
+
+def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_runs, monkeypatch):
+    X, y = SETS["two"]
+    model = SVC(refine=False, tol=1e-3).fit(X, y)
+    assert not model.solution_.refined
+    assert model.solution_.status is Status.OPTIMAL
+    monkeypatch.setattr(_by_points, "RAW", len(y) - 1)
+    SVC().fit(X, y)
+    with pytest.raises(AssertionError, match="a run was made"):
+        SVC(refine=False, tol=1e-3).fit(X, y)
 
 
 def test_solutions_are_made_once_and_survive_a_pickle():

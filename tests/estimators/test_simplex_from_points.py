@@ -114,11 +114,19 @@ def test_what_is_tried(problem, suits):
 
 @pytest.mark.parametrize(
     "told",
-    [{"solver": "smo"}, {"refine": False}, {"warm_start": True}, {"max_steps": 5}, {"callback": lambda p: False}],
+    [{"solver": "smo"}, {"warm_start": True}, {"max_steps": 5}, {"callback": lambda p: False}],
 )
 def test_who_asks_for_another_way_gets_a_run(told, no_runs):
     with pytest.raises(AssertionError, match="a run was made"):
         SVDD(**told).fit(SETS["iris"])
+
+
+def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_runs):
+    X = SETS["moons"]
+    assert not SVDD(nu=0.01, refine=False).fit(X[:1024]).solution_.refined
+    SVDD(nu=0.01).fit(X)
+    with pytest.raises(AssertionError, match="a run was made"):
+        SVDD(nu=0.01, refine=False).fit(X)
 
 
 def test_it_is_a_runs_answer_and_a_whole_solution(tmp_path):

@@ -32,7 +32,7 @@ __all__ = ["PairSolutions", "Pairs", "read_pairs", "settles"]
 def settles(model: Any, gram: Gram) -> bool:
     """Whether small pairs may be solved without a run each."""
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
-    return bool(nobody_looks_on(model) and hinge and gram.is_psd_by_kernel)
+    return bool(nobody_looks_on(model, gram.n) and hinge and gram.is_psd_by_kernel)
 
 
 class Pairs(Sequence[NDArray]):
