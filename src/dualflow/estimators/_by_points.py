@@ -26,8 +26,8 @@ RAW = 1024
 
 
 def nobody_looks_on(model: Any, n: int) -> bool:
-    """Whether a model's problems, of n points in all, may be solved without a run each: nobody asked for another way, or
-    looks on."""
+    """Whether a model's problems, of n points in all, may be solved without a run each: nobody looks on, or asked for
+    another way."""
     usual = model.solver == DEFAULT_SOLVER and not model.solver_options and not model.warm_start
     return bool(usual and (model.refine or n <= RAW) and model.callback is None and not is_limited(model))
 
