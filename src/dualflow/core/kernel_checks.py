@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError, near_miss
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
-from .values import in_parts
+from .values import AT_ONCE, in_parts
 
 __all__ = [
     "KERNELS",
@@ -63,6 +63,8 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
 
 def is_finite(matrix: NDArray) -> bool:
     """Whether all entries of a matrix are; a part at a time."""
+    if matrix.size <= AT_ONCE:
+        return bool(np.isfinite(matrix).all())
     return all(np.isfinite(matrix[rows]).all() for rows in in_parts(matrix, slice(None)))
 
 

@@ -91,7 +91,7 @@ class Gram(KernelMatrix, Value):
         if kernel == "rbf":
             mean = mean_of(points)
             squares = squared_lengths(points, mean)
-            if not isinstance(points, SparsePoints):
+            if isinstance(gamma, str) and not isinstance(points, SparsePoints):
                 variance = _variance(points, mean, squares)
         self._set(
             kernel=kernel,

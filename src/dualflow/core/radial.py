@@ -94,9 +94,10 @@ class RadialPoints:
 
     def take(self, J: NDArray | slice) -> RadialPoints:
         """Some of the points."""
-        if isinstance(J, slice) and slice(None) == J:
+        if isinstance(J, slice) and J in (slice(None), slice(0, len(self))):
             return self
-        return replace(self, points=self.points[J], half=self.half[J], bits=None if self.bits is None else self.bits[J])
+        bits = None if self.bits is None else self.bits[J]
+        return RadialPoints(self.points[J], self.half[J], bits, self.table)
 
     def astype(self, dtype: type) -> RadialPoints:
         """The same in a precision; themselves if they are."""
@@ -108,7 +109,7 @@ class RadialPoints:
     def frozen(self) -> RadialPoints:
         """A copy that nobody can write to."""
         points = self.points if self.is_sparse else immutable(self.points, self.points.dtype)
-        return replace(self, points=points, half=immutable(self.half, self.half.dtype))
+        return RadialPoints(points, immutable(self.half, self.half.dtype), self.bits, self.table)
 
     def view(self) -> RadialPoints:
         """The same memory in arrays of their own."""

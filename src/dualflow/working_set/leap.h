@@ -11,22 +11,43 @@
 #include <float.h>
 #include <math.h>
 
+#define PANEL 8
 #define BY_EIGHT(first, w) for (Index j8 = (first) & ~(Index)7; j8 < (w); j8 += 8)
 #define EIGHT for (Index j = j8; j < j8 + 8; j++)
 
-/* The symmetric A becomes R, upper triangular, A = RᵀR; 0 if A is not positive definite. */
+/* The rows of A below a whole panel, which begins with row `first`, less what its rows take from them. */
+CLONES static void below_panel(Index f, Index w, double *A, Index first)
+{
+    const double *restrict r0 = A + first * w, *restrict r1 = r0 + w, *restrict r2 = r1 + w, *restrict r3 = r2 + w;
+    const double *restrict r4 = r3 + w, *restrict r5 = r4 + w, *restrict r6 = r5 + w, *restrict r7 = r6 + w;
+    for (Index i = first + PANEL; i < f; i++) {
+        double *restrict other = A + i * w;
+        const double a0 = r0[i], a1 = r1[i], a2 = r2[i], a3 = r3[i], a4 = r4[i], a5 = r5[i], a6 = r6[i], a7 = r7[i];
+        BY_EIGHT(i, w) EIGHT
+            other[j] -= ((a0 * r0[j] + a1 * r1[j]) + (a2 * r2[j] + a3 * r3[j])) +
+                        ((a4 * r4[j] + a5 * r5[j]) + (a6 * r6[j] + a7 * r7[j]));
+    }
+}
+
+/* The symmetric A becomes R, upper triangular, A = RᵀR; 0 if A is not positive definite.
+ *
+ * Eight rows of R at a time: they stay in the first-level cache while all rows below, which do not, are met once. */
 CLONES static int cholesky(Index f, Index w, double *A)
 {
-    for (Index k = 0; k < f; k++) {
-        double *restrict row = A + k * w;
-        for (Index j = k & ~(Index)7; j < k; j++) row[j] = 0;
-        if (!(row[k] > 0)) return 0;
-        double scale = 1 / sqrt(row[k]);
-        BY_EIGHT(k, w) EIGHT row[j] *= scale;
-        for (Index i = k + 1; i < f; i++) {
-            double *restrict other = A + i * w, factor = row[i];
-            BY_EIGHT(i, w) EIGHT other[j] -= factor * row[j];
+    for (Index first = 0; first < f; first += PANEL) {
+        const Index last = first + PANEL < f ? first + PANEL : f;
+        for (Index k = first; k < last; k++) {
+            double *restrict row = A + k * w;
+            for (Index j = k & ~(Index)7; j < k; j++) row[j] = 0;
+            if (!(row[k] > 0)) return 0;
+            double scale = 1 / sqrt(row[k]);
+            BY_EIGHT(k, w) EIGHT row[j] *= scale;
+            for (Index i = k + 1; i < last; i++) {
+                double *restrict other = A + i * w, factor = row[i];
+                BY_EIGHT(i, w) EIGHT other[j] -= factor * row[j];
+            }
         }
+        if (last < f) below_panel(f, w, A, first);
     }
     return 1;
 }

@@ -162,7 +162,8 @@ def solve_from_points(
         `SMALL_ENOUGH`.
     """
     n, bounds = len(points), np.minimum(upper, FINITE)
-    low, high, beta = np.where(e > 0, 0.0, -bounds), np.where(e > 0, bounds, 0.0), e * alpha
+    low, beta = np.where(e > 0, 0.0, -bounds), e * alpha
+    high = bounds + low
     fills = n <= SMALL_ENOUGH
     limit = UPDATES * n if fills else PATIENCE
     room = min(int(n * MANY_ROWS), MANY_OF_MORE)
@@ -170,4 +171,4 @@ def solve_from_points(
     made = solve_points(
         points.points, points.half, price * e, low, high, beta, tolerance, limit, room, more, fills, AGAIN, FEW_UPDATES
     )
-    return np.clip(e * beta, 0.0, upper), int(made)
+    return np.minimum(np.maximum(e * beta, 0.0), upper), int(made)
