@@ -15,7 +15,7 @@ from dualflow._together import SettledPairs
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.estimators import _by_points, _solving
+from dualflow.estimators import _pair_solutions, _solving
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -219,7 +219,7 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     model = SVC(refine=False, tol=1e-3).fit(X, y)
     assert not model.solution_.refined
     assert model.solution_.status is Status.OPTIMAL
-    monkeypatch.setattr(_by_points, "RAW", len(y) - 1)
+    monkeypatch.setattr(_pair_solutions, "RAW", len(y) - 1)
     SVC().fit(X, y)
     with pytest.raises(AssertionError, match="a run was made"):
         SVC(refine=False, tol=1e-3).fit(X, y)

@@ -93,8 +93,8 @@ def test_a_ball_whose_weight_few_points_hold_is_solved_without_levels(n):
     assert (state.depth, state.single, len(state.order)) == (0, False, 0)
     assert first(many).depth > 0
     assert first(problems.svc(Gram(X, gamma=0.7), np.sign(X[:, 0]), loss="squared_hinge")).depth > 0  # no bounds there
-    # What nobody hands over is as it was.
-    assert WorkingSet().open(few, Workspace(few)).start(None).depth > 0
+    state = WorkingSet().open(few, Workspace(few)).start(None)  # which nobody hands over, and rests at a tolerance
+    assert (state.depth, state.single, len(state.order)) == (0, True, 0)
     solution = solve(few, solver, refine="early", tol=1e-9, random_state=0)
     assert not solution.refined
     assert solution.certificate.relative_gap <= 1e-12

@@ -130,7 +130,7 @@ class BatchMachine(KernelMachine):
     def _solve(self, problem: DualProblem) -> Solution:
         """Solve the one problem of a fit."""
         seeds, settled, found = seeds_of(self.random_state, 1), [None], None
-        if nobody_looks_on(self, problem.n):
+        if nobody_looks_on(self):
             settled = ByPoints(problem, self.tol, seeds[0])  # type: ignore[assignment]
             found = at_once(self, settled)
         if found is None:

@@ -21,15 +21,10 @@ from ._arguments import is_limited
 __all__ = ["ByPoints", "nobody_looks_on"]
 
 
-#: Points up to which an answer that is not to be refined is found sooner without a run, which could end at a tolerance.
-RAW = 1024
-
-
-def nobody_looks_on(model: Any, n: int) -> bool:
-    """Whether a model's problems, of n points in all, may be solved without a run each: nobody looks on, or asked for
-    another way."""
+def nobody_looks_on(model: Any) -> bool:
+    """Whether a model's problems may be solved without a run each: nobody looks on, or asked for another way."""
     usual = model.solver == DEFAULT_SOLVER and not model.solver_options and not model.warm_start
-    return bool(usual and (model.refine or n <= RAW) and model.callback is None and not is_limited(model))
+    return bool(usual and model.callback is None and not is_limited(model))
 
 
 class ByPoints(Sequence[Solution | None]):

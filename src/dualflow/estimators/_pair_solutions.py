@@ -28,11 +28,15 @@ from ._classifier import pairs_of
 
 __all__ = ["PairSolutions", "Pairs", "read_pairs", "settles"]
 
+#: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
+RAW = 1024
+
 
 def settles(model: Any, gram: Gram) -> bool:
-    """Whether small pairs may be solved without a run each."""
+    """Whether small pairs may be solved without a run each: one for an answer that nobody refines may end sooner."""
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
-    return bool(nobody_looks_on(model, gram.n) and hinge and gram.is_psd_by_kernel)
+    small = model.refine or gram.n <= RAW
+    return bool(nobody_looks_on(model) and hinge and small and gram.is_psd_by_kernel)
 
 
 class Pairs(Sequence[NDArray]):

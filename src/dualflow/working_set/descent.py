@@ -97,7 +97,7 @@ class Descent:
         """Points up to which there are no levels, and those of the smallest one at most."""
         gram = self.workspace.gram
         if self.on_simplex:
-            return FEW_WHOLE if self.ends_here and self.is_shared_by_few else SEED_FROM, SEED_FROM
+            return FEW_WHOLE if self.is_shared_by_few else SEED_FROM, SEED_FROM
         rows_pay = makes_rows(gram) and not gram.is_dear
         return (ONE_BLOCK, ROWS_SEED_FROM) if rows_pay else (SEED_FROM, SEED_FROM)
 
