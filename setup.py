@@ -49,7 +49,7 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 
 PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
-LOOP = (*(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "leap.h")), *RADIAL)
+LOOP = (*(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h")), *RADIAL)
 setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),

@@ -9,8 +9,9 @@ from libc.string cimport memset
 from ..core._pair_bound import check_listed
 from ..core._radial import aligned
 from ..core.arena import borrowed
-from ._loop cimport Index, fetch_wanted_double, pack_all_double, pairs_double, row_of_blocks_double, source_double
-from ._pairs import padded
+from ._loop cimport (Index, fetch_wanted_double, memory_double, pack_all_double, pairs_double, row_of_blocks_double,
+                     source_double)
+from ._pairs import LEAVES_FROM, padded, spare_for
 
 
 def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
@@ -60,6 +61,8 @@ cdef void solve_one(const double *within, const double *between, const long long
     cdef double unit = 0.0, bound, violation = 0.0
     cdef int turn
     cdef source_double source
+    cdef memory_double none
+    none.spare, none.size, none.all = NULL, 0, 0
     memset(&source, 0, sizeof(source))
     source.head = head
     source.first, source.between, source.second = within + pair[2], between + pair[3], within + pair[4]
@@ -80,7 +83,7 @@ cdef void solve_one(const double *within, const double *between, const long long
     for turn in range(rounds):
         gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
         moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit, n,
-                             work, &violation)
+                             work, &violation, none)
         if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
             break
     for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
@@ -124,6 +127,12 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
     cdef source_double source
     cdef int turn = 0
     cdef bint gave_up = False
+    cdef memory_double memory
+    cdef double[::1] spare
+    memory.spare, memory.size, memory.all = NULL, 0, 0
+    if n >= LEAVES_FROM:
+        spare = borrowed((spare_for(n, m, more + 4),), np.float64)
+        memory.spare, memory.size = &spare[0], spare.shape[0]
     with nogil:
         memset(&source, 0, sizeof(source))
         pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
@@ -135,7 +144,7 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
             if used <= room:
                 gradient_of_rows(n, stride, &beta[0], &ep[0], &rows[0], &slots[0], G)
                 moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], &beta[0], &low[0],
-                                     &high[0], True, tolerance, limit, room, &work[0], &violation)
+                                     &high[0], True, tolerance, limit, room, &work[0], &violation, memory)
             if used > room:
                 if room < more and are_held(n, &beta[0], &low[0], &high[0]):
                     room = more

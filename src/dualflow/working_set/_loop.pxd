@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The pair loop, for the compiled files of this folder; see pairs.h and rows.h."""
+"""The pair loop, for the compiled files of this folder; see pairs.h, rows.h and part.h."""
 
 ctypedef Py_ssize_t Index
 
@@ -38,6 +38,14 @@ cdef extern from "loop.h":
         Index first_apart
         Index between_apart
         Index second_apart
+    ctypedef struct memory_float:
+        float *spare
+        Index size
+        int all
+    ctypedef struct memory_double:
+        double *spare
+        Index size
+        int all
     void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
     void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
     void row_of_blocks_double(Index n, Index i, const source_double *origin, double *row) nogil
@@ -45,7 +53,7 @@ cdef extern from "loop.h":
     void fetch_wanted_double(Index stride, Index count, const long long *wanted, const source_double *origin, double *rows, long long *slots, Index *used) nogil
     Index pairs_float(int n, Index stride, float *rows, long long *slots, Index *used, const source_float *origin,
                      float *G, const float *diag, double *beta, const double *low, const double *high, int equality,
-                     double tolerance, Index limit, Index room, float *work, double *violation) nogil
+                     double tolerance, Index limit, Index room, float *work, double *violation, memory_float memory) nogil
     Index pairs_double(int n, Index stride, double *rows, long long *slots, Index *used, const source_double *origin,
                       double *G, const double *diag, double *beta, const double *low, const double *high, int equality,
-                      double tolerance, Index limit, Index room, double *work, double *violation) nogil
+                      double tolerance, Index limit, Index room, double *work, double *violation, memory_double memory) nogil

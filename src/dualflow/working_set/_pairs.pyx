@@ -7,7 +7,10 @@ from libc.string cimport memset
 from ..core._radial import aligned
 from ..core.arena import borrowed
 from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float, pairs_double,
-                     pairs_float, source_double, source_float)
+                     memory_double, memory_float, pairs_float, source_double, source_float)
+
+#: As PART_FROM in part.h.
+LEAVES_FROM = 2048
 
 ctypedef fused real:
     float
@@ -123,6 +126,12 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     cdef Index updates
     cdef source_float single
     cdef source_double double_
+    cdef memory_float single_memory
+    cdef memory_double double_memory
+    single_memory.all = double_memory.all = 0
+    cdef real[::1] spare
+    cdef real *spare_at = NULL
+    cdef Index spare_size = 0
     memset(&single, 0, sizeof(single))
     memset(&double_, 0, sizeof(double_))
     if source is None:
@@ -134,14 +143,27 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             single = single_of(source)
         else:
             double_ = double_of(source)
+        if n >= LEAVES_FROM:
+            spare = borrowed((spare_for(n, source.points.shape[1], n),), np.float32 if real is float else np.float64)
+            spare_at, spare_size = &spare[0], spare.shape[0]
     with nogil:
         if real is float:
+            single_memory.spare, single_memory.size = <float *>spare_at, spare_size
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
-                                  &high[0], equality, tolerance, limit, n, &work[0], &violation)
+                                  &high[0], equality, tolerance, limit, n, &work[0], &violation, single_memory)
         else:
+            double_memory.spare, double_memory.size = <double *>spare_at, spare_size
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
-                                   &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation)
+                                   &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation,
+                                   double_memory)
     return updates, violation, used
+
+
+def spare_for(n, m, rows):
+    """Numbers for the parts of a problem of n variables, of points with m coordinates, of which so many rows may be
+    made."""
+    half = n // 2
+    return 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8))
 
 
 def padded(n):

@@ -113,6 +113,7 @@ static void NAME(mark)(int k, const double *beta, const double *low, const doubl
 }
 
 #include "rows.h"
+#include "part.h"
 
 /* How many are free, and how far their gradients are from being all equal (from 0, without the equality). */
 static int NAME(free_ones)(int n, const REAL *G, const double *beta, const double *low, const double *high,
@@ -179,10 +180,10 @@ static Index NAME(next_leap)(int f, int n, Index last, Index changed, Index limi
 
 /* Up to `limit` updates of β and G in place, while no more than `room` rows are used; returns how many. Row i of M is at
  * rows[slots[i]], `stride` apart; where slots[i] < 0 it is made from `from` and put at the next of `used` places. `work`
- * holds 4n. */
+ * holds 4n; `memory` is for parts, see part.h. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
-                        double tolerance, Index limit, Index room, REAL *work, double *violation)
+                        double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory)
 {
     REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n, *absent = work + 3 * (Index)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
@@ -192,14 +193,30 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     REAL pending = 0, worst = 0;
     const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
-    Index done = 0, last = 0, changed = 0, look = PAIRS_A_LEAP;
+    Index done = 0, last = 0, changed = 0, look = PAIRS_A_LEAP, leave = n / PART_EVERY;
+    const int may_leave = memory.size && from->m && n >= PART_FROM;
     for (; done < limit && *used <= room; done++) {
+        if (may_leave && done >= leave) {
+            NAME(advance)(n, G, Mi, Mj, pending, stop_up);
+            pending = 0;
+            const Index moved = NAME(part)(n, stride, rows, slots, used, from, G, diag, beta, low, high, equality, tolerance,
+                                           limit - done, room, memory);
+            done += moved;
+            leave = done + n / PART_EVERY;
+            if (moved) {
+                for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
+                for (int k = 0; k < n; k++) absent[k] = slots[k] < 0 ? 0 : (REAL)BIG;
+                last = changed = done;
+                look = done + PAIRS_A_LEAP;
+                if (done >= limit || *used > room) break;
+            }
+        }
         if (done >= look) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;
             REAL away;
             const int f = NAME(free_ones)(n, G, beta, low, high, equality, &away);
-            look = NAME(next_leap)(f, n, last, changed, limit);
+            look = NAME(next_leap)(f, memory.all ? memory.all : n, last, changed, limit);
             if (done >= look) {
                 if (away > enough)
                     NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
