@@ -10,6 +10,7 @@ from dualflow.core import screening
 from dualflow.core.bounds import dual_bound
 from dualflow.core.certificate import Certifier
 from dualflow.core.screening import Screen
+from dualflow.core.support import refine
 
 N = 1500
 X, T = make_classification(N, 12, n_informative=6, class_sep=1.5, random_state=0)
@@ -129,6 +130,42 @@ def test_another_alpha_near_takes_no_other_product(monkeypatch):
     assert calls == [2, 1]
     away = problem.project(np.where(best > 0, 0.5 * best, 0.0))
     check(problem, certifier.certify(away), away)
+
+
+def test_no_product_is_made_of_a_screened_one():
+    """Its entries are right for their own α alone: a search that went on by changes saw violators that are none."""
+    problem = PROBLEMS["hinge"](GRAMS["many"]())
+    best = solve(problem, tol=1e-9).alpha
+    products = Certifier(problem).products
+    other = best.copy()
+    other[np.flatnonzero(best)[:2]] *= 0.5
+    assert products.changes_little(other - best, best)
+    products.of(best)
+    assert products.is_screened
+    assert not products.changes_little(other - best, other)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_refinements_end_at_the_optimum_whatever_is_wrong_within_the_doubts(sign, monkeypatch):
+    kept = Screen._sums
+
+    def wrong(self, weights, few=None):
+        sums, doubt = kept(self, weights, few)
+        doubt = 300 * doubt
+        return sums - sign * 0.999 * np.where(np.isfinite(doubt), doubt, 0.0) * Y, doubt
+
+    monkeypatch.setattr(Screen, "_sums", wrong)
+    monkeypatch.setattr("dualflow.core.products.AT_HAND", 1)
+    problem = problems.svc(GRAMS["few features"](), Y, 0.3)
+    best = solve(problem, tol=1e-9).alpha
+    rng, held = np.random.default_rng(7), np.flatnonzero(best == 0.3)
+    for _ in range(10):
+        start = best.copy()
+        start[rng.choice(held, 6, replace=False)] = 0.0
+        found = refine(problem, problem.project(start))
+        assert found.converged
+        check(problem, Certifier(problem).certify(found.alpha), found.alpha)
+        assert Certifier(problem).certify(found.alpha).relative_gap <= 1e-12
 
 
 def test_points_that_lose_their_weight_are_looked_at_again():

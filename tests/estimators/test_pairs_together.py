@@ -219,6 +219,8 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     model = SVC(refine=False, tol=1e-3).fit(X, y)
     assert not model.solution_.refined
     assert model.solution_.status is Status.OPTIMAL
+    assert not model.solution_.provenance["options"]["hand_over"]
+    assert SVC(tol=1e-3).fit(X, y).solution_.provenance["options"]["hand_over"]
     monkeypatch.setattr(_pair_solutions, "RAW", len(y) - 1)
     SVC().fit(X, y)
     with pytest.raises(AssertionError, match="a run was made"):

@@ -125,6 +125,8 @@ def test_who_asks_for_another_way_gets_a_run(told, no_runs):
 def test_answers_that_nobody_refines_are_the_same(name, no_runs):
     raw, refined = (SVDD(nu=0.01, refine=refine).fit(SETS[name]).solution_ for refine in (False, True))
     assert not raw.refined
+    assert not raw.provenance["options"]["hand_over"]
+    assert refined.provenance["options"]["hand_over"]
     np.testing.assert_array_equal(raw.alpha, refined.alpha)
 
 

@@ -51,7 +51,10 @@ class Products:
         self._alpha, self._product = np.array(alpha), product
 
     def changes_little(self, change: NDArray, alpha: NDArray) -> bool:
-        """Whether the product of a change that led to α is worth making in the place of one from scratch."""
+        """Whether the product of a change that led to α is worth making in the place of one from scratch: not where
+        entries are in float32, whose signs are certain for their own α alone."""
+        if self.is_screened:
+            return False
         moved, weights = (int(np.count_nonzero(v)) for v in (change, alpha))
         part = CHANGED_SCREENED if self.screen.serves(weights) else CHANGED
         return moved <= part * weights and len(alpha) * weights > AT_HAND

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum, scale_points
 from .arena import borrowed
+from .clock import look
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
 from .values import immutable, immutable_parts, immutable_rows, in_parts
@@ -242,22 +243,24 @@ class RadialPoints:
     def expand_among(self, weights: NDArray) -> NDArray:
         """Σⱼ weights[j] k(xᵢ, xⱼ) of these points themselves, shape (n,), in float64: each pair's kernel value is made
         once."""
-        n, weights = len(self), np.ascontiguousarray(weights, dtype=self.points.dtype)
         if self.is_sparse or self.bits is not None:
             return self.expand(self, weights[:, None])[:, 0]
-        few, price = self.has_few_features, self.price
+        n, few, price = len(self), self.has_few_features, self.price
+        weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         # Stretches of about as many pairs, whose number is not up to that of threads: each sums on its own.
         count = max(1, min(n * n * price // (2 * WORTH), n // TILE, MOST_SUMS))
-        ends = [int(n * np.sqrt((k + 1) / count)) // TILE * TILE for k in range(count - 1)]
-        edges = [0, *ends, n]
+        edges = [0, *(int(n * np.sqrt((k + 1) / count)) // TILE * TILE for k in range(count - 1)), n]
         sums: list[NDArray] = [np.empty(0)] * count
 
         def add_up(k: int) -> None:
             start, stop = edges[k], edges[k + 1]
-            if few:
-                sums[k] = radial_square(self.points, self.half, weights, start, stop)
-                return
             sums[k] = np.zeros(n)
+            if few:
+                width = max(TILE, AT_ONCE // max(1, stop) // TILE * TILE)
+                for first in range(start, stop, width):
+                    look()
+                    sums[k] += radial_square(self.points, self.half, weights, first, min(first + width, stop))
+                return
             height = max(1, STORED // max(1, stop))
             for first in range(start, stop, height):
                 J = slice(first, min(first + height, stop))
@@ -267,8 +270,7 @@ class RadialPoints:
                 sums[k][: J.start] += weights[J] @ K[:, : J.start]
 
         share(add_up, range(count), blas=not few)
-        total: NDArray = np.sum(sums, axis=0)
-        return total
+        return np.asarray(np.sum(sums, axis=0))
 
 
 def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:

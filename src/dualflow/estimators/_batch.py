@@ -131,7 +131,7 @@ class BatchMachine(KernelMachine):
         """Solve the one problem of a fit."""
         seeds, settled, found = seeds_of(self.random_state, 1), [None], None
         if nobody_looks_on(self):
-            settled = ByPoints(problem, self.tol, seeds[0])  # type: ignore[assignment]
+            settled = ByPoints(problem, self.tol, seeds[0], bool(self.refine))  # type: ignore[assignment]
             found = at_once(self, settled)
         if found is None:
             engine = make_solver(self.solver, self.solver_options)

@@ -36,10 +36,12 @@ class ByPoints(Sequence[Solution | None]):
     problem : DualProblem
     tol : float
     seed : int
+    refine : bool
+        Whether a run would be handed over to a refinement.
     """
 
-    def __init__(self, problem: DualProblem, tol: float, seed: int) -> None:
-        self._problem, self._tol, self._seed = problem, tol, seed
+    def __init__(self, problem: DualProblem, tol: float, seed: int, refine: bool) -> None:
+        self._problem, self._tol, self._seed, self._refine = problem, tol, seed, refine
         self._interrupt: KeyboardInterrupt | None = None
 
     def at_once(self) -> list[Solution] | None:
@@ -87,6 +89,6 @@ class ByPoints(Sequence[Solution | None]):
                 steps=1,
                 kernel_columns=entries / problem.n,
             ),
-            provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=True), self._seed),
+            provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=self._refine), self._seed),
             certified=certificate,
         )

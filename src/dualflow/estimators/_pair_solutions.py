@@ -124,6 +124,8 @@ class PairSolutions:
     weight : array of shape (gram.n,)
     tol : float
     seeds : sequence of int
+    refine : bool
+        Whether a run would be handed over to a refinement.
     """
 
     def __init__(
@@ -135,9 +137,10 @@ class PairSolutions:
         weight: NDArray,
         tol: float,
         seeds: Sequence[int],
+        refine: bool,
     ) -> None:
         self._found, self._gram, self._pairs, self._C, self._weight = list(found), gram, pairs, C, weight
-        self._tol, self._seeds = tol, seeds
+        self._tol, self._seeds, self._refine = tol, seeds, refine
 
     def __iter__(self) -> Iterator[Solution]:
         for k, found in enumerate(self._found):
@@ -163,6 +166,8 @@ class PairSolutions:
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
-            provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=True), self._seeds[k]),
+            provenance=provenance_of(
+                make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=self._refine), self._seeds[k]
+            ),
             certified=certificate,
         )

@@ -257,7 +257,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             engine = make_solver(self.solver, self.solver_options)
             found = Solving(self, pose, seeds, engine, settled).run()
         self.__dict__.pop("solutions_", None)
-        self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds)
+        self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
         return found
 
     def _check_solution(self, solution: Solution) -> None:

@@ -62,7 +62,7 @@ cdef void solve_one(const double *within, const double *between, const long long
     cdef int turn
     cdef source_double source
     cdef memory_double none
-    none.spare, none.size, none.all = NULL, 0, 0
+    none.spare, none.size, none.all, none.entries = NULL, 0, 0, NULL
     memset(&source, 0, sizeof(source))
     source.head = head
     source.first, source.between, source.second = within + pair[2], between + pair[3], within + pair[4]
@@ -102,7 +102,7 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
     made, ``more`` where most of those that moved are at their bounds, all that are missing are, if it ``fills``; it
     gives up if not, and after a round of so many updates.
 
-    Returns how many rows were made, 0 where it gave up.
+    Returns how many rows were made, with parts of rows; 0 where it gave up.
     """
     cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0]), used = 0, moved
     if not (n > 0 and half.shape[0] == ep.shape[0] == low.shape[0] == high.shape[0] == beta.shape[0] == n and m > 0
@@ -129,7 +129,8 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
     cdef bint gave_up = False
     cdef memory_double memory
     cdef double[::1] spare
-    memory.spare, memory.size, memory.all = NULL, 0, 0
+    cdef Index entries = 0
+    memory.spare, memory.size, memory.all, memory.entries = NULL, 0, 0, &entries
     if n >= LEAVES_FROM:
         spare = borrowed((spare_for(n, m, more + 4),), np.float64)
         memory.spare, memory.size = &spare[0], spare.shape[0]
@@ -161,7 +162,7 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
             if gave_up:
                 break
             turn += 1
-    return 0 if gave_up else used
+    return 0.0 if gave_up else used + <double>entries / n
 
 
 cdef bint are_held(Index n, const double *beta, const double *low, const double *high) noexcept nogil:

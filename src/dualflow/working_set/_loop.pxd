@@ -42,10 +42,12 @@ cdef extern from "loop.h":
         float *spare
         Index size
         int all
+        Index *entries
     ctypedef struct memory_double:
         double *spare
         Index size
         int all
+        Index *entries
     void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
     void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
     void row_of_blocks_double(Index n, Index i, const source_double *origin, double *row) nogil

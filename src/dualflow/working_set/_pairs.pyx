@@ -26,6 +26,11 @@ class RowSource:
         As in radial.h; m is a multiple of 4.
     sign, ridge : arrays of shape (n,)
     factor, offset : float
+
+    Attributes
+    ----------
+    entries : int
+        Entries that parts of a problem have made, beside whole rows.
     """
 
     def __init__(self, points, half, sign, ridge, factor, offset):
@@ -33,6 +38,7 @@ class RowSource:
         if n == 0 or m == 0 or m % 4 or not len(half) == len(sign) == len(ridge) == n:
             raise ValueError("points must be (n, multiple of 4), and half, sign and ridge (n,), n > 0")
         self.points, self.half, self.factor, self.offset = points, half, factor, offset
+        self.entries = 0
         self.ridge = np.ascontiguousarray(ridge, dtype=points.dtype)
         self.sign = np.zeros(padded(n), dtype=points.dtype)
         self.sign[:n] = sign
@@ -128,7 +134,9 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     cdef source_double double_
     cdef memory_float single_memory
     cdef memory_double double_memory
+    cdef Index entries = 0
     single_memory.all = double_memory.all = 0
+    single_memory.entries = double_memory.entries = &entries
     cdef real[::1] spare
     cdef real *spare_at = NULL
     cdef Index spare_size = 0
@@ -156,6 +164,8 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
                                    &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation,
                                    double_memory)
+    if source is not None:
+        source.entries += entries
     return updates, violation, used
 
 

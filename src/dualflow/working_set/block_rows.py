@@ -61,5 +61,8 @@ class BlockRows:
         return int(updates), rows, slots
 
     def _made(self, made: int) -> None:
-        self.problem.gram.count((made - self.made) * self.width)
+        entries = 0 if self.source is None else self.source.entries
+        self.problem.gram.count((made - self.made) * self.width + entries)
         self.made = made
+        if self.source is not None:
+            self.source.entries = 0

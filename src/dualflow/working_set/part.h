@@ -14,6 +14,7 @@ typedef struct {
     REAL *spare; /* to work in, and how much of it; none where nothing is ever left out */
     Index size;
     int all; /* variables of the problem that this is a part of: 0 if it is none */
+    Index *entries; /* counts what parts make of M */
 } NAME(memory);
 
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
@@ -94,9 +95,10 @@ static Index NAME(part)(int n, Index stride, REAL *rows, long long *slots, Index
         source.ridge = ridge;
         const Index held = there + more + 4;
         const NAME(memory) rest = {part_rows + width * held, memory.size - points - width * held,
-                                   memory.all ? memory.all : n};
+                                   memory.all ? memory.all : n, memory.entries};
         done = NAME(pairs)(w, width, part_rows, place, &filled, &source, g, d, b, l, u, equality, tolerance, limit, there + more,
                            work, &violation, rest);
+        *memory.entries += (filled - there) * w;
         Index count = 0;
         for (int a = 0; a < w; a++)
             if (b[a] != beta[member[a]]) place[count++] = member[a];

@@ -137,7 +137,7 @@ def solve_small_pairs(
 
 def solve_from_points(
     points: RadialPoints, e: NDArray, price: float, upper: NDArray, tolerance: float, alpha: NDArray
-) -> tuple[NDArray, int]:
+) -> tuple[NDArray, float]:
     """The optimum over points of the radial kernel with an equality, by the rows of K that pairs ask for.
 
     Parameters
@@ -157,9 +157,9 @@ def solve_from_points(
     Returns
     -------
     alpha : array of shape (n,)
-    made : int
-        Rows that were made; 0 where it was given up: many were asked for, or many updates, of more points than
-        `SMALL_ENOUGH`.
+    made : float
+        Rows that were made, with parts of rows; 0 where it was given up: many were asked for, or many updates, of more
+        points than `SMALL_ENOUGH`.
     """
     n, bounds = len(points), np.minimum(upper, FINITE)
     low, beta = np.where(e > 0, 0.0, -bounds), e * alpha
@@ -171,4 +171,4 @@ def solve_from_points(
     made = solve_points(
         points.points, points.half, price * e, low, high, beta, tolerance, limit, room, more, fills, AGAIN, FEW_UPDATES
     )
-    return np.minimum(np.maximum(e * beta, 0.0), upper), int(made)
+    return np.minimum(np.maximum(e * beta, 0.0), upper), float(made)
