@@ -162,6 +162,19 @@ def test_sums_among_points_are_those_of_all_pairs(features, n, dtype, accuracy, 
         assert (off <= 10 * accuracy * (K @ np.abs(w))).all()
 
 
+def test_the_clock_is_looked_at_within_long_sums_among_points(monkeypatch):
+    rng, looks = np.random.default_rng(0), []
+    X, w = rng.normal(size=(1000, 3)), rng.normal(size=1000)
+    points = RadialPoints.of(X, np.zeros(3), 0.5, float, (X**2).sum(axis=1))
+    whole = points.expand_among(w)
+    monkeypatch.setattr(radial, "look", lambda: looks.append(1))
+    points.expand_among(w)
+    short = len(looks)
+    monkeypatch.setattr(radial, "AT_ONCE", 1 << 17)
+    np.testing.assert_allclose(points.expand_among(w), whole, atol=1e-12)
+    assert len(looks) - short > 2 * short > 0
+
+
 def test_sums_among_points_are_cut_at_tiles_only():
     points, half, weights = np.zeros((300, 4)), np.zeros(300), np.ones(300)
     for start, stop in ((-128, 128), (1, 128), (0, 127), (0, 301), (128, 256.5)):

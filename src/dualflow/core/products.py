@@ -9,7 +9,7 @@ from .screening import Screen
 from .values import immutable
 from .workspace import Workspace
 
-__all__ = ["AT_HAND", "CHANGED", "Products"]
+__all__ = ["Products"]
 
 #: A product is made of the last one from scratch and the change since if that is one of at most this part of the
 #: weights, and if another one from scratch takes more kernel values than this (half a millisecond).

@@ -121,6 +121,16 @@ CLONES static inline void NAME(add_scaled)(const REAL *restrict values, REAL wei
     for (int c = 0; c < TILE; c++) sum[c] += weight * values[c];
 }
 
+/* Values of a point, and of `both` it and the next, with one tile. */
+static inline void NAME(one_or_two)(Index m, const REAL *a, const REAL *half, int both, const REAL *tile, const REAL *halves,
+                                    REAL *values)
+{
+    if (both)
+        NAME(radial_tiles)(m, a, half[0], a + m, half[1], tile, halves, values, values + TILE);
+    else
+        NAME(radial_tile)(m, a, half[0], tile, halves, values);
+}
+
 /* out (n, r) += Σ_i k(a_i, b_c) weights[i, r]; `work` holds (m + 3 + r) TILE.
  *
  * Summed in REAL over 32 terms at a time, and these sums in double. */
@@ -136,10 +146,7 @@ static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, cons
             for (Index c = 0; c < r * TILE; c++) sums[c] = 0;
             for (Index i = start; i < stop; i += 2) {
                 int both = i + 1 < stop;
-                if (both)
-                    NAME(radial_tiles)(m, a + i * m, half_a[i], a + (i + 1) * m, half_a[i + 1], tile, halves, values, values + TILE);
-                else
-                    NAME(radial_tile)(m, a + i * m, half_a[i], tile, halves, values);
+                NAME(one_or_two)(m, a + i * m, half_a + i, both, tile, halves, values);
                 for (Index q = 0; q < r; q++) {
                     if (weights[i * r + q] != 0) NAME(add_scaled)(values, weights[i * r + q], sums + q * TILE);
                     if (both && weights[(i + 1) * r + q] != 0)
@@ -177,10 +184,7 @@ static inline void NAME(radial_square)(Index n, Index m, const REAL *a, const RE
             for (Index c = 0; c < TILE; c++) sums[c] = 0;
             for (Index i = begin; i < end; i += 2) {
                 int both = i + 1 < end;
-                if (both)
-                    NAME(radial_tiles)(m, a + i * m, half[i], a + (i + 1) * m, half[i + 1], tile, halves, values, values + TILE);
-                else
-                    NAME(radial_tile)(m, a + i * m, half[i], tile, halves, values);
+                NAME(one_or_two)(m, a + i * m, half + i, both, tile, halves, values);
                 NAME(add_scaled)(values, weights[i], sums);
                 if (both) NAME(add_scaled)(values + TILE, weights[i + 1], sums);
                 if (i >= first) continue;

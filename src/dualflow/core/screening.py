@@ -64,9 +64,9 @@ class Screen:
     def product(self, alpha: NDArray) -> NDArray | None:
         """Qα of a feasible α, shape (n,); None where that is not for float32. Where it leaves many in doubt, all are in
         float64, as all to come will be: this `applies` no more."""
-        gram, weights = self.problem.gram, _weights(self.problem, alpha)
         if not self.serves(int(np.count_nonzero(alpha))):
             return None
+        gram, weights = self.problem.gram, _weights(self.problem, alpha)
         self.applies = gram.radial_points(np.float32).bits is None  # which count as fast in either precision
         if not self.applies:
             return None

@@ -6,11 +6,11 @@ from libc.string cimport memset
 
 from ..core._radial import aligned
 from ..core.arena import borrowed
-from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float, pairs_double,
+from ._loop cimport (PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float, pairs_double,
                      memory_double, memory_float, pairs_float, source_double, source_float)
 
-#: As PART_FROM in part.h.
-LEAVES_FROM = 2048
+#: Variables from which some may be left out for a while.
+LEAVES_FROM = PART_FROM
 
 ctypedef fused real:
     float
