@@ -52,6 +52,13 @@ def comparison() -> dualflow.Comparison:
     return compare(*blobs(), solvers=[*others, *small], max_n=16, shots=SHOTS, time_limit=2.5)
 
 
+@pytest.fixture(scope="module")
+def unhurried() -> dualflow.Comparison:
+    """Without a time limit: how near a solver comes must not hang on how busy the machine is."""
+    solvers = ["variational-flow", "hamiltonian-dilation"]
+    return compare(*blobs(), ("squared_hinge", "svdd"), solvers, max_n=16, shots=SHOTS, time_limit=None)
+
+
 def section(comparison: dualflow.Comparison, name: str):
     return next(s for s in comparison.sections if s.problem == name)
 
@@ -222,11 +229,11 @@ def test_box_solvers_have_two_controls_of_their_own():
     assert not others & {"control:corner", "control:field"}
 
 
-def test_evidence_is_what_controls_do_not_reach(comparison):
+def test_evidence_is_what_controls_do_not_reach(comparison, unhurried):
     for part in comparison.sections:
         for row in part.rows:
             assert row.margin is None or row.role in ("quantum", "emulated")
-    rows = [row for row in section(comparison, "squared_hinge").rows if row.solver == "variational-flow"]
+    rows = [row for row in section(unhurried, "squared_hinge").rows if row.solver == "variational-flow"]
     found = {(row.device, row.shots_per_circuit): row for row in rows}
     assert found["aer", None].margin > 100
     assert found["aer", SHOTS].margin > 10
@@ -403,9 +410,9 @@ def test_the_floor_is_that_of_all_shots_of_the_run():
 
 
 @pytest.mark.parametrize("solver", ["variational-flow", "hamiltonian-dilation"])
-def test_the_null_device_is_far_worse_and_the_classical_sampler_is_not(comparison, solver):
+def test_the_null_device_is_far_worse_and_the_classical_sampler_is_not(unhurried, solver):
     for name in ("squared_hinge", "svdd"):
-        rows = {(r.device, r.shots_per_circuit): r for r in section(comparison, name).rows if r.solver == solver}
+        rows = {(r.device, r.shots_per_circuit): r for r in section(unhurried, name).rows if r.solver == solver}
         aer, null, classical = (rows[device, SHOTS] for device in ("aer", "null", "classical-sampler"))
         assert null.excess > 20 * aer.excess
         assert null.raw_gap > 2 * aer.raw_gap
