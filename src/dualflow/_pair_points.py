@@ -9,15 +9,18 @@ from numpy.typing import NDArray
 
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
+from .core.radial import AN_EXPONENTIAL
+from .core.solution import SHARP
 from .core.sparse_points import SparsePoints
-from .working_set.descent import END_KKT
-from .working_set.whole import SMALL_ENOUGH, solve_from_points
+from .working_set.from_points import SMALL_ENOUGH, FromPoints
 
 __all__ = ["FoundPair", "pair_from_points", "suits_points"]
 
 #: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
 #: are worth a run of their own, as are those whose rows are dear in float64: of so many numbers.
-FEWEST, MOST, HEAVY = 180, 4096, 100_000
+FEWEST, MOST, HEAVY = 180, 4096, 300_000
+#: What a row takes, in multiplications, from which rows are in float32 first.
+TWICE = 12_000
 #: Points for each feature up to which BLAS makes all rows sooner than the compiled product makes those asked for: 1.1
 #: to 2.4 × faster over 200 to 640 points of 64 to 500 features.
 WIDE = 7
@@ -43,6 +46,11 @@ def suits_points(gram: Gram, n: int) -> bool:
     return n <= MOST and n * features < HEAVY
 
 
+def _pays_twice(gram: Gram, n: int) -> bool:
+    """Whether n points are worth having in float32 first."""
+    return gram.is_safe_in_single and n * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+
+
 def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float) -> FoundPair | None:
     """The hinge's optimum with an intercept for points ``order``, of which the first m have the label ``sign`` and the
     others −``sign``, below bounds ``upper``.
@@ -53,11 +61,18 @@ def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: f
     n, points = len(order), gram.radial_points(float, order)
     e = np.full(n, -sign)
     e[:m] = sign
-    alpha, made = solve_from_points(points, e, 1.0, upper, END_KKT, np.zeros(n))
-    if not made:
+    single = gram.radial_points(np.float32, order) if _pays_twice(gram, n) else None
+    search = FromPoints(points, single, e, 1.0, upper, np.zeros(n))
+    if not search.settle():
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))
-    project_pair(m, upper, sign, alpha, point, weights, figures[0])
-    (J,) = weights.nonzero()
-    certify_pair(m, upper, sign, point, weights, points.expand(points.take(J), weights[J, None])[:, 0], figures[0])
-    return FoundPair(alpha, point, weights, figures, float(n) * (made + len(J)))
+    while True:
+        alpha = search.alpha
+        project_pair(m, upper, sign, alpha, point, weights, figures[0])
+        (J,) = weights.nonzero()
+        sums = points.expand(points.take(J), weights[J, None])[:, 0]
+        search.entries += float(n) * len(J)
+        certify_pair(m, upper, sign, point, weights, sums, figures[0])
+        objective, bound = figures[0, :2].tolist()
+        if objective - bound <= SHARP * max(abs(objective), abs(bound)) or not search.look(sums):
+            return FoundPair(alpha, point, weights, figures, search.entries)

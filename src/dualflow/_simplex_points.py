@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
 from .core.radial import FEW_FEATURES
 from .core.sparse_points import SparsePoints
-from .working_set.descent import END_KKT, FEW_WHOLE
+from .working_set.descent import FEW_WHOLE
+from .working_set.from_points import MANY_OF_MORE, MANY_ROWS, SMALL_ENOUGH, FromPoints
 from .working_set.seeding import seed, sharing
-from .working_set.whole import MANY_OF_MORE, MANY_ROWS, SMALL_ENOUGH, solve_from_points
 
 __all__ = ["simplex_from_points", "suits_simplex_points"]
 
@@ -36,8 +35,8 @@ def suits_simplex_points(problem: DualProblem) -> bool:
     return n <= SMALL_ENOUGH or BEGINNERS * sharing(problem) <= min(int(n * MANY_ROWS), MANY_OF_MORE)
 
 
-def simplex_from_points(problem: DualProblem) -> tuple[NDArray, float] | None:
-    """α of a problem that `suits_simplex_points`, and kernel entries evaluated for it; None where it was given up."""
-    points, start = problem.gram.radial_points(float), seed(problem, np.zeros(problem.n))
-    alpha, made = solve_from_points(points, np.ones(problem.n), 0.0, problem.upper, END_KKT, start)
-    return (alpha, float(problem.n) * made) if made else None
+def simplex_from_points(problem: DualProblem) -> FromPoints:
+    """The search for α of a problem that `suits_simplex_points`."""
+    gram, start = problem.gram, seed(problem, np.zeros(problem.n))
+    single = gram.radial_points(np.float32) if gram.is_safe_in_single else None
+    return FromPoints(gram.radial_points(float), single, np.ones(problem.n), 0.0, problem.upper, start)

@@ -65,15 +65,18 @@ class ByPoints(Sequence[Solution | None]):
     @cached_property
     def _solution(self) -> Solution | None:
         problem, begun = self._problem, time.monotonic()
-        found = simplex_from_points(problem) if suits_simplex_points(problem) else None
-        if found is None:
+        if not suits_simplex_points(problem):
             return None
-        alpha, entries = found
-        solved = time.monotonic()
-        certifier = Certifier(problem)
-        certificate = certifier.certify(alpha)
-        if not certificate.within(min(SHARP, self._tol)):
+        search = simplex_from_points(problem)
+        if not search.settle():
             return None
+        solved, certifier = time.monotonic(), Certifier(problem)
+        certificate = certifier.certify(search.alpha)
+        while not certificate.within(min(SHARP, self._tol)):
+            if not search.look(certifier.compute(certificate.alpha) / problem.scale):
+                return None
+            certificate = certifier.certify(search.alpha)
+        alpha = search.alpha
         return Solution(
             problem=problem,
             alpha=certificate.alpha,
@@ -87,7 +90,7 @@ class ByPoints(Sequence[Solution | None]):
                 wall_time_s=solved - begun,
                 certify_time_s=time.monotonic() - solved,
                 steps=1,
-                kernel_columns=entries / problem.n,
+                kernel_columns=search.entries / problem.n,
             ),
             provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=self._refine), self._seed),
             certified=certificate,

@@ -9,9 +9,13 @@ from libc.string cimport memset
 from ..core._pair_bound import check_listed
 from ..core._radial import aligned
 from ..core.arena import borrowed
-from ._loop cimport (Index, fetch_wanted_double, memory_double, pack_all_double, pairs_double, row_of_blocks_double,
-                     source_double)
+from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, memory_double, memory_float, pack_all_double,
+                     pack_all_float, pairs_double, pairs_float, row_of_blocks_double, source_double, source_float)
 from ._pairs import LEAVES_FROM, padded, spare_for
+
+ctypedef fused real:
+    float
+    double
 
 
 def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
@@ -83,7 +87,7 @@ cdef void solve_one(const double *within, const double *between, const long long
     for turn in range(rounds):
         gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
         moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit, n,
-                             work, &violation, none)
+                             work, &violation, none, False)
         if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
             break
     for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
@@ -91,12 +95,12 @@ cdef void solve_one(const double *within, const double *between, const long long
         alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
 
 
-def solve_points(const double[:, ::1] points, const double[::1] half, const double[::1] ep, const double[::1] low,
-                 const double[::1] high, double[::1] beta, double tolerance, Index limit, Index room, Index more,
-                 bint fills, int rounds, Index few):
+def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1] ep, const double[::1] low,
+                 const double[::1] high, double[::1] beta, real[::1] G, double tolerance, Index limit, Index room,
+                 Index more, bint fills, int rounds, Index few):
     """The optimum over points of the radial kernel, as `RowSource` has them, by rows of K that are made when they are
     asked for: of ½βᵀKβ − epᵀβ between ``low`` and ``high``, which are finite, for the sum of the feasible ``beta``
-    given; into it.
+    given; into it, and the gradient there into ``G``.
 
     It is solved as a pair in `solve_listed`, with up to ``limit`` updates a round. When more than ``room`` rows were
     made, ``more`` where most of those that moved are at their bounds, all that are missing are, if it ``fills``; it
@@ -105,47 +109,57 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
     Returns how many rows were made, with parts of rows; 0 where it gave up.
     """
     cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0]), used = 0, moved
-    if not (n > 0 and half.shape[0] == ep.shape[0] == low.shape[0] == high.shape[0] == beta.shape[0] == n and m > 0
-            and m % 4 == 0):
-        raise ValueError("points must be (n, multiple of 4), and half, ep, low, high and beta (n,), n > 0")
+    if not (n > 0 and half.shape[0] == ep.shape[0] == low.shape[0] == high.shape[0] == beta.shape[0] == G.shape[0] == n
+            and m > 0 and m % 4 == 0):
+        raise ValueError("points must be (n, multiple of 4), and half, ep, low, high, beta and G (n,), n > 0")
+    dtype = np.float32 if real is float else np.float64
     cdef long long[::1] first = np.flatnonzero(beta)
     cdef Index begun = first.shape[0]
     more = max(room, more)
     if begun > more and not fills:
         return 0
     # An update asks for two rows, and each may come with another.
-    cdef double[::1] rows = borrowed(((n if fills else min(n, more + 4)) * stride,), np.float64)
-    cdef double[::1] tiles = borrowed((stride * m,), np.float64)
-    cdef double[::1] work = aligned((6 * stride,), np.float64)
-    cdef double[::1] ones = np.ones(stride)
+    cdef real[::1] rows = borrowed(((n if fills else min(n, more + 4)) * stride,), dtype)
+    cdef real[::1] tiles = borrowed((stride * m,), dtype)
+    cdef real[::1] work = aligned((5 * stride,), dtype)
+    cdef real[::1] ones = np.ones(stride, dtype=dtype)
     cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
     cdef long long[::1] everyone = np.arange(n)
-    cdef double *halves = &work[4 * stride]
-    cdef double *G = &work[5 * stride]
+    cdef real *halves = &work[4 * stride]
     cdef double violation = 0.0
-    cdef double[::1] ridge = np.zeros(n)
-    cdef source_double source
+    cdef real[::1] ridge = np.zeros(n, dtype=dtype)
     cdef int turn = 0
     cdef bint gave_up = False
-    cdef memory_double memory
-    cdef double[::1] spare
-    cdef Index entries = 0
-    memory.spare, memory.size, memory.all, memory.entries = NULL, 0, 0, &entries
+    cdef real[::1] spare
+    cdef real *spare_at = NULL
+    cdef Index spare_size = 0, entries = 0
     if n >= LEAVES_FROM:
-        spare = borrowed((spare_for(n, m, more + 4),), np.float64)
-        memory.spare, memory.size = &spare[0], spare.shape[0]
+        spare = borrowed((spare_for(n, m, more + 4),), dtype)
+        spare_at, spare_size = &spare[0], spare.shape[0]
+    if real is float:
+        source = source_float(m, &points[0, 0], &half[0], &tiles[0], halves, &ones[0], &ridge[0], 1.0, 0.0, 0, NULL, NULL,
+                              NULL, 0, 0, 0)
+        memory = memory_float(spare_at, spare_size, 0, &entries)
+    else:
+        source = source_double(m, &points[0, 0], &half[0], &tiles[0], halves, &ones[0], &ridge[0], 1.0, 0.0, 0, NULL,
+                               NULL, NULL, 0, 0, 0)
+        memory = memory_double(spare_at, spare_size, 0, &entries)
     with nogil:
-        memset(&source, 0, sizeof(source))
-        pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
-        source.m, source.points, source.half, source.tiles, source.halves = m, &points[0, 0], &half[0], &tiles[0], halves
-        source.sign, source.ridge, source.factor = &ones[0], &ridge[0], 1.0
+        if real is float:
+            pack_all_float(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
+        else:
+            pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
         if begun:
-            fetch_wanted_double(stride, begun, &first[0], &source, &rows[0], &slots[0], &used)
+            fetch(stride, begun, &first[0], &source, &rows[0], &slots[0], &used)
         while turn < rounds:
             if used <= room:
-                gradient_of_rows(n, stride, &beta[0], &ep[0], &rows[0], &slots[0], G)
-                moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, G, &ones[0], &beta[0], &low[0],
-                                     &high[0], True, tolerance, limit, room, &work[0], &violation, memory)
+                gradient_of_rows(n, stride, &beta[0], &ep[0], &rows[0], &slots[0], &G[0])
+                if real is float:
+                    moved = pairs_float(n, stride, &rows[0], &slots[0], &used, &source, &G[0], &ones[0], &beta[0], &low[0],
+                                        &high[0], True, tolerance, limit, room, &work[0], &violation, memory, False)
+                else:
+                    moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, &G[0], &ones[0], &beta[0], &low[0],
+                                         &high[0], True, tolerance, limit, room, &work[0], &violation, memory, False)
             if used > room:
                 if room < more and are_held(n, &beta[0], &low[0], &high[0]):
                     room = more
@@ -154,7 +168,7 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
                 if gave_up:
                     break
                 room = n
-                fetch_wanted_double(stride, n, &everyone[0], &source, &rows[0], &slots[0], &used)
+                fetch(stride, n, &everyone[0], &source, &rows[0], &slots[0], &used)
                 continue
             if moved == 0 or (violation <= tolerance and moved < few):
                 break
@@ -163,6 +177,19 @@ def solve_points(const double[:, ::1] points, const double[::1] half, const doub
                 break
             turn += 1
     return 0.0 if gave_up else used + <double>entries / n
+
+
+ctypedef fused a_source:
+    source_float
+    source_double
+
+
+cdef void fetch(Index stride, Index count, const long long *wanted, const a_source *source, real *rows,
+                long long *slots, Index *used) noexcept nogil:
+    if a_source is source_float and real is float:
+        fetch_wanted_float(stride, count, wanted, source, rows, slots, used)
+    elif a_source is source_double and real is double:
+        fetch_wanted_double(stride, count, wanted, source, rows, slots, used)
 
 
 cdef bint are_held(Index n, const double *beta, const double *low, const double *high) noexcept nogil:
@@ -174,11 +201,11 @@ cdef bint are_held(Index n, const double *beta, const double *low, const double 
     return 2 * free <= moved
 
 
-cdef void gradient_of_rows(Index n, Index stride, const double *beta, const double *ep, const double *rows,
-                           const long long *slots, double *G) noexcept nogil:
+cdef void gradient_of_rows(Index n, Index stride, const double *beta, const real *ep, const real *rows,
+                           const long long *slots, real *G) noexcept nogil:
     """G = Mβ − ep: whoever moved has a row."""
     cdef Index k, j
-    cdef const double *row
+    cdef const real *row
     for j in range(n):
         G[j] = -ep[j]
     for k in range(n):

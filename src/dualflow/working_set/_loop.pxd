@@ -56,7 +56,9 @@ cdef extern from "loop.h":
     void fetch_wanted_double(Index stride, Index count, const long long *wanted, const source_double *origin, double *rows, long long *slots, Index *used) nogil
     Index pairs_float(int n, Index stride, float *rows, long long *slots, Index *used, const source_float *origin,
                      float *G, const float *diag, double *beta, const double *low, const double *high, int equality,
-                     double tolerance, Index limit, Index room, float *work, double *violation, memory_float memory) nogil
+                     double tolerance, Index limit, Index room, float *work, double *violation, memory_float memory,
+                     int settled) nogil
     Index pairs_double(int n, Index stride, double *rows, long long *slots, Index *used, const source_double *origin,
                       double *G, const double *diag, double *beta, const double *low, const double *high, int equality,
-                      double tolerance, Index limit, Index room, double *work, double *violation, memory_double memory) nogil
+                      double tolerance, Index limit, Index room, double *work, double *violation, memory_double memory,
+                      int settled) nogil

@@ -107,11 +107,12 @@ def fetch_rows(real[:, ::1] rows, long long[::1] slots, Index used, const long l
 
 def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G, const real[::1] diag,
                 double[::1] beta, const double[::1] low, const double[::1] high, bint equality, double tolerance,
-                Index limit, source=None):
+                Index limit, source=None, bint settled=False):
     """Update β and G in place by pairs (single variables without the equality).
 
     Row i of M is ``rows[slots[i]]``. Where ``slots[i]`` is negative it is made from ``source``, which must be given
-    then, and put in ``rows[used]``; rows are then as wide as `padded` says.
+    then, and put in ``rows[used]``; rows are then as wide as `padded` says. Where it is ``settled`` who is between his
+    bounds, they leap at once.
 
     Returns
     -------
@@ -158,12 +159,13 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
         if real is float:
             single_memory.spare, single_memory.size = <float *>spare_at, spare_size
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
-                                  &high[0], equality, tolerance, limit, n, &work[0], &violation, single_memory)
+                                  &high[0], equality, tolerance, limit, n, &work[0], &violation, single_memory,
+                                  settled)
         else:
             double_memory.spare, double_memory.size = <double *>spare_at, spare_size
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
                                    &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation,
-                                   double_memory)
+                                   double_memory, settled)
     if source is not None:
         source.entries += entries
     return updates, violation, used

@@ -180,10 +180,11 @@ static Index NAME(next_leap)(int f, int n, Index last, Index changed, Index limi
 
 /* Up to `limit` updates of β and G in place, while no more than `room` rows are used; returns how many. Row i of M is at
  * rows[slots[i]], `stride` apart; where slots[i] < 0 it is made from `from` and put at the next of `used` places. `work`
- * holds 4n; `memory` is for parts, see part.h. */
+ * holds 4n; `memory` is for parts, see part.h. Where it is `settled` who is free, they leap at once. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
-                        double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory)
+                        double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory,
+                        int settled)
 {
     REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n, *absent = work + 3 * (Index)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
@@ -193,7 +194,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     REAL pending = 0, worst = 0;
     const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
-    Index done = 0, last = 0, changed = 0, look = PAIRS_A_LEAP, leave = n / PART_EVERY;
+    Index done = 0, last = 0, changed = 0, look = settled ? 0 : PAIRS_A_LEAP, leave = n / PART_EVERY;
     const int may_leave = memory.size && from->m && n >= PART_FROM;
     for (; done < limit && *used <= room; done++) {
         if (may_leave && done >= leave) {
@@ -216,7 +217,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             pending = 0;
             REAL away;
             const int f = NAME(free_ones)(n, G, beta, low, high, equality, &away);
-            look = NAME(next_leap)(f, memory.all ? memory.all : n, last, changed, limit);
+            look = done ? NAME(next_leap)(f, memory.all ? memory.all : n, last, changed, limit) : 0;
             if (done >= look) {
                 if (away > enough)
                     NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,

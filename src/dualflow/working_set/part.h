@@ -19,7 +19,8 @@ typedef struct {
 
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
-                        double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory);
+                        double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory,
+                        int settled);
 
 /* Who is free, or would be among the violators if these were a little worse; how many. */
 static int NAME(members)(int n, const REAL *G, const double *beta, const double *low, const double *high, int equality,
@@ -97,7 +98,7 @@ static Index NAME(part)(int n, Index stride, REAL *rows, long long *slots, Index
         const NAME(memory) rest = {part_rows + width * held, memory.size - points - width * held,
                                    memory.all ? memory.all : n, memory.entries};
         done = NAME(pairs)(w, width, part_rows, place, &filled, &source, g, d, b, l, u, equality, tolerance, limit, there + more,
-                           work, &violation, rest);
+                           work, &violation, rest, 0);
         *memory.entries += (filled - there) * w;
         Index count = 0;
         for (int a = 0; a < w; a++)
