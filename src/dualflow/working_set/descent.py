@@ -15,7 +15,7 @@ from ..core.workspace import Workspace
 from .level import ONE_BLOCK, VAST, Level, makes_rows
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, afresh
-from .whole import solve_whole
+from .whole import solve_among, solve_whole
 
 __all__ = ["Descent"]
 
@@ -37,6 +37,8 @@ FACTORED = 12_288
 #: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
 #: would, in a box and on the simplex; the violation that is the end, and the one that round-off may end at.
 WHOLE, FEW, SIMPLEX_WHOLE, SIMPLEX_FEW, END_KKT, NEAR_END = 512, 200, 1536, 224, 1e-13, 1e-11
+#: Who is nearly free, in violations that are left; and how many are brought to their end together.
+NEAR, AMONG = 3.0, 1024
 #: Variables up to which such a problem is solved over its whole matrix, in one go.
 SMALL_WHOLE = 112
 #: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
@@ -123,6 +125,8 @@ class Descent:
         problem = self.workspace
         if self.ends_here and problem.n <= SMALL_WHOLE:
             return self.finished(state)
+        if state.ending:  # and was not good enough: a refinement goes on
+            return afresh(state, done=True, offered=False)
         level = self.level_of(state)
         if state.offered:
             # Look once with the true gradient.
@@ -158,7 +162,7 @@ class Descent:
             return replace(state, **after, offered=True)
         # With few that are free, blocks come to the end sooner than a refinement.
         if state.single and self.may_end(level):
-            return afresh(state, **after | {"single": False, "ending": True})
+            return self.ended(state, level, after)
         # At the end a certificate may say that there is nothing to refine.
         ended = (self.ends_here or state.ending) and violation <= max(NEAR_END, level.noise())
         ended |= self.workspace.n > LARGE and not handed
@@ -170,6 +174,17 @@ class Descent:
         alpha, violation, updates = solve_whole(self.workspace, start, END_KKT, self.max_updates)
         end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
         return afresh(state, alpha=alpha, violation=violation, done=True, **end)
+
+    def ended(self, state: WorkingSetState, level: Level, after: dict[str, Any]) -> WorkingSetState:
+        """The state when those who are free, or nearly, have been brought to their end in float64."""
+        wish = level.wishes(asleep=True)
+        W = np.flatnonzero(level.is_free | (wish > -NEAR * max(SINGLE_KKT, after["violation"])))
+        if len(W) > AMONG:
+            W = np.sort(np.argpartition(-np.where(level.is_free, np.inf, wish), AMONG)[:AMONG])
+        most = None if self.max_updates is None else self.max_updates - after["updates"]
+        alpha, violation, updates = solve_among(self.workspace, after["alpha"], W, most)
+        after |= {"alpha": alpha, "updates": after["updates"] + updates, "violation": violation}
+        return afresh(state, **after | {"done": True, "offered": True, "ending": True})
 
     def wants_whole(self, state: WorkingSetState) -> bool:
         """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that

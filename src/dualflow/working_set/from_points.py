@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from ..core.radial import RadialPoints
 from ._classes import solve_points
-from ._pairs import solve_pairs
 from .descent import SINGLE_KKT
-from .whole import AGAIN, FEW_UPDATES, FINITE, UPDATES
+from .whole import AGAIN, END, FEW_UPDATES, FINITE, UPDATES, end_among
 
 __all__ = ["MANY_OF_MORE", "MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
 
@@ -19,14 +18,10 @@ SMALL_ENOUGH, PATIENCE = 640, 16_384
 #: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
 #: so that few are left to find a value for: so many kernel values, or that part where all are soon made at once.
 MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
-#: KKT violation to end at, LIBSVM's: round-off ends it at about a tenth of that.
-END = 1e-12
-#: How often others may join those who have a weight; and how often these begin again with a gradient from scratch.
-LOOKS, ROUNDS = 5, 12
+#: How often others may join.
+LOOKS = 5
 #: Those join at once who are so near to it, in KKT violations that are left.
 NEAR = 3.0
-#: Pair updates of those who have a weight between two leaps, for each.
-BETWEEN_LEAPS = 1
 
 
 class FromPoints:
@@ -101,40 +96,42 @@ class FromPoints:
         )
         self.entries += float(n) * made
         if made and self.single is not None:
-            self._among(np.flatnonzero((self.beta != 0) | (self._wrong(G) > -NEAR * SINGLE_KKT)))
+            self._among(self._free | (self._wrong(G) > -NEAR * SINGLE_KKT))
         return bool(made)
+
+    @property
+    def _free(self) -> NDArray:
+        free: NDArray = (self.beta > self.low) & (self.beta < self.high)
+        return free
 
     def look(self, sums: NDArray) -> bool:
         """Whether others join, told Kβ of all in float64, β = eα, up to what is the same for all: then it has gone on
         to the optimum over these too."""
         wrong = self._wrong(sums - self.ep)
         wrong[self.members] = 0.0
-        joining = np.flatnonzero(wrong > END)
-        if self.single is None or not len(joining) or self.looks == LOOKS:
+        joining = wrong > END
+        if self.single is None or not joining.any() or self.looks == LOOKS:
             return False
         self.looks += 1
-        self._among(np.union1d(np.flatnonzero(self.beta), joining))
+        joining[self.members] = True
+        self._among(joining)
         return True
 
     def _wrong(self, G: NDArray) -> NDArray:
         """How much each violates the KKT conditions, given the gradient; how far it is from it, if negative."""
         rises, falls = self.beta < self.high, self.beta > self.low
-        inside = G[rises & falls]
+        inside = G[rises & falls]  # without any, halfway between those who want to rise and to fall most
         nu = inside.mean() if len(inside) else 0.5 * (G[rises].min() + G[falls].max())
         return np.maximum(np.where(rises, nu - G, -np.inf), np.where(falls, G - nu, -np.inf))
 
-    def _among(self, J: NDArray) -> None:
-        """The optimum over variables J, in float64."""
-        near, n = self.points.take(J), len(J)
-        K, ep, low, high = near.kernel(near), self.ep[J], self.low[J], self.high[J]
-        self.entries += float(n) * n
-        beta, rows, ones = self.beta[J], np.arange(n), np.ones(n)
-        for _ in range(ROUNDS):
-            G = K @ beta - ep
-            limit = max(FEW_UPDATES, BETWEEN_LEAPS * n)
-            moved, violation, _ = solve_pairs(
-                K, rows, n, G, ones, beta, low, high, True, END, limit, None, True
-            )
-            if moved == 0 or (violation <= END and moved < FEW_UPDATES):
-                break
-        self.beta[J], self.members = beta, J
+    def _among(self, which: NDArray) -> None:
+        """The optimum over some, in float64; others with a weight keep it."""
+        W, others = np.flatnonzero(which), np.flatnonzero((self.beta != 0) & ~which)
+        near, beta = self.points.take(W), self.beta[W]
+        K = near.kernel(near)
+        self.entries += float(len(W)) * (len(W) + len(others))
+        gradient = K @ beta - self.ep[W]
+        if len(others):
+            gradient += near.expand(self.points.take(others), self.beta[others, None])[:, 0]
+        end_among(K, gradient, beta, self.low[W], self.high[W])
+        self.beta[W], self.members = beta, W

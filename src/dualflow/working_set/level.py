@@ -143,15 +143,17 @@ class Level(InUnits):
 
     # --- where we stand --------------------------------------------------------------------------
 
-    def candidates(self) -> tuple[NDArray, NDArray]:
-        """How strongly each variable wants to rise and to fall, −∞ where a bound forbids it."""
-        rise = np.where(self.awake & (self.beta < self.high), -self.G, -np.inf)
-        fall = np.where(self.awake & (self.beta > self.low), self.G, -np.inf)
+    def candidates(self, asleep: bool = False) -> tuple[NDArray, NDArray]:
+        """How strongly each variable wants to rise and to fall, −∞ where a bound forbids it, and who is asleep, unless
+        these are asked as they were when last looked at."""
+        awake = True if asleep else self.awake
+        rise = np.where(awake & (self.beta < self.high), -self.G, -np.inf)
+        fall = np.where(awake & (self.beta > self.low), self.G, -np.inf)
         return rise, fall
 
-    def wishes(self) -> NDArray:
-        """How strongly each variable wants to move, at the multiplier in the middle; −∞ who is asleep."""
-        rise, fall = self.candidates()
+    def wishes(self, asleep: bool = False) -> NDArray:
+        """How strongly each variable wants to move, at the multiplier in the middle; −∞ as of `candidates`."""
+        rise, fall = self.candidates(asleep)
         nu = self.middle(float(rise.max()), float(fall.max())) if self.problem.e is not None else 0.0
         wish: NDArray = np.maximum(rise + nu, fall - nu)
         return wish
