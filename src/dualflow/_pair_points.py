@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
-from .core.radial import AN_EXPONENTIAL
+from .core.radial import FEW_FEATURES
 from .core.solution import SHARP
 from .core.sparse_points import SparsePoints
 from .working_set.from_points import SMALL_ENOUGH, FromPoints
@@ -19,8 +19,6 @@ __all__ = ["FoundPair", "pair_from_points", "suits_points"]
 #: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
 #: are worth a run of their own, as are those whose rows are dear in float64: of so many numbers.
 FEWEST, MOST, HEAVY = 180, 4096, 300_000
-#: What a row takes, in multiplications, from which rows are in float32 first.
-TWICE = 12_000
 #: Points for each feature up to which BLAS makes all rows sooner than the compiled product makes those asked for: 1.1
 #: to 2.4 × faster over 200 to 640 points of 64 to 500 features.
 WIDE = 7
@@ -43,12 +41,7 @@ def suits_points(gram: Gram, n: int) -> bool:
     features = gram.X.shape[1]
     if n <= SMALL_ENOUGH:
         return n >= FEWEST and n > WIDE * features
-    return n <= MOST and n * features < HEAVY
-
-
-def _pays_twice(gram: Gram, n: int) -> bool:
-    """Whether n points are worth having in float32 first."""
-    return gram.is_safe_in_single and n * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+    return n <= MOST and features <= FEW_FEATURES and n * features < HEAVY
 
 
 def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float) -> FoundPair | None:
@@ -58,11 +51,11 @@ def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: f
     None where more rows than a few are asked for, and there are too many to make them all. What the certificate is made
     of is computed anew, from the points.
     """
-    n, points = len(order), gram.radial_points(float, order)
+    n = len(order)
     e = np.full(n, -sign)
     e[:m] = sign
-    single = gram.radial_points(np.float32, order) if _pays_twice(gram, n) else None
-    search = FromPoints(points, single, e, 1.0, upper, np.zeros(n))
+    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n))
+    points = search.points
     if not search.settle():
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))

@@ -9,13 +9,13 @@ from .core.problem import DualProblem, Kind
 from .core.radial import FEW_FEATURES
 from .core.sparse_points import SparsePoints
 from .working_set.descent import FEW_WHOLE
-from .working_set.from_points import MANY_OF_MORE, MANY_ROWS, SMALL_ENOUGH, FromPoints
+from .working_set.from_points import MANY_ROWS, SMALL_ENOUGH, FromPoints
 from .working_set.seeding import seed, sharing
 
 __all__ = ["simplex_from_points", "suits_simplex_points"]
 
-#: The part of the rows that are soon too many which those that begin may take up.
-BEGINNERS = 2
+#: Points that hold d to begin with, at most.
+BEGINNERS = 800
 #: Numbers of the data from which rows are dear.
 HEAVY = 200_000
 
@@ -32,11 +32,10 @@ def suits_simplex_points(problem: DualProblem) -> bool:
         return False
     if problem.ridge.any() or np.ptp(problem.p) > 0 or (problem.sigma != 1).any() or (np.asarray(problem.e) != 1).any():
         return False
-    return n <= SMALL_ENOUGH or BEGINNERS * sharing(problem) <= min(int(n * MANY_ROWS), MANY_OF_MORE)
+    return n <= SMALL_ENOUGH or sharing(problem) <= min(int(n * MANY_ROWS), BEGINNERS)
 
 
 def simplex_from_points(problem: DualProblem) -> FromPoints:
     """The search for α of a problem that `suits_simplex_points`."""
-    gram, start = problem.gram, seed(problem, np.zeros(problem.n))
-    single = gram.radial_points(np.float32) if gram.is_safe_in_single else None
-    return FromPoints(gram.radial_points(float), single, np.ones(problem.n), 0.0, problem.upper, start)
+    start = seed(problem, np.zeros(problem.n))
+    return FromPoints(problem.gram, slice(None), np.ones(problem.n), 0.0, problem.upper, start)

@@ -29,8 +29,7 @@ from .core.kernels import Gram
 from .core.psd import SpectrumEvidence
 from .core.solution import SHARP, Status
 from .core.values import immutable
-from .working_set.descent import END_KKT
-from .working_set.whole import solve_small_pairs
+from .working_set.whole import END, solve_small_pairs
 
 __all__ = ["Settled", "SettledPairs", "together"]
 
@@ -264,7 +263,7 @@ def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) ->
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END_KKT, most, AT_ONCE)
+        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END, most, AT_ONCE)
         which = listed[begin:end]
         figures = np.empty((end - begin, 8))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, figures)

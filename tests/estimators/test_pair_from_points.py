@@ -8,12 +8,12 @@ from sklearn.datasets import load_breast_cancer, make_classification, make_moons
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, Gram, _pair_points, certify, problems
+from dualflow import SVC, Gram, certify, problems
 from dualflow._pair_points import pair_from_points, suits_points
 from dualflow._together import SettledPairs
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.estimators import _solving
-from dualflow.working_set import whole
+from dualflow.working_set import from_points
 
 CANCER = load_breast_cancer(return_X_y=True)
 SETS = {
@@ -68,11 +68,12 @@ def test_of_few_support_vectors_few_rows_are_made(no_runs):
 
 
 def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
+    monkeypatch.setattr(from_points, "TWICE", np.inf)  # all in float64
     X, y = SETS["overlap"]
     model = SVC(C=10.0).fit(X, y)
-    assert len(model.support_) > len(X) * whole.MANY_ROWS
+    assert len(model.support_) > len(X) * from_points.MANY_ROWS
     assert model.solution_.cost.kernel_columns == len(X) + len(model.support_)
-    monkeypatch.setattr(whole, "MANY_ROWS", 1)
+    monkeypatch.setattr(from_points, "MANY_ROWS", 1)
     one_by_one = SVC(C=10.0).fit(X, y)
     assert one_by_one.solution_.cost.kernel_columns < model.solution_.cost.kernel_columns
     np.testing.assert_allclose(one_by_one.decision_function(X), model.decision_function(X), atol=1e-9)
@@ -85,11 +86,11 @@ def test_more_points_of_many_free_variables_are_left_to_a_run(monkeypatch):
     assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
     model = SVC(C=100.0).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9
-    monkeypatch.setattr(whole, "MANY_ROWS", 1)
-    monkeypatch.setattr(whole, "MANY_OF_MORE", 900)
-    monkeypatch.setattr(whole, "PATIENCE", 100_000)
+    monkeypatch.setattr(from_points, "MANY_ROWS", 1)
+    monkeypatch.setattr(from_points, "MANY_OF_MORE", 900)
+    monkeypatch.setattr(from_points, "PATIENCE", 100_000)
     assert SettledPairs(gram, groups, bounds, 1e-3)[0].certificate.relative_gap <= 1e-11
-    monkeypatch.setattr(whole, "PATIENCE", 50)  # updates, and not the end
+    monkeypatch.setattr(from_points, "PATIENCE", 50)  # updates, and not the end
     assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
 
 
@@ -97,33 +98,60 @@ def test_where_most_are_at_their_bounds_more_rows_are_made(monkeypatch):
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 1.0) for group in groups]
+    monkeypatch.setattr(from_points, "MANY_ROWS", 0.4)
     pair = SettledPairs(gram, groups, bounds, 1e-3)[0]
     assert pair.certificate.relative_gap <= 1e-11
     many = np.count_nonzero(pair.alpha)
-    assert many > whole.MANY_ROWS * 900
+    assert many > from_points.MANY_ROWS * 900
     wide = np.random.default_rng(0).normal(size=(900, 8))  # nearly all are support vectors, and at their bounds
     all_of_them = SettledPairs(Gram(wide), groups, bounds, 1e-3)[0]
     assert all_of_them.certificate.relative_gap <= 1e-11
-    assert np.count_nonzero(all_of_them.alpha) > whole.MOST_ROWS * 900
-    monkeypatch.setattr(whole, "MOST_VALUES", 900 * (many - 10))
+    assert np.count_nonzero(all_of_them.alpha) > from_points.MOST_ROWS * 900
+    monkeypatch.setattr(from_points, "MOST_VALUES", 900 * (many - 10))
     assert SettledPairs(gram, groups, bounds, 1e-3)[0] is None
 
 
+@pytest.fixture
+def other_rows(monkeypatch):
+    """Rows of another kernel than the problem's."""
+    solve = from_points.solve_points
+
+    def otherwise(points, half, *rest):
+        return solve(0.9 * points, 0.81 * half, *rest)
+
+    monkeypatch.setattr(from_points, "solve_points", otherwise)
+
+
+@pytest.mark.usefixtures("other_rows")
 def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
-    """Rows of another kernel than the problem's are found out."""
-    solve = _pair_points.solve_from_points
     X, y = SETS["moons"]
-
-    def otherwise(points, *rest):
-        return solve(type(points)(0.9 * points.points, 0.81 * points.half), *rest)
-
-    monkeypatch.setattr(_pair_points, "solve_from_points", otherwise)
     order, m = np.argsort(y, kind="stable"), int((y == 0).sum())
+    monkeypatch.setattr(from_points, "TWICE", np.inf)
     found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0)
     objective, bound = found.figures[0, :2]
     assert objective - bound > 1e-3 * abs(objective)
     model = SVC(C=10.0).fit(X, y)  # which leaves it to a run
     assert model.certificate_.relative_gap <= 1e-9
+
+
+@pytest.mark.usefixtures("other_rows", "no_runs")
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypatch):
+    X, y = SETS["moons"]
+    monkeypatch.setattr(from_points, "TWICE", 0)
+    right = LIBSVM(C=C, tol=1e-10).fit(X, y)
+    looks, look = [], from_points.FromPoints.look
+
+    def noted(search, sums):
+        looks.append(look(search, sums))
+        return looks[-1]
+
+    monkeypatch.setattr(from_points.FromPoints, "look", noted)
+    model = SVC(C=C).fit(X, y)
+    assert any(looks)
+    assert model.certificate_.relative_gap <= 1e-11
+    np.testing.assert_array_equal(model.support_, right.support_)
+    np.testing.assert_allclose(model.decision_function(X), right.decision_function(X), atol=1e-4 * C)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_run_that_is_resumed_on_its_way_to_the_end_comes_to_the_same_bits():
     while not state.done:
         states.append(state)
         state = solver.step(context, state)
-    assert any(one.ending for one in states)
+    assert state.offered  # which float32 alone would not be
     for one in states:
         other, again = opened(), dataclasses.replace(one)
         while not again.done:

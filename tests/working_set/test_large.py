@@ -42,16 +42,16 @@ def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monk
     solution = SVC(tol=1e-6).fit(X, t).solution_
     assert not solution.refined  # few are free: pairs come to the end
     assert solution.certificate.relative_gap <= 1e-9
-    monkeypatch.setattr(descent, "FEW", 0)
+    monkeypatch.setattr(descent, "ENDED", 0)
     assert SVC(tol=1e-6).fit(X, t).solution_.refined
     solution = solve(problems.svc(Gram(X), Y), refine=True, tol=1e-3)
     assert solution.refined
     assert solution.certificate.relative_gap <= 1e-9
 
 
-@pytest.mark.parametrize("few", [descent.FEW, 0])
+@pytest.mark.parametrize("few", [descent.ENDED, 0])
 def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
-    monkeypatch.setattr(descent, "FEW", few)
+    monkeypatch.setattr(descent, "ENDED", few)
     monkeypatch.setattr(_pair_points, "HEAVY", 0)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
     assert solution.refined == (few == 0)
@@ -117,9 +117,9 @@ def test_pairs_that_crawl_are_handed_over_later_where_others_want_to_be_free(set
     ends = []
     for updates in (1, descent.CRAWLING * 3000, 2 * descent.CRAWLING * 3000):
         work.updates = updates
-        ends.append(context.rests(work, False, 1.0, descent.CRAWLING_GAP, 0.0, 0.0))
+        ends.append(context.rests(work, 1.0, descent.CRAWLING_GAP, 0.0, 0.0))
     assert ends == [False, settled, True]
-    assert not context.rests(work, False, 1.0, 2 * descent.CRAWLING_GAP, 0.0, 0.0)
+    assert not context.rests(work, 1.0, 2 * descent.CRAWLING_GAP, 0.0, 0.0)
 
 
 def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeypatch):

@@ -96,7 +96,7 @@ def test_no_more_updates_than_are_allowed(limit, in_parts):
 def test_no_more_rows_than_there_is_room_for(rows, in_parts):
     points = RadialPoints.of(X, np.zeros(10), 0.1, float, (X**2).sum(axis=1))
     beta = np.zeros(N)
-    given = points.points, points.half, Y, LOW, HIGH, beta
+    given = points.points, points.half, Y, LOW, HIGH, beta, np.empty(N)
     made = solve_points(*given, 1e-9, 10**6, rows, rows, False, 4, 100)
     assert made <= 2 * rows  # with parts of rows
     if made:

@@ -456,7 +456,8 @@ def test_small_problems_are_brought_to_their_end(name):
 
 
 @pytest.mark.parametrize("n", [600, 900])
-def test_many_free_variables_are_handed_over(n):
+def test_many_free_variables_are_handed_over(n, monkeypatch):
+    monkeypatch.setattr(descent, "ENDED", descent.FEW)
     points, labels = make_classification(n, 20, random_state=0)
     solution = solve(problems.svc(Gram(points, gamma=0.05), 2.0 * labels - 1, 100.0), refine="early")
     assert solution.refined

@@ -15,7 +15,7 @@ from ..core.workspace import Workspace
 from .level import ONE_BLOCK, VAST, Level, makes_rows
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, afresh
-from .whole import solve_among, solve_whole
+from .whole import END, nearly_free, solve_among, solve_whole
 
 __all__ = ["Descent"]
 
@@ -27,37 +27,32 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: ill-conditioned, and pairs crawl.
 BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 5
 #: The part of the free variables up to which others may want to be free when a problem is handed over: each round of a
-#: refinement takes a factor, and pairs settle many of them sooner. The part of the tolerances that pairs go on to then.
-UNSETTLED, FINER = 0.1, 0.1
-#: The same on the simplex.
-SIMPLEX_GAP = 0.01
+#: refinement takes a factor, and pairs settle many sooner. The part of the tolerances for these; the simplex's gap.
+UNSETTLED, FINER, SIMPLEX_GAP = 0.1, 0.1, 0.01
 #: Free variables from which a large problem is not handed over: a refinement's dense factor takes 2.4 GB then, with
 #: what it is made of. To a gap that float32 can reach none is either, unless pairs crawl.
 FACTORED = 12_288
 #: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
-#: would, in a box and on the simplex; the violation that is the end, and the one that round-off may end at.
-WHOLE, FEW, SIMPLEX_WHOLE, SIMPLEX_FEW, END_KKT, NEAR_END = 512, 200, 1536, 224, 1e-13, 1e-11
-#: Who is nearly free, in violations that are left; and how many are brought to their end together.
-NEAR, AMONG = 3.0, 1024
+#: would, in a box, and variables on the simplex; free variables up to which these, and those who nearly are, are
+#: brought there among themselves; and the violation that round-off may end at.
+WHOLE, FEW, SIMPLEX_WHOLE, ENDED, NEAR_END = 512, 200, 1536, 500, 1e-11
 #: Variables up to which such a problem is solved over its whole matrix, in one go.
 SMALL_WHOLE = 112
 #: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
 #: them without a level's α to begin with: its levels are larger, and there are none up to `ONE_BLOCK`. Not so of dear
 #: kernels: there a level says whether to have the whole matrix.
 SEED_FROM, ROWS_SEED_FROM = 1000, 2048
-#: Variables up to which so few points may share d on the capped simplex that levels, and float32, cost more than they
-#: save.
+#: Variables up to which so few may share d on the capped simplex that levels, and float32, cost more than they save.
 FEW_WHOLE, SHARING = 8192, 64
 #: Pair updates in a block before the rest is looked at again: so many, or that part of very many variables.
 PAIRS_PER_BLOCK, PAIRED = 10_000, 32
-#: Steps without progress after which a level counts as at rest: round-off rules.
-STALLED = 12
-#: Those asleep are looked at when the violation has fallen to this part of what it was then.
-WAKE_AT = 0.1
-#: The part of the points that are support vectors, in the level before, from which the whole kernel matrix pays: where
-#: blocks are computed, and where rows are made as they are needed.
+#: Steps without progress after which a level counts as at rest, for round-off rules; and the part of the violation when
+#: those asleep were last looked at at which they are again.
+STALLED, WAKE_AT = 12, 0.1
+#: The part of the points that are support vectors, in the level before, from which the whole kernel matrix pays: by
+#: blocks, and by rows made as they are needed.
 MANY, MOST = 0.35, 0.6
-#: Blocks a step of the driver, so that limits are honoured without being in the way.
+#: Blocks a step of the driver.
 BLOCKS_PER_STEP = 8
 
 
@@ -125,8 +120,6 @@ class Descent:
         problem = self.workspace
         if self.ends_here and problem.n <= SMALL_WHOLE:
             return self.finished(state)
-        if state.ending:  # and was not good enough: a refinement goes on
-            return afresh(state, done=True, offered=False)
         level = self.level_of(state)
         if state.offered:
             # Look once with the true gradient.
@@ -156,35 +149,32 @@ class Descent:
             return replace(state, **after)
         if state.depth:
             return afresh(state, **after | {"depth": state.depth - 1})
-        # float32 cannot vouch for itself; the refinement can live with what it leaves, unless that hides who violates.
+        # float32 cannot vouch for itself; a refinement can live with what it leaves, unless that hides who violates.
         handed = self.hands_over(level, stuck=not rest)
         if state.single and (not handed or level.error() > 2 * self.wanted(level)[1]):
             return replace(state, **after, offered=True)
         # With few that are free, blocks come to the end sooner than a refinement.
         if state.single and self.may_end(level):
-            return self.ended(state, level, after)
+            return afresh(state, **self.ended(level, after))
         # At the end a certificate may say that there is nothing to refine.
-        ended = (self.ends_here or state.ending) and violation <= max(NEAR_END, level.noise())
+        ended = self.ends_here and violation <= max(NEAR_END, level.noise())
         ended |= self.workspace.n > LARGE and not handed
         return afresh(state, **after | {"done": True, "offered": ended})
 
     def finished(self, state: WorkingSetState) -> WorkingSetState:
         """The state at the end of a problem that is small enough to be solved in one go."""
-        start = seed(self.workspace, state.alpha)
-        alpha, violation, updates = solve_whole(self.workspace, start, END_KKT, self.max_updates)
+        begun = seed(self.workspace, state.alpha)
+        alpha, violation, updates = solve_whole(self.workspace, begun, END, self.max_updates)
         end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
         return afresh(state, alpha=alpha, violation=violation, done=True, **end)
 
-    def ended(self, state: WorkingSetState, level: Level, after: dict[str, Any]) -> WorkingSetState:
-        """The state when those who are free, or nearly, have been brought to their end in float64."""
-        wish = level.wishes(asleep=True)
-        W = np.flatnonzero(level.is_free | (wish > -NEAR * max(SINGLE_KKT, after["violation"])))
-        if len(W) > AMONG:
-            W = np.sort(np.argpartition(-np.where(level.is_free, np.inf, wish), AMONG)[:AMONG])
-        most = None if self.max_updates is None else self.max_updates - after["updates"]
-        alpha, violation, updates = solve_among(self.workspace, after["alpha"], W, most)
-        after |= {"alpha": alpha, "updates": after["updates"] + updates, "violation": violation}
-        return afresh(state, **after | {"done": True, "offered": True, "ending": True})
+    def ended(self, level: Level, after: dict[str, Any]) -> dict[str, Any]:
+        """What the next state has, when those who are free, or nearly, were brought to their end in float64."""
+        left = None if self.max_updates is None else self.max_updates - after["updates"]
+        W = nearly_free(level.is_free, level.wishes(asleep=True), max(SINGLE_KKT, after["violation"]))
+        alpha, violation, updates = solve_among(self.workspace, after["alpha"], W, left)
+        end = {"alpha": alpha, "violation": violation, "updates": after["updates"] + updates}
+        return after | end | {"done": True, "offered": True}
 
     def wants_whole(self, state: WorkingSetState) -> bool:
         """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that
@@ -200,37 +190,34 @@ class Descent:
         return self.level.gradient if self.level is not None and known else None
 
     def may_end(self, level: Level) -> bool:
-        """Whether what float32 leaves is soon brought to its end in float64: with few that are free."""
-        most = SIMPLEX_FEW if self.on_simplex else FEW
-        return level.points is not None and self.workspace.psd.is_psd and level.free_ones() <= most
+        """Whether what float32 leaves is soon brought to its end in float64."""
+        return level.points is not None and self.workspace.psd.is_psd and level.free_ones() <= ENDED
 
     def advance(
         self, level: Level, state: WorkingSetState, blocks: int, most: int | None = None
     ) -> tuple[int, int, float, float, bool]:
         """Up to so many blocks, of so many pair updates at most: how many, pair updates, violation, estimated gap, and
         whether the level rests."""
-        gap_tol, kkt_tol = (np.inf, max(END_KKT, level.noise())) if state.ending else self.wanted(level)
+        gap_tol, kkt_tol = self.wanted(level)
         if state.single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
-        n, updates, finer = level.problem.n, 0, state.ending
+        n, updates, finer = level.problem.n, 0, False
         for done in range(blocks + 1):
             violation, gap = level.standing()
             if not finer and _at_rest(violation, gap, kkt_tol, gap_tol) and not self.is_settled(level):
                 finer, gap_tol, kkt_tol = True, FINER * gap_tol, FINER * kkt_tol
-            rest = self.rests(level, state.ending, violation, gap, kkt_tol, gap_tol)
+            rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
             if rest or violation <= WAKE_AT * level.violation:
                 if level.wake():
                     violation, gap = level.standing()
-                    rest = self.rests(level, state.ending, violation, gap, kkt_tol, gap_tol)
+                    rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
                 level.violation = violation
             if rest or done == blocks:
                 break
             inner = level.depth_of_a_block * violation
-            if state.ending:
-                inner = kkt_tol
-            elif self.ends_here:
+            if self.ends_here:
                 first = not (self.on_simplex or _may_hand_over(level, violation, gap))
-                inner = min(0.3 * _handing_over(level)[1], inner) if first else END_KKT
+                inner = min(0.3 * _handing_over(level)[1], inner) if first else END
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
             limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)) if n <= VAST else max(PAIRS_PER_BLOCK, n // PAIRED)
@@ -241,10 +228,8 @@ class Descent:
                 break
         return done, updates, violation, gap, rest
 
-    def rests(self, level: Level, ending: bool, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+    def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
         """Whether a level is as good as wanted, or good enough to hand over."""
-        if ending:
-            return violation <= kkt_tol
         pairs = level.updates // CRAWLING // level.problem.n
         crawls = self.hands_over(level) and pairs > 0 and gap <= CRAWLING_GAP
         crawls = crawls and (pairs > 1 or self.is_settled(level))
@@ -269,7 +254,7 @@ class Descent:
         if not self.workspace.psd.is_psd:
             return np.inf, self.kkt_tol or SINGLE_KKT
         if self.ends_here:
-            return np.inf, END_KKT
+            return np.inf, END
         if self.hands_over(level):
             # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
             return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else _handing_over(level)

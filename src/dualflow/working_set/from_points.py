@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.radial import RadialPoints
+from ..core.kernels import Gram
+from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ._classes import solve_points
 from .descent import SINGLE_KKT
-from .whole import AGAIN, END, FEW_UPDATES, FINITE, UPDATES, end_among
+from .units import InUnits
+from .whole import AGAIN, ENOUGH, FEW_UPDATES, FINITE, UPDATES, end_among, nearly_free
 
 __all__ = ["MANY_OF_MORE", "MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
 
@@ -18,10 +20,10 @@ SMALL_ENOUGH, PATIENCE = 640, 16_384
 #: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
 #: so that few are left to find a value for: so many kernel values, or that part where all are soon made at once.
 MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
+#: What a row takes, in multiplications, from which rows are in float32 first.
+TWICE = 12_000
 #: How often others may join.
 LOOKS = 5
-#: Those join at once who are so near to it, in KKT violations that are left.
-NEAR = 3.0
 
 
 class FromPoints:
@@ -32,10 +34,10 @@ class FromPoints:
 
     Parameters
     ----------
-    points : RadialPoints
-        In float64.
-    single : RadialPoints or None
-        The same in float32, if that holds the kernel's digits.
+    gram : Gram
+        Of the radial kernel, and dense points.
+    order : array of int or slice
+        Which of its points are those of the variables.
     e : array of shape (n,)
         ±1, the labels.
     price : float
@@ -51,14 +53,17 @@ class FromPoints:
 
     def __init__(
         self,
-        points: RadialPoints,
-        single: RadialPoints | None,
+        gram: Gram,
+        order: NDArray | slice,
         e: NDArray,
         price: float,
         upper: NDArray,
         alpha: NDArray,
     ) -> None:
-        self.points, self.single, self.e, self.ep, self.upper = points, single, e, price * e, upper
+        pays = gram.is_safe_in_single and len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+        self.points: RadialPoints = gram.radial_points(float, order)
+        self.single = gram.radial_points(np.float32, order) if pays else None
+        self.e, self.ep, self.upper = e, price * e, upper
         bounds = np.minimum(upper, FINITE)
         self.low, self.beta, self.entries = np.where(e > 0, 0.0, -bounds), e * alpha, 0.0
         self.high = bounds + self.low
@@ -86,7 +91,7 @@ class FromPoints:
             self.high,
             self.beta,
             G,
-            END if self.single is None else SINGLE_KKT,
+            ENOUGH if self.single is None else SINGLE_KKT,
             UPDATES * n if fills else PATIENCE,
             room,
             more,
@@ -96,7 +101,7 @@ class FromPoints:
         )
         self.entries += float(n) * made
         if made and self.single is not None:
-            self._among(self._free | (self._wrong(G) > -NEAR * SINGLE_KKT))
+            self._among(nearly_free(self._free, self._wrong(G), SINGLE_KKT))
         return bool(made)
 
     @property
@@ -109,24 +114,25 @@ class FromPoints:
         to the optimum over these too."""
         wrong = self._wrong(sums - self.ep)
         wrong[self.members] = 0.0
-        joining = wrong > END
+        joining = wrong > ENOUGH
         if self.single is None or not joining.any() or self.looks == LOOKS:
             return False
         self.looks += 1
         joining[self.members] = True
-        self._among(joining)
+        self._among(np.flatnonzero(joining))
         return True
 
     def _wrong(self, G: NDArray) -> NDArray:
         """How much each violates the KKT conditions, given the gradient; how far it is from it, if negative."""
-        rises, falls = self.beta < self.high, self.beta > self.low
-        inside = G[rises & falls]  # without any, halfway between those who want to rise and to fall most
-        nu = inside.mean() if len(inside) else 0.5 * (G[rises].min() + G[falls].max())
-        return np.maximum(np.where(rises, nu - G, -np.inf), np.where(falls, G - nu, -np.inf))
+        rise = np.where(self.beta < self.high, -G, -np.inf)
+        fall = np.where(self.beta > self.low, G, -np.inf)
+        free = self._free
+        nu = float(G[free].mean()) if free.any() else InUnits.middle(float(rise.max()), float(fall.max()))
+        return np.maximum(rise + nu, fall - nu)
 
-    def _among(self, which: NDArray) -> None:
+    def _among(self, W: NDArray) -> None:
         """The optimum over some, in float64; others with a weight keep it."""
-        W, others = np.flatnonzero(which), np.flatnonzero((self.beta != 0) & ~which)
+        others = np.setdiff1d(np.flatnonzero(self.beta), W, assume_unique=True)
         near, beta = self.points.take(W), self.beta[W]
         K = near.kernel(near)
         self.entries += float(len(W)) * (len(W) + len(others))

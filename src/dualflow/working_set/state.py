@@ -20,7 +20,7 @@ class WorkingSetState:
     ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
     blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
     ``offered`` says that float32 came to rest here, or that float64 came to its end: a certificate decides whether that
-    is enough. ``ending`` says that float64 goes on to the end, where a refinement would take over.
+    is enough.
     """
 
     alpha: NDArray
@@ -36,7 +36,6 @@ class WorkingSetState:
     replay: int
     done: bool = False
     offered: bool = False
-    ending: bool = False
 
 
 def afresh(state: WorkingSetState, **changes: Any) -> WorkingSetState:

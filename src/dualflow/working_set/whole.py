@@ -13,10 +13,12 @@ from .units import InUnits
 __all__ = [
     "AGAIN",
     "END",
+    "ENOUGH",
     "FEW_UPDATES",
     "FINITE",
     "UPDATES",
     "end_among",
+    "nearly_free",
     "solve_among",
     "solve_small_pairs",
     "solve_whole",
@@ -28,10 +30,13 @@ AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
 #: Variables beyond which pairs are tried for so many updates only: where that is not enough, float32, and a refinement,
 #: are faster.
 EASY = 640
-#: KKT violation to end at, LIBSVM's: round-off ends it at about a tenth of that.
-END = 1e-12
+#: KKT violations to end at, LIBSVM's: that of round-off, where pairs may go round in circles, and one that is enough
+#: unless Q is singular and bounds are large.
+END, ENOUGH = 1e-13, 1e-12
 #: How often few variables begin again with a gradient from scratch; their pair updates between two leaps, for each.
 ROUNDS, BETWEEN_LEAPS = 12, 1
+#: Who nearly is free, in the KKT violation that is left; how many are brought to their end together, but for the free.
+NEAR, AMONG = 3.0, 1024
 #: In the place of an infinite bound.
 FINITE = 1e300
 
@@ -87,6 +92,15 @@ def solve_whole(
         if moved == 0 or updates == most or (violation <= tolerance and moved < FEW_UPDATES):
             break
     return here.alpha, violation, updates
+
+
+def nearly_free(free: NDArray, wish: NDArray, margin: float) -> NDArray:
+    """Who is free, or at a bound and no further than a multiple of that from wanting to leave it: of these the nearest,
+    if they are many."""
+    W, most = np.flatnonzero(free | (wish > -NEAR * margin)), max(AMONG, int(np.count_nonzero(free)))
+    if len(W) > most:
+        W = np.sort(np.argpartition(np.where(free, -np.inf, -wish), most)[:most])
+    return W
 
 
 def solve_among(problem: Workspace, alpha: NDArray, W: NDArray, most: int | None = None) -> tuple[NDArray, float, int]:
@@ -150,10 +164,10 @@ def end_among(
             limit = min(limit, most - updates)
         G = gradient + M @ (beta - start)
         moved, violation, _ = solve_pairs(
-            M, rows, len(M), G, diag, beta, low, high, equality, END, limit, None, True
+            M, rows, len(M), G, diag, beta, low, high, equality, ENOUGH, limit, None, True
         )
         updates += moved
-        if moved == 0 or updates == most or (violation <= END and moved < FEW_UPDATES):
+        if moved == 0 or updates == most or (violation <= ENOUGH and moved < FEW_UPDATES):
             break
     return violation, updates
 
