@@ -44,7 +44,9 @@ def suits_points(gram: Gram, n: int) -> bool:
     return n <= MOST and features <= FEW_FEATURES and n * features < HEAVY
 
 
-def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float) -> FoundPair | None:
+def pair_from_points(
+    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, enough: float = SHARP
+) -> FoundPair | None:
     """The hinge's optimum with an intercept for points ``order``, of which the first m have the label ``sign`` and the
     others −``sign``, below bounds ``upper``.
 
@@ -56,7 +58,7 @@ def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: f
     e[:m] = sign
     search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n))
     points = search.points
-    if not search.settle():
+    if not search.settle(enough):
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))
     while True:
@@ -67,5 +69,5 @@ def pair_from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: f
         search.entries += float(n) * len(J)
         certify_pair(m, upper, sign, point, weights, sums, figures[0])
         objective, bound = figures[0, :2].tolist()
-        if objective - bound <= SHARP * max(abs(objective), abs(bound)) or not search.look(sums):
+        if objective - bound <= enough * max(abs(objective), abs(bound)) or not search.look(sums):
             return FoundPair(alpha, point, weights, figures, search.entries)

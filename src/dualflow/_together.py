@@ -60,8 +60,8 @@ class _Batch(NamedTuple):
     entries: NDArray
 
     def are_sharp(self, tol: float) -> list[bool]:
-        """Which are certified to a relative gap of ``tol``, or sharp if that is less."""
-        return [_is_sharp(figures, min(SHARP, tol)) for figures in self.figures.tolist()]
+        """Which are certified to a relative gap of ``tol``."""
+        return [_is_sharp(figures, tol) for figures in self.figures.tolist()]
 
 
 def _is_sharp(figures: list[float], tol: float) -> bool:
@@ -168,6 +168,8 @@ class SettledPairs(Sequence[Settled | None]):
         The bounds of their multipliers.
     tol : float
         Certified relative gap that is wanted.
+    refine : bool, default=True
+        Whether a sharp one is, where that is less.
 
     Attributes
     ----------
@@ -175,7 +177,10 @@ class SettledPairs(Sequence[Settled | None]):
         Numbers of pairs that one list leads to the next of: threads that take a unit each need not wait for another.
     """
 
-    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float) -> None:
+    def __init__(
+        self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float, refine: bool = True
+    ) -> None:
+        tol = min(SHARP, tol) if refine else tol
         sizes, bounds, classes = np.array([len(group) for group in groups]), np.concatenate(upper), len(groups)
         is_dear = gram.is_radial and not gram.has_few_features and not gram.came_sparse
         sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
@@ -245,7 +250,7 @@ def _from_points(
     gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float
 ) -> Iterator[Settled | None]:
     """The only pair."""
-    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign)
+    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, tol)
     if found is None:
         yield None
         return

@@ -67,12 +67,12 @@ class ByPoints(Sequence[Solution | None]):
         problem, begun = self._problem, time.monotonic()
         if not suits_simplex_points(problem):
             return None
-        search = simplex_from_points(problem)
-        if not search.settle():
+        search, enough = simplex_from_points(problem), min(SHARP, self._tol) if self._refine else self._tol
+        if not search.settle(enough):
             return None
         solved, certifier = time.monotonic(), Certifier(problem)
         certificate = certifier.certify(search.alpha)
-        while not certificate.within(min(SHARP, self._tol)):
+        while not certificate.within(enough):
             if not search.look(certifier.compute(certificate.alpha) / problem.scale):
                 return None
             certificate = certifier.certify(search.alpha)

@@ -251,7 +251,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
         settled: Sequence[Settled | None] = [None] * len(pairs)
         if settles(self, gram):
-            settled = SettledPairs(gram, pairs.groups, [self.C * weight[group] for group in pairs.groups], self.tol)
+            upper = [self.C * weight[group] for group in pairs.groups]
+            settled = SettledPairs(gram, pairs.groups, upper, self.tol, bool(self.refine))
             found = at_once(self, settled)
         if found is None:
             engine = make_solver(self.solver, self.solver_options)

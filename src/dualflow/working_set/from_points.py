@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ._classes import solve_points
-from .descent import SINGLE_KKT
+from .descent import SINGLE_GAP, SINGLE_KKT
 from .units import InUnits
 from .whole import AGAIN, ENOUGH, FEW_UPDATES, FINITE, UPDATES, end_among, nearly_free
 
@@ -22,6 +22,8 @@ SMALL_ENOUGH, PATIENCE = 640, 16_384
 MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
 #: What a row takes, in multiplications, from which rows are in float32 first.
 TWICE = 12_000
+#: The part of a gap asked for up to which float32's own estimate is taken for it.
+NEARLY, TINY = 0.9, 1e-300
 #: How often others may join.
 LOOKS = 5
 
@@ -75,9 +77,10 @@ class FromPoints:
         found: NDArray = np.minimum(np.maximum(self.e * self.beta, 0.0), self.upper)
         return found
 
-    def settle(self) -> bool:
-        """Go to the optimum, as far as is known without a look at all; False where it is given up: many rows were asked
-        for, or many updates, of more points than `SMALL_ENOUGH`."""
+    def settle(self, enough: float) -> bool:
+        """Go to the optimum, as far as is known without a look at all; to about what float32 can tell of it, if such a
+        relative gap is ``enough``. False where it is given up: many rows were asked for, or many updates, of more
+        points than `SMALL_ENOUGH`."""
         points, n = self.points if self.single is None else self.single, len(self.points)
         fills = n <= SMALL_ENOUGH
         room = min(int(n * MANY_ROWS), MANY_OF_MORE)
@@ -100,7 +103,7 @@ class FromPoints:
             FEW_UPDATES,
         )
         self.entries += float(n) * made
-        if made and self.single is not None:
+        if made and self.single is not None and (enough <= SINGLE_GAP or self._gap(G) > NEARLY * enough):
             self._among(nearly_free(self._free, self._wrong(G), SINGLE_KKT))
         return bool(made)
 
@@ -112,23 +115,38 @@ class FromPoints:
     def look(self, sums: NDArray) -> bool:
         """Whether others join, told Kβ of all in float64, β = eα, up to what is the same for all: then it has gone on
         to the optimum over these too."""
-        wrong = self._wrong(sums - self.ep)
-        wrong[self.members] = 0.0
-        joining = wrong > ENOUGH
-        if self.single is None or not joining.any() or self.looks == LOOKS:
+        wrong, members = self._wrong(sums - self.ep), self.members
+        if self.single is None or self.looks == LOOKS:
             return False
+        if not len(members):
+            joining = members = nearly_free(self._free, wrong, SINGLE_KKT)
+        else:
+            wrong[members] = 0.0
+            joining = np.flatnonzero(wrong > ENOUGH)
         self.looks += 1
-        joining[self.members] = True
-        self._among(np.flatnonzero(joining))
-        return True
+        if len(joining):
+            self._among(np.union1d(members, joining))
+        return len(joining) > 0
+
+    def _gap(self, G: NDArray) -> float:
+        """The relative gap, given the gradient: Σ (β − l)(G − ν) where G > ν, and Σ (h − β)(ν − G) where it is less."""
+        beta, away = self.beta, G - self._multiplier(G)
+        gap = float(np.where(away > 0, beta - self.low, beta - self.high) @ away)
+        return gap / max(abs(0.5 * float(beta @ (G - self.ep))), TINY)
+
+    def _multiplier(self, G: NDArray) -> float:
+        """Of the equality, from the gradients of those who are free, or halfway between who wants to move most."""
+        free = self._free
+        if free.any():
+            return float(G[free].mean())
+        tops = -G[self.beta < self.high], G[self.beta > self.low]
+        return InUnits.middle(*(float(wish.max(initial=-np.inf)) for wish in tops))
 
     def _wrong(self, G: NDArray) -> NDArray:
         """How much each violates the KKT conditions, given the gradient; how far it is from it, if negative."""
-        rise = np.where(self.beta < self.high, -G, -np.inf)
-        fall = np.where(self.beta > self.low, G, -np.inf)
-        free = self._free
-        nu = float(G[free].mean()) if free.any() else InUnits.middle(float(rise.max()), float(fall.max()))
-        return np.maximum(rise + nu, fall - nu)
+        nu = self._multiplier(G)
+        rise, fall = np.where(self.beta < self.high, nu - G, -np.inf), np.where(self.beta > self.low, G - nu, -np.inf)
+        return np.maximum(rise, fall)
 
     def _among(self, W: NDArray) -> None:
         """The optimum over some, in float64; others with a weight keep it."""
