@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._pair_sums import PairSums
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
 from .core.radial import FEW_FEATURES
@@ -57,17 +58,20 @@ def pair_from_points(
     e = np.full(n, -sign)
     e[:m] = sign
     search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n))
-    points = search.points
     if not search.settle(enough):
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))
+
+    def certify(sums: NDArray) -> tuple[float, float]:
+        certify_pair(m, upper, sign, point, weights, sums, figures[0])
+        return figures[0, 4], figures[0, 5]
+
+    products = PairSums(gram, search.points, search.single, e)
     while True:
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, figures[0])
-        (J,) = weights.nonzero()
-        sums = points.expand(points.take(J), weights[J, None])[:, 0]
-        search.entries += float(n) * len(J)
-        certify_pair(m, upper, sign, point, weights, sums, figures[0])
+        sums = products.of(weights, certify)
+        search.entries += float(n) * np.count_nonzero(weights)
         objective, bound = figures[0, :2].tolist()
         if objective - bound <= enough * max(abs(objective), abs(bound)) or not search.look(sums):
             return FoundPair(alpha, point, weights, figures, search.entries)

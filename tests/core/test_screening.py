@@ -92,7 +92,7 @@ def test_a_doubt_is_more_than_what_float32_is_wrong_by(gram, times):
         sums, doubt = screen._sums(weights)
         off, there = np.abs(sums - K @ weights), np.isfinite(doubt)
         assert (off[there] <= doubt[there]).all()
-        most = max(1e-4, 8 * screen._unit * problem.gram.reach)
+        most = max(1e-4, 8 * screening._unit(problem.gram.X.shape[1]) * problem.gram.reach)
         assert (doubt[there] <= most * (K @ np.abs(weights))[there] + 1e-30).all()
         np.testing.assert_array_equal(there, (weights == 0) | (share < screening.MANY))
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from .bounds import dual_bound
 from .problem import DualProblem, Kind
-from .radial import AN_EXPONENTIAL
+from .radial import AN_EXPONENTIAL, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-__all__ = ["Screen"]
+__all__ = ["Screen", "is_bounded", "rough_sums"]
 
 #: Multiplications of a product from which it is worth a look (two milliseconds); variables at 0 that float64 may be
 #: left with, as a part of all; and how many of them are asked first.
@@ -98,10 +98,6 @@ class Screen:
     def _sums(self, weights: NDArray, few: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Σⱼ weightsⱼ k(xᵢ, xⱼ) of all points, or few, by float32, shape (n,), and what they may be wrong by: ∞ where
         they were left out, as those with weight are where they are many.
-
-        The exponent is a sum of m + 2 terms, aₖbₖ and two halves of squares, whose sizes are at most ½(‖a‖ + ‖b‖)² in
-        all; so many units of that are lost, in whatever order they are added up (Higham, Accuracy and Stability of
-        Numerical Algorithms, eq. 3.5), and few more by their own rounding.
         """
         gram, (J,) = self.problem.gram, weights.nonzero()
         rows: NDArray | slice = slice(None)
@@ -109,20 +105,10 @@ class Screen:
             rows = np.flatnonzero(weights == 0) if few is None else few
         points, others = gram.radial_points(np.float32, rows), gram.radial_points(np.float32, J)
         gram.count(len(points) * len(J))
-        size, half = np.abs(weights[J]), gram.gamma * gram.squares  # ‖a‖²/2 of points as float32 has them
-        found = points.expand(others, np.column_stack([weights[J], size, size * half[J]]))
-        # ½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖², of each pair times its kernel value.
-        exponents = 2.0 * self._unit * (half[rows] * found[:, 1] + found[:, 2])
-        terms = AT_A_TIME if points.has_few_features else AT_A_TIME + len(J)
+        half = gram.gamma * gram.squares  # ‖a‖²/2 of points as float32 has them
         sums, doubt = np.zeros(gram.n), np.full(gram.n, np.inf)
-        sums[rows] = found[:, 0]
-        doubt[rows] = 1.1 * (exponents + (BESIDE + terms * UNIT) * found[:, 1]) + VANISHED * float(size.sum())
+        sums[rows], doubt[rows] = rough_sums(points, others, weights[J], half[rows], half[J], gram.X.shape[1])
         return sums, doubt
-
-    @property
-    def _unit(self) -> float:
-        """What an exponent may be wrong by, of the sizes of its terms."""
-        return (self.problem.gram.X.shape[1] + 8) * UNIT
 
     def _moved(self, weights: NDArray) -> tuple[NDArray, NDArray]:
         """The sums kept, and what they may be wrong by for other weights."""
@@ -133,12 +119,10 @@ class Screen:
     def _promises(self, alpha: NDArray, weights: NDArray, exact: tuple[NDArray, NDArray]) -> bool:
         """Whether float32 is likely to leave few in doubt, by a sample."""
         problem, gram = self.problem, self.problem.gram
-        sizes, others = np.abs(weights[weights != 0]), np.ones(gram.n, dtype=bool)
+        others = np.ones(gram.n, dtype=bool)
         others[exact[0] if problem.idx is None else problem.idx[exact[0]]] = False
         others = np.flatnonzero(others)
-        if not (len(sizes) and len(others) and ORDINARY[0] < sizes.min() <= sizes.max() < ORDINARY[1]):
-            return False
-        if 4.0 * self._unit * gram.reach > LARGEST_ERROR:
+        if not (len(others) and is_bounded(weights[weights != 0], gram.reach, gram.X.shape[1])):
             return False
         few = others[:: max(1, len(others) // SAMPLE)]
         sums, doubt = self._sums(weights, few)
@@ -183,6 +167,38 @@ class Screen:
         """All variables of some variables' points."""
         idx = self.problem.idx
         return variables if idx is None else np.flatnonzero(np.isin(idx, idx[variables]))
+
+
+def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
+    """Whether `rough_sums` of weights other than 0 are within their doubts, for points with squared distances, times
+    γ, of up to 4 ``reach``."""
+    sizes = np.abs(weights)
+    ordinary = len(sizes) > 0 and bool(ORDINARY[0] < sizes.min() <= sizes.max() < ORDINARY[1])
+    return ordinary and 4.0 * _unit(features) * reach <= LARGEST_ERROR
+
+
+def rough_sums(
+    points: RadialPoints, others: RadialPoints, weights: NDArray, half: NDArray, half_of_others: NDArray, features: int
+) -> tuple[NDArray, NDArray]:
+    """Σⱼ weightsⱼ k(xᵢ, zⱼ) of points in float32, and what they may be wrong by, as `is_bounded` has it; given ‖xᵢ‖²/2
+    and ‖zⱼ‖²/2 in float64.
+
+    The exponent is a sum of m + 2 terms, aₖbₖ and two halves of squares, whose sizes are at most ½(‖a‖ + ‖b‖)² in
+    all; so many units of that are lost, in whatever order they are added up (Higham, Accuracy and Stability of
+    Numerical Algorithms, eq. 3.5), and few more by their own rounding.
+    """
+    size = np.abs(weights)
+    found = points.expand(others, np.column_stack([weights, size, size * half_of_others]))
+    # ½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖², of each pair times its kernel value.
+    exponents = 2.0 * _unit(features) * (half * found[:, 1] + found[:, 2])
+    terms = AT_A_TIME if points.has_few_features else AT_A_TIME + len(weights)
+    doubt = 1.1 * (exponents + (BESIDE + terms * UNIT) * found[:, 1]) + VANISHED * float(size.sum())
+    return found[:, 0], doubt
+
+
+def _unit(features: int) -> float:
+    """What an exponent may be wrong by, of the sizes of its terms."""
+    return (features + 8) * UNIT
 
 
 def _weights(problem: DualProblem, v: NDArray) -> NDArray:

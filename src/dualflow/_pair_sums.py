@@ -1,0 +1,72 @@
+"""K times the weights of one pair of classes, in float64 where float32 leaves the sign of a multiplier in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .core.kernels import Gram
+from .core.radial import AN_EXPONENTIAL, RadialPoints
+from .core.screening import is_bounded, rough_sums
+
+__all__ = ["PairSums"]
+
+#: Multiplications of a product from which float32 is tried, and the part of the points that float64 may be left with.
+WORTH_A_LOOK, FEW_IN_DOUBT = 1 << 23, 0.3
+#: The part of its doubt beyond which a point that is looked at is left alone: ν may move a little.
+AT_EASE = 2.0
+
+
+class PairSums:
+    """Kernel sums of a pair's points, as `core.screening` has them of a problem.
+
+    Parameters
+    ----------
+    gram : Gram
+    points : RadialPoints
+        In float64.
+    single : RadialPoints or None
+        The same in float32, if that holds the kernel's digits.
+    e : array of shape (n,)
+        ±1, the labels.
+    """
+
+    def __init__(self, gram: Gram, points: RadialPoints, single: RadialPoints | None, e: NDArray) -> None:
+        self.points, self.single, self.e = points, single, e
+        self.reach, self.features = gram.reach, gram.X.shape[1]
+
+    def of(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
+        """Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), when ``certify`` has been told of them: it says between which multipliers
+        of the equality the best one lies."""
+        J, n, single = np.flatnonzero(weights), len(weights), self.single
+        worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= WORTH_A_LOOK and single is not None
+        if not (worth and single is not None and is_bounded(weights[J], self.reach, self.features)):
+            sums = self._exact(slice(None), J, weights)
+            certify(sums)
+            return sums
+        rest, near = np.flatnonzero(weights == 0), self.points.take(J)
+        sums, doubt = np.empty(n), np.full(n, -np.inf)
+        sums[J] = near.expand_among(weights[J])
+        half = self.points.half
+        sums[rest], doubt[rest] = rough_sums(
+            single.take(rest), single.take(J), weights[J], half[rest], near.half, self.features
+        )
+        left = FEW_IN_DOUBT * n
+        while True:
+            ends = certify(sums)
+            if not np.isfinite(ends).all():
+                return sums
+            rho = np.minimum(*(self.e * (sums - nu) for nu in ends)) - 1.0
+            if not (rho <= doubt).any():
+                return sums
+            missing = np.flatnonzero(rho <= AT_EASE * doubt)  # and those who nearly are
+            left -= len(missing)
+            if left < 0:
+                missing = np.flatnonzero(doubt > -np.inf)
+            sums[missing], doubt[missing] = self._exact(missing, J, weights), -np.inf
+
+    def _exact(self, rows: NDArray | slice, J: NDArray, weights: NDArray) -> NDArray:
+        found: NDArray = self.points.take(rows).expand(self.points.take(J), weights[J, None])[:, 0]
+        return found
