@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,9 @@ __all__ = ["FoundPair", "pair_from_points", "suits_points"]
 
 #: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
 #: are worth a run of their own, as are those whose rows are dear in float64: of so many numbers.
-FEWEST, MOST, HEAVY = 180, 4096, 300_000
+FEWEST, MOST, HEAVY = 180, 8192, 600_000
+#: Points beyond which samples of so many say how many support vectors are to be expected; and up to how many it pays.
+SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
 #: Points for each feature up to which BLAS makes all rows sooner than the compiled product makes those asked for: 1.1
 #: to 2.4 × faster over 200 to 640 points of 64 to 500 features.
 WIDE = 7
@@ -45,6 +48,18 @@ def suits_points(gram: Gram, n: int) -> bool:
     return n <= MOST and features <= FEW_FEATURES and n * features < HEAVY
 
 
+def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> float:
+    """About how many support vectors there will be, by how their part falls from one sample to another, twice as
+    large."""
+    parts = list[float]()
+    for size in SAMPLES:
+        some = np.arange(size) * len(order) // size
+        sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size))
+        sample.settle(np.inf)
+        parts.append(max(1, int(np.count_nonzero(sample.beta))) / size)
+    return len(order) * parts[1] * (parts[1] / parts[0]) ** math.log2(len(order) / SAMPLES[1])
+
+
 def pair_from_points(
     gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, enough: float = SHARP
 ) -> FoundPair | None:
@@ -58,7 +73,10 @@ def pair_from_points(
     e = np.full(n, -sign)
     e[:m] = sign
     search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n))
-    if not search.settle(enough):
+    expected = _expected(gram, order, e, upper) if n > SAMPLED else None
+    if expected is not None and expected > EXPECTED:
+        return None
+    if not search.settle(enough, expected):
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))
 

@@ -29,7 +29,7 @@ from ._classifier import pairs_of
 __all__ = ["PairSolutions", "Pairs", "read_pairs", "settles"]
 
 #: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
-RAW = 4096
+RAW = 8192
 
 
 def settles(model: Any, gram: Gram) -> bool:

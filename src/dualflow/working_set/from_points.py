@@ -20,6 +20,8 @@ SMALL_ENOUGH, PATIENCE = 640, 16_384
 #: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
 #: so that few are left to find a value for: so many kernel values, or that part where all are soon made at once.
 MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
+#: Rows that may be asked for, for each support vector that is expected.
+UNEXPECTED = 1.5
 #: What a row takes, in multiplications, from which rows are in float32 first.
 TWICE = 12_000
 #: The part of a gap asked for up to which float32's own estimate is taken for it.
@@ -77,14 +79,16 @@ class FromPoints:
         found: NDArray = np.minimum(np.maximum(self.e * self.beta, 0.0), self.upper)
         return found
 
-    def settle(self, enough: float) -> bool:
+    def settle(self, enough: float, expected: float | None = None) -> bool:
         """Go to the optimum, as far as is known without a look at all; to about what float32 can tell of it, if such a
-        relative gap is ``enough``. False where it is given up: many rows were asked for, or many updates, of more
-        points than `SMALL_ENOUGH`."""
+        relative gap is ``enough``. False where it is given up: many rows were asked for, many more than support vectors
+        are ``expected``, or many updates, of more points than `SMALL_ENOUGH`."""
         points, n = self.points if self.single is None else self.single, len(self.points)
         fills = n <= SMALL_ENOUGH
         room = min(int(n * MANY_ROWS), MANY_OF_MORE)
         more = int(n * MOST_ROWS) if fills else min(n, MOST_VALUES // n)
+        if expected is not None:
+            room = more = min(n, int(UNEXPECTED * expected) + MANY_OF_MORE // 2)
         G = np.empty(n, dtype=points.half.dtype)
         made = solve_points(
             points.points,
