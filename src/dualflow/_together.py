@@ -182,20 +182,31 @@ class SettledPairs(Sequence[Settled | None]):
     ) -> None:
         tol = min(SHARP, tol) if refine else tol
         sizes, bounds, classes = np.array([len(group) for group in groups]), np.concatenate(upper), len(groups)
-        is_dear = gram.is_radial and not gram.has_few_features and not gram.came_sparse
-        sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
-        if is_dear and classes > 2:
-            small, most = MANY_DEAR, PATIENCE_DEAR
+        sign, small, most, own = (-1.0, SMALL, PATIENCE, 0) if classes == 2 else (1.0, MANY, PATIENCE, SMALL)
+        if gram.is_radial and not gram.came_sparse and classes > 2:
+            small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
         usual = bool(((bounds > 0) & (bounds < np.inf)).all())
+        both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
+        alone = [np.array([n > own and suits_points(gram, n) for n in pairs.tolist()]) for pairs in both]
+        listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts, self._lists = [classes * (classes - 1) // 2], []
-        if usual and classes == 2 and suits_points(gram, len(bounds)):
-            self._lists = [_from_points(gram, np.concatenate(groups), len(groups[0]), bounds, sign, tol)]
-        elif usual and len(bounds) <= WHOLE and not gram.is_translatable:
+        if usual and len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():
             self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, most, tol)]
-        elif usual and np.sort(sizes)[:2].sum() <= small:
-            blocks, counts = Blocks(gram, groups, sizes, small), list(range(classes - 1, 0, -1))
-            fits = [sizes[i] + sizes[i + 1 :] <= small for i in range(classes - 1)]
-            self._lists = [_of_class(blocks, i, fit, bounds, sign, most, tol) for i, fit in enumerate(fits)]
+        elif usual and any(ways.any() for ways in (*alone, *listed)):
+            blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
+            counts = list(range(classes - 1, 0, -1))
+
+            def by_points(i: int, j: int) -> Settled | None:
+                order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])
+                return _from_points(gram, order, len(groups[i]), limits, sign, tol)
+
+            def of_class(i: int) -> Iterator[Settled | None]:
+                parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
+                settled = (pair for part in parts for pair in _solved(part, bounds, sign, most, tol))
+                for j, is_listed in enumerate(listed[i].tolist()):
+                    yield next(settled) if is_listed else by_points(i, i + 1 + j) if alone[i][j] else None
+
+            self._lists = [of_class(i) for i in range(classes - 1)]
         ends = list(accumulate(counts))
         self.units = [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
         if not self._lists:
@@ -236,29 +247,16 @@ def _raised(error: BaseException) -> Iterator[Settled | None]:
     yield
 
 
-def _of_class(
-    blocks: Blocks, i: int, fits: NDArray, upper: NDArray, sign: float, most: int, tol: float
-) -> Iterator[Settled | None]:
-    """The pairs of a class and those after it."""
-    parts = blocks.of(i, i + 1 + np.flatnonzero(fits))
-    settled = (pair for part in parts for pair in _solved(part, upper, sign, most, tol))
-    for fit in fits.tolist():
-        yield next(settled) if fit else None
-
-
-def _from_points(
-    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float
-) -> Iterator[Settled | None]:
-    """The only pair."""
+def _from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float) -> Settled | None:
+    """One pair, in a list of its own."""
     begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, tol)
     if found is None:
-        yield None
-        return
+        return None
     alpha, point, weights, figures, entries = found
     biases, seconds = -0.5 * (figures[:, 4] + figures[:, 5]), time.monotonic() - begun
     listed = np.array([[m, len(order) - m, 0, 0, 0, 0, 0, 0, 0, m, 0]])
     batch = _Batch(listed, alpha, point, weights, biases, figures, 0.0, seconds, np.array([entries]))
-    yield Settled(batch, 0) if batch.are_sharp(tol)[0] else None
+    return Settled(batch, 0) if batch.are_sharp(tol)[0] else None
 
 
 def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) -> Iterator[Settled | None]:

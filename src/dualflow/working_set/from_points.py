@@ -66,7 +66,7 @@ class FromPoints:
     ) -> None:
         pays = gram.is_safe_in_single and len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
         self.points: RadialPoints = gram.radial_points(float, order)
-        self.single = gram.radial_points(np.float32, order) if pays else None
+        self.single = self.points.astype(np.float32) if pays else None
         self.e, self.ep, self.upper = e, price * e, upper
         bounds = np.minimum(upper, FINITE)
         self.low, self.beta, self.entries = np.where(e > 0, 0.0, -bounds), e * alpha, 0.0
