@@ -154,6 +154,9 @@ class FromPoints:
 
     def _among(self, W: NDArray) -> None:
         """The optimum over some, in float64; others with a weight keep it."""
+        self.members = W
+        if not len(W):
+            return
         others = np.setdiff1d(np.flatnonzero(self.beta), W, assume_unique=True)
         near, beta = self.points.take(W), self.beta[W]
         K = near.kernel(near)
@@ -162,4 +165,4 @@ class FromPoints:
         if len(others):
             gradient += near.expand(self.points.take(others), self.beta[others, None])[:, 0]
         end_among(K, gradient, beta, self.low[W], self.high[W])
-        self.beta[W], self.members = beta, W
+        self.beta[W] = beta

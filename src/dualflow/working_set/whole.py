@@ -120,6 +120,8 @@ def solve_among(problem: Workspace, alpha: NDArray, W: NDArray, most: int | None
     alpha, violation, updates
         As of `solve_whole`, of W alone.
     """
+    if not len(W):
+        return alpha, 0.0, 0
     here = InUnits(problem, alpha, problem.diag())
     h = problem.product(alpha, W) - problem.p[W]
     M = problem.plain_block(W, W)
@@ -160,14 +162,14 @@ def end_among(
     rows, diag, start, updates, violation = np.arange(len(M)), M.diagonal().copy(), beta.copy(), 0, np.inf
     for _ in range(ROUNDS):
         limit = max(FEW_UPDATES, BETWEEN_LEAPS * len(M))
-        if most is not None:
-            limit = min(limit, most - updates)
+        if most is not None and (limit := min(limit, most - updates)) == 0:
+            break
         G = gradient + M @ (beta - start)
         moved, violation, _ = solve_pairs(
             M, rows, len(M), G, diag, beta, low, high, equality, ENOUGH, limit, None, True
         )
         updates += moved
-        if moved == 0 or updates == most or (violation <= ENOUGH and moved < FEW_UPDATES):
+        if moved == 0 or (violation <= ENOUGH and moved < FEW_UPDATES):
             break
     return violation, updates
 

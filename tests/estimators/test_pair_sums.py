@@ -1,0 +1,92 @@
+"""Certificates of pairs whose kernel sums are partly in float32: those of float64, whatever float32 is wrong by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from dualflow import SVC, Gram, _pair_sums, certify, problems
+from dualflow._pair_points import pair_from_points
+
+X, T = make_moons(1200, noise=0.25, random_state=0)
+X = np.column_stack([X, np.random.default_rng(0).normal(size=(1200, 6)) * 0.05])
+ORDER, M = np.argsort(T, kind="stable"), int((T == 0).sum())
+FIGURES = ("objective", "lower_bound")
+
+
+@pytest.fixture(params=[-1.0, 1.0, None])
+def wrong(request, monkeypatch):
+    """Sums in float32 that are wrong by all that they may be wrong by: too small, too large, or as it comes."""
+    rough, rng = _pair_sums.rough_sums, np.random.default_rng(0)
+
+    def wrong_by_all(*given):
+        sums, doubt = rough(*given)
+        sign = rng.choice([-1.0, 1.0], len(sums)) if request.param is None else request.param
+        return sums + 0.999 * sign * doubt, doubt
+
+    monkeypatch.setattr(_pair_sums, "rough_sums", wrong_by_all)
+    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+
+
+@pytest.mark.usefixtures("wrong")
+@pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("C", [0.05, 1.0, 100.0])
+@pytest.mark.parametrize("enough", [1e-10, 1e-2])
+def test_figures_are_those_of_float64(C, gamma, enough):
+    gram = Gram(X, gamma=gamma)
+    found = pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, enough)
+    labels = np.where(T == 0, 1.0, -1.0)
+    alpha = np.empty(1200)
+    alpha[ORDER] = found.alpha
+    theirs = certify(problems.svc(gram, labels, C), alpha)
+    for k, name in enumerate(FIGURES):
+        assert found.figures[0, k] == pytest.approx(getattr(theirs, name), rel=1e-12)
+    np.testing.assert_allclose(found.figures[0, 4:6], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
+    # Not from a search of one's own, which screens too.
+    K = np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2))
+    h = labels * (K @ (labels * alpha)) - 1.0
+    for nu in found.figures[0, 4:6]:
+        bound = -0.5 * alpha @ (h + 1.0) + np.minimum(0.0, C * (h - nu * labels)).sum()
+        assert bound <= found.figures[0, 1] + 1e-11 * abs(bound)
+
+
+def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
+    asked = []
+    rough = _pair_sums.rough_sums
+
+    def noted(*given):
+        asked.append(len(given[0]))
+        return rough(*given)
+
+    monkeypatch.setattr(_pair_sums, "rough_sums", noted)
+    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+    SVC(gamma=1.0).fit(X, T)
+    assert len(asked) == 1
+    assert asked[0] < 1200  # those who have a weight are in float64 anyway
+    SVC(gamma=1.0).fit(X * 1e4, T)  # distances that float32 has no digits for
+    SVC(gamma=1.0, C=1e-31).fit(X, T)  # and weights
+    assert len(asked) == 1
+    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 1 << 60)
+    SVC(gamma=1.0).fit(X, T)
+    assert len(asked) == 1
+
+
+def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
+    rough, exact, made = _pair_sums.rough_sums, _pair_sums.PairSums._exact, []
+
+    def doubtful(*given):
+        sums, doubt = rough(*given)
+        return 1.5 * sums, np.full(len(doubt), np.inf)
+
+    def counted(self, rows, *rest):
+        made.append(rows)
+        return exact(self, rows, *rest)
+
+    monkeypatch.setattr(_pair_sums, "rough_sums", doubtful)
+    monkeypatch.setattr(_pair_sums.PairSums, "_exact", counted)
+    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+    found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0)
+    assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
+    objective, bound = found.figures[0, :2]
+    assert objective - bound <= 1e-10 * abs(objective)

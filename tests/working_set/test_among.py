@@ -1,0 +1,128 @@
+"""Few variables brought to their end among themselves, and whole problems from points by way of float32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_moons
+
+from dualflow import Gram, certify, problems, solve
+from dualflow.core.workspace import Workspace
+from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
+from dualflow.working_set import from_points, whole
+from dualflow.working_set.from_points import FromPoints
+from dualflow.working_set.whole import nearly_free, solve_among
+
+X, T = make_moons(400, noise=0.3, random_state=0)
+Y = np.where(T == 1, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_the_end_of_a_few_is_cvxopts_with_all_others_held(squared):
+    loss = "squared_hinge" if squared else "hinge"
+    problem = problems.svc(Gram(X, gamma=0.5), Y, 3.0, loss=loss)
+    rough = solve(problem, "cvxopt", tol=1e-3).alpha
+    alpha = problem.project(np.where(rough < 1e-3, 0.0, rough))
+    W = np.flatnonzero(np.random.default_rng(0).random(400) < 0.3)
+    found, violation, _ = solve_among(Workspace(problem), alpha, W)
+    others = np.setdiff1d(np.arange(400), W)
+    np.testing.assert_array_equal(found[others], alpha[others])
+    assert violation <= 1e-12
+    Q, e = problem.dense(), problem.e
+    linear = problem.p[W] - Q[np.ix_(W, others)] @ alpha[others]
+    held = QuadraticProgram(Q[np.ix_(W, W)], linear, problem.upper[W], e[W], float(e[W] @ alpha[W]))
+    best, _ = coneqp_optimum(held)
+    mine = 0.5 * found[W] @ held.Q @ found[W] - linear @ found[W]
+    assert mine == pytest.approx(best, rel=1e-8)
+    assert e[W] @ found[W] == pytest.approx(e[W] @ alpha[W], abs=1e-12)
+
+
+def test_no_more_pair_updates_than_are_allowed_and_none_of_nobody():
+    problem = Workspace(problems.svc(Gram(X, gamma=0.5), Y, 3.0))
+    start = np.zeros(400)
+    for most in (0, 1, 7):
+        _, violation, updates = solve_among(problem, start, np.arange(400), most)
+        assert updates == most
+        assert violation > 1e-3
+    alpha, violation, updates = solve_among(problem, start, np.arange(0))
+    assert (violation, updates) == (0.0, 0)
+    np.testing.assert_array_equal(alpha, start)
+
+
+def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
+    monkeypatch.setattr(whole, "AMONG", 5)
+    free = np.zeros(50, dtype=bool)
+    free[[3, 40]] = True
+    wish = -np.arange(50) / 50.0
+    np.testing.assert_array_equal(nearly_free(free, wish, 0.01), [0, 1, 3, 40])  # up to three times as far
+    np.testing.assert_array_equal(nearly_free(free, wish, 1.0), [0, 1, 2, 3, 40])
+    free[:] = True
+    assert len(nearly_free(free, wish, 0.0)) == 50
+
+
+def searched(gram, C, order=None, enough=1e-10):
+    order = np.arange(len(Y)) if order is None else order
+    return FromPoints(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order))), enough
+
+
+@pytest.mark.parametrize("C", [0.3, 30.0, 1e4])
+def test_float32_first_ends_where_float64_does(C, monkeypatch):
+    gram = Gram(X, gamma=0.5)
+    problem = problems.svc(gram, Y, C)
+    found = []
+    for twice in (0, np.inf):
+        monkeypatch.setattr(from_points, "TWICE", twice)
+        search, enough = searched(gram, C)
+        assert (search.single is None) == (twice > 0)
+        assert search.settle(enough)
+        while search.look(gram.block(np.arange(400), np.arange(400)) @ (Y * search.alpha)):
+            pass
+        certificate = certify(problem, search.alpha)
+        assert certificate.relative_gap <= 1e-10
+        found.append(certificate)
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-10)
+    np.testing.assert_array_equal(found[0].alpha == C, found[1].alpha == C)
+    np.testing.assert_array_equal(found[0].alpha == 0, found[1].alpha == 0)
+
+
+def test_a_gap_that_is_met_in_float32_is_the_end(monkeypatch):
+    monkeypatch.setattr(from_points, "TWICE", 0)
+    gram = Gram(X, gamma=0.5)
+    problem = problems.svc(gram, Y, 1.0)
+    gaps = []
+    for enough in (1e-2, 1e-10):
+        search, _ = searched(gram, 1.0)
+        search.settle(enough)
+        gaps.append(certify(problem, search.alpha).relative_gap)
+        assert len(search.members) == (0 if enough > 1e-3 else len(search.members))
+    assert 1e-9 < gaps[0] <= 1e-2
+    assert gaps[1] <= 1e-10
+    monkeypatch.setattr(from_points, "NEARLY", 0.0)  # which is not believed
+    search, _ = searched(gram, 1.0)
+    search.settle(1e-2)
+    assert certify(problem, search.alpha).relative_gap <= 1e-10
+
+
+def test_the_gap_that_float32_sees_is_about_the_certificates(monkeypatch):
+    monkeypatch.setattr(from_points, "TWICE", 0)
+    monkeypatch.setattr(from_points, "SINGLE_KKT", 0.05)
+    gram = Gram(X, gamma=0.5)
+    search, _ = searched(gram, 1.0)
+    search.settle(np.inf)
+    G = gram.block(np.arange(400), np.arange(400)) @ (Y * search.alpha) - Y
+    theirs = certify(problems.svc(gram, Y, 1.0), search.alpha).relative_gap
+    assert theirs > 1e-4
+    assert theirs <= search._gap(G) * (1 + 1e-9)
+    assert search._gap(G) <= 5 * theirs
+
+
+def test_all_bounds_tight_leaves_nobody_to_move():
+    """Two classes so far apart, and C so small, that everybody is at the bound."""
+    points, labels = make_classification(600, 20, class_sep=3.0, random_state=0)
+    signs = np.where(labels == 1, 1.0, -1.0)[:600]
+    order = np.concatenate([np.flatnonzero(signs > 0)[:290], np.flatnonzero(signs < 0)[:290]])
+    gram = Gram(points, gamma=0.01)
+    search = FromPoints(gram, order, signs[order], 1.0, np.full(580, 1e-3), np.zeros(580))
+    assert search.single is not None
+    assert search.settle(1e-10)
+    np.testing.assert_array_equal(search.alpha, 1e-3)
