@@ -31,7 +31,7 @@ def wrong(request, monkeypatch):
 
 @pytest.mark.usefixtures("wrong")
 @pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("C", [0.05, 1.0, 100.0])
+@pytest.mark.parametrize("C", [1e-3, 0.05, 1.0, 100.0])
 @pytest.mark.parametrize("enough", [1e-10, 1e-2])
 def test_figures_are_those_of_float64(C, gamma, enough):
     gram = Gram(X, gamma=gamma)
