@@ -11,7 +11,7 @@ from ..core._radial import aligned
 from ..core.arena import borrowed
 from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, memory_double, memory_float, pack_all_double,
                      pack_all_float, pairs_double, pairs_float, row_of_blocks_double, source_double, source_float)
-from ._pairs import LEAVES_FROM, padded, spare_for
+from ._pairs import LEAPS_FROM, LEAVES_FROM, padded, spare_for
 
 ctypedef fused real:
     float
@@ -41,11 +41,12 @@ def solve_listed(const double[::1] within, const double[::1] between, const long
     cdef double[::1] rows = borrowed((largest * largest,), np.float64)
     cdef double[::1] work = aligned((10 * largest,), np.float64)
     cdef long long[::1] slots = np.empty(largest, dtype=np.int64)
+    cdef double[::1] spare = borrowed((spare_for(largest, 0, 0, np.float64),), np.float64)
     for k in range(begin, count):
         n = listed[k, 0] + listed[k, 1]
         with nogil:
             solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance,
-                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0])
+                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0], &spare[0], spare.shape[0])
         if monotonic() > until:
             return k + 1
     return count
@@ -53,7 +54,7 @@ def solve_listed(const double[::1] within, const double[::1] between, const long
 
 cdef void solve_one(const double *within, const double *between, const long long *pair, const double *upper,
                     double sign, double *alpha, double tolerance, Index limit, bint once, int rounds, Index few,
-                    double *rows, double *work, long long *slots) noexcept nogil:
+                    double *rows, double *work, long long *slots, double *spare, Index spare_size) noexcept nogil:
     cdef Index head = pair[0], n = pair[0] + pair[1], used = 0, moved, k
     # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
     cdef double *G = work + 4 * n
@@ -66,7 +67,7 @@ cdef void solve_one(const double *within, const double *between, const long long
     cdef int turn
     cdef source_double source
     cdef memory_double none
-    none.spare, none.size, none.all, none.entries = NULL, 0, 0, NULL
+    none.spare, none.size, none.all, none.entries, none.leaves = spare, spare_size, 0, NULL, 0
     memset(&source, 0, sizeof(source))
     source.head = head
     source.first, source.between, source.second = within + pair[2], between + pair[3], within + pair[4]
@@ -133,17 +134,17 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
     cdef real[::1] spare
     cdef real *spare_at = NULL
     cdef Index spare_size = 0, entries = 0
-    if n >= LEAVES_FROM:
-        spare = borrowed((spare_for(n, m, more + 4),), dtype)
+    if n >= LEAPS_FROM:
+        spare = borrowed((spare_for(n, m, more + 4, dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
     if real is float:
         source = source_float(m, &points[0, 0], &half[0], &tiles[0], halves, &ones[0], &ridge[0], 1.0, 0.0, 0, NULL, NULL,
                               NULL, 0, 0, 0)
-        memory = memory_float(spare_at, spare_size, 0, &entries)
+        memory = memory_float(spare_at, spare_size, 0, &entries, n >= LEAVES_FROM)
     else:
         source = source_double(m, &points[0, 0], &half[0], &tiles[0], halves, &ones[0], &ridge[0], 1.0, 0.0, 0, NULL,
                                NULL, NULL, 0, 0, 0)
-        memory = memory_double(spare_at, spare_size, 0, &entries)
+        memory = memory_double(spare_at, spare_size, 0, &entries, n >= LEAVES_FROM)
     with nogil:
         if real is float:
             pack_all_float(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)

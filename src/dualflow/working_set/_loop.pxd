@@ -44,11 +44,13 @@ cdef extern from "loop.h":
         Index size
         int all
         Index *entries
+        int leaves
     ctypedef struct memory_double:
         double *spare
         Index size
         int all
         Index *entries
+        int leaves
     void pack_all_float(Index n, Index stride, Index m, const float *points, const float *half, float *tiles, float *halves) nogil
     void pack_all_double(Index n, Index stride, Index m, const double *points, const double *half, double *tiles, double *halves) nogil
     void row_of_blocks_double(Index n, Index i, const source_double *origin, double *row) nogil

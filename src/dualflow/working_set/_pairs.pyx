@@ -9,8 +9,9 @@ from ..core.arena import borrowed
 from ._loop cimport (PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float, pairs_double,
                      memory_double, memory_float, pairs_float, source_double, source_float)
 
-#: Variables from which some may be left out for a while.
-LEAVES_FROM = PART_FROM
+#: Variables from which some may be left out for a while; from which the allocator has no room for leaps that it would
+#: not give back; and free ones up to which there is always room.
+LEAVES_FROM, LEAPS_FROM, LEAP_OF = PART_FROM, 64, 1024
 
 ctypedef fused real:
     float
@@ -138,6 +139,7 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     cdef Index entries = 0
     single_memory.all = double_memory.all = 0
     single_memory.entries = double_memory.entries = &entries
+    single_memory.leaves = double_memory.leaves = source is not None and n >= LEAVES_FROM
     cdef real[::1] spare
     cdef real *spare_at = NULL
     cdef Index spare_size = 0
@@ -152,9 +154,10 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             single = single_of(source)
         else:
             double_ = double_of(source)
-        if n >= LEAVES_FROM:
-            spare = borrowed((spare_for(n, source.points.shape[1], n),), np.float32 if real is float else np.float64)
-            spare_at, spare_size = &spare[0], spare.shape[0]
+    if source is not None or n >= LEAPS_FROM:
+        dtype = np.float32 if real is float else np.float64
+        spare = borrowed((spare_for(n, 0 if source is None else source.points.shape[1], n, dtype),), dtype)
+        spare_at, spare_size = &spare[0], spare.shape[0]
     with nogil:
         if real is float:
             single_memory.spare, single_memory.size = <float *>spare_at, spare_size
@@ -171,11 +174,12 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     return updates, violation, used
 
 
-def spare_for(n, m, rows):
-    """Numbers for the parts of a problem of n variables, of points with m coordinates, of which so many rows may be
-    made."""
-    half = n // 2
-    return 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8))
+def spare_for(n, m, rows, dtype):
+    """Numbers of a precision for leaps of a problem of n variables, and for its parts, of points with m coordinates, of
+    which so many rows may be made."""
+    half, free = n // 2, min(n, LEAP_OF)
+    parts = 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8)) if m and n >= LEAVES_FROM else 0
+    return max(parts, ((2 * free + 6) * (free + 7) * 8 + 8 * free) // np.dtype(dtype).itemsize + 1)
 
 
 def padded(n):

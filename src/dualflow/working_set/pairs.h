@@ -134,10 +134,13 @@ static int NAME(free_ones)(int n, const REAL *G, const double *beta, const doubl
 /* The free variables go to the minimum over them, or stop at their bounds, all at once. */
 static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
-                          int equality, double enough, REAL *stop_up, REAL *stop_down, REAL *absent)
+                          int equality, double enough, REAL *stop_up, REAL *stop_down, REAL *absent,
+                          NAME(memory) memory)
 {
     const Index f = free_ones, w = (f + 7) & ~(Index)7;
-    double *room = malloc((2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int));
+    const Index bytes = (2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int);
+    const int lent = memory.size * (Index)sizeof(REAL) >= bytes; /* nobody else is at work there now */
+    double *room = lent ? (double *)memory.spare : malloc(bytes);
     if (!room) return; /* pairs get there too */
     double *A = room + f * w + 2 * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
     int *member = (int *)(u + w), count = 0;
@@ -162,7 +165,7 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
         NAME(mark)(i, beta, low, high, stop_up, stop_down);
         NAME(add)(n, G, t, ROW(i));
     }
-    free(room);
+    if (!lent) free(room);
 }
 
 /* After which update f free variables leap, if they are those that are free now: long after the last time, or as soon
@@ -180,7 +183,7 @@ static Index NAME(next_leap)(int f, int n, Index last, Index changed, Index limi
 
 /* Up to `limit` updates of β and G in place, while no more than `room` rows are used; returns how many. Row i of M is at
  * rows[slots[i]], `stride` apart; where slots[i] < 0 it is made from `from` and put at the next of `used` places. `work`
- * holds 4n; `memory` is for parts, see part.h. Where it is `settled` who is free, they leap at once. */
+ * holds 4n; `memory` is for parts, see part.h, and leaps. Where it is `settled` who is free, they leap at once. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
                         double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory,
@@ -195,7 +198,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
     Index done = 0, last = 0, changed = 0, look = settled ? 0 : PAIRS_A_LEAP, leave = n / PART_EVERY;
-    const int may_leave = memory.size && from->m && n >= PART_FROM;
+    const int may_leave = memory.leaves && from->m && n >= PART_FROM;
     for (; done < limit && *used <= room; done++) {
         if (may_leave && done >= leave) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
@@ -221,7 +224,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             if (done >= look) {
                 if (away > enough)
                     NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
-                                  stop_down, absent);
+                                  stop_down, absent, memory);
                 last = changed = done;
                 look = done + PAIRS_A_LEAP;
             }

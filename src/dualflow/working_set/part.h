@@ -11,10 +11,11 @@
 #define PART_SLACK 0.25
 
 typedef struct {
-    REAL *spare; /* to work in, and how much of it; none where nothing is ever left out */
+    REAL *spare; /* to work in, and how much of it */
     Index size;
     int all; /* variables of the problem that this is a part of: 0 if it is none */
     Index *entries; /* counts what parts make of M */
+    int leaves; /* whether there may be parts */
 } NAME(memory);
 
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
@@ -96,7 +97,7 @@ static Index NAME(part)(int n, Index stride, REAL *rows, long long *slots, Index
         source.ridge = ridge;
         const Index held = there + more + 4;
         const NAME(memory) rest = {part_rows + width * held, memory.size - points - width * held,
-                                   memory.all ? memory.all : n, memory.entries};
+                                   memory.all ? memory.all : n, memory.entries, 1};
         done = NAME(pairs)(w, width, part_rows, place, &filled, &source, g, d, b, l, u, equality, tolerance, limit, there + more,
                            work, &violation, rest, 0);
         *memory.entries += (filled - there) * w;
