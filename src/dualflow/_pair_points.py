@@ -54,7 +54,7 @@ def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> float:
     parts = list[float]()
     for size in SAMPLES:
         some = np.arange(size) * len(order) // size
-        sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size))
+        sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf)
         sample.settle(np.inf)
         parts.append(max(1, int(np.count_nonzero(sample.beta))) / size)
     return len(order) * parts[1] * (parts[1] / parts[0]) ** math.log2(len(order) / SAMPLES[1])
@@ -72,7 +72,7 @@ def pair_from_points(
     n = len(order)
     e = np.full(n, -sign)
     e[:m] = sign
-    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n))
+    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n), n / 2)
     expected = _expected(gram, order, e, upper) if n > SAMPLED else None
     if expected is not None and expected > EXPECTED:
         return None

@@ -38,4 +38,4 @@ def suits_simplex_points(problem: DualProblem) -> bool:
 def simplex_from_points(problem: DualProblem) -> FromPoints:
     """The search for α of a problem that `suits_simplex_points`."""
     start = seed(problem, np.zeros(problem.n))
-    return FromPoints(problem.gram, slice(None), np.ones(problem.n), 0.0, problem.upper, start)
+    return FromPoints(problem.gram, slice(None), np.ones(problem.n), 0.0, problem.upper, start, sharing(problem))

@@ -62,7 +62,7 @@ def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
 
 def searched(gram, C, order=None, enough=1e-10):
     order = np.arange(len(Y)) if order is None else order
-    return FromPoints(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order))), enough
+    return FromPoints(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0), enough
 
 
 @pytest.mark.parametrize("C", [0.3, 30.0, 1e4])
@@ -122,7 +122,7 @@ def test_all_bounds_tight_leaves_nobody_to_move():
     signs = np.where(labels == 1, 1.0, -1.0)[:600]
     order = np.concatenate([np.flatnonzero(signs > 0)[:290], np.flatnonzero(signs < 0)[:290]])
     gram = Gram(points, gamma=0.01)
-    search = FromPoints(gram, order, signs[order], 1.0, np.full(580, 1e-3), np.zeros(580))
+    search = FromPoints(gram, order, signs[order], 1.0, np.full(580, 1e-3), np.zeros(580), np.inf)
     assert search.single is not None
     assert search.settle(1e-10)
     np.testing.assert_array_equal(search.alpha, 1e-3)

@@ -22,8 +22,9 @@ SMALL_ENOUGH, PATIENCE = 640, 16_384
 MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
 #: Rows that may be asked for, for each support vector that is expected.
 UNEXPECTED = 1.5
-#: What a row takes, in multiplications, from which rows are in float32 first.
-TWICE = 12_000
+#: What the rows that are expected take, in multiplications, from which they are in float32 first: all there is around
+#: that takes a quarter of a millisecond.
+TWICE = 4_500_000
 #: The part of a gap asked for up to which float32's own estimate is taken for it.
 NEARLY, TINY = 0.9, 1e-300
 #: How often others may join.
@@ -48,6 +49,8 @@ class FromPoints:
     upper : array of shape (n,)
     alpha : array of shape (n,)
         Where to begin, feasible.
+    rows : float
+        How many rows may be asked for, about.
 
     Attributes
     ----------
@@ -63,8 +66,9 @@ class FromPoints:
         price: float,
         upper: NDArray,
         alpha: NDArray,
+        rows: float,
     ) -> None:
-        pays = gram.is_safe_in_single and len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+        pays = gram.is_safe_in_single and rows * len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.astype(np.float32) if pays else None
         self.e, self.ep, self.upper = e, price * e, upper
