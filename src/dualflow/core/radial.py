@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum, scale_points
 from .arena import borrowed
+from .bits import bits_of, values_of
 from .clock import look
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
@@ -33,9 +34,6 @@ AN_EXPONENTIAL = 16
 #: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
 #: tiles are then those of the whole (but for columns in float32, whose last bit may be another); and points of a tile.
 LOW, BROAD, TILE = 64, 192, 128
-#: Numbers from which it is worth a look whether all of them are 0 or 1, and features up to which: so many values stay
-#: in the first-level cache.
-LOOKED_AT, MOST_BITS = 1 << 14, 2048
 #: Sums of pairs that are made beside one another, at most.
 MOST_SUMS = 32
 #: Stretches a thread, so that all end at about the same time.
@@ -87,7 +85,7 @@ class RadialPoints:
 
         parts = map(scaled, in_parts(X, J))
         bits = bits_of(X, J)
-        table = None if bits is None else _values_of(gamma, 64 * bits.shape[1])
+        table = None if bits is None else values_of(gamma, 64 * bits.shape[1])
         return cls(immutable_parts(parts, (len(half), width), dtype), half, bits, table)
 
     def __len__(self) -> int:
@@ -98,7 +96,7 @@ class RadialPoints:
         if isinstance(J, slice) and J in (slice(None), slice(0, len(self))):
             return self
         bits = None if self.bits is None else self.bits[J]
-        return RadialPoints(self.points[J], self.half[J], bits, self.table)
+        return RadialPoints(_rows(self.points, J), self.half[J], bits, self.table)
 
     def astype(self, dtype: type) -> RadialPoints:
         """The same in a precision; themselves if they are."""
@@ -273,28 +271,8 @@ class RadialPoints:
         return np.asarray(np.sum(sums, axis=0))
 
 
-def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
-    """Points all of whose coordinates are 0 or 1, as words of 64 bits, shape (n, words); None for all others, and where
-    they are few, or have many features."""
-    m = X.shape[1]
-    if X.size < LOOKED_AT or m > MOST_BITS or not _is_binary(X[:1]):
-        return None
-    bits = np.zeros((len(range(len(X))[J]) if isinstance(J, slice) else len(J), -(-m // 64) * 8), dtype=np.uint8)
-    done = 0
-    for rows in in_parts(X, J):
-        points = X[rows]
-        if not _is_binary(points):
-            return None
-        bits[done : done + len(points), : -(-m // 8)] = np.packbits(points != 0, axis=1)
-        done += len(points)
-    return immutable(bits.view(np.uint64), np.uint64)
-
-
-def _is_binary(points: NDArray) -> bool:
-    return bool(((points == 0) | (points == 1)).all())
-
-
-def _values_of(gamma: float, most: int) -> NDArray:
-    """exp(−γh) of h = 0, 1, …, and 0 where that would be denormal, as in exponential.h."""
-    values = np.exp(-gamma * np.arange(most + 1.0))
-    return immutable(np.where(values < np.finfo(float).tiny, 0.0, values))
+def _rows(points: Any, J: NDArray | slice) -> Any:
+    """Rows of points, in memory that the process keeps if they are copied."""
+    if isinstance(J, slice) or isinstance(points, SparsePoints) or J.dtype == bool:
+        return points[J]
+    return np.take(points, J, axis=0, out=borrowed((len(J), points.shape[1]), points.dtype), mode="wrap")
