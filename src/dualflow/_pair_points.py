@@ -19,7 +19,7 @@ from .working_set.from_points import SMALL_ENOUGH, FromPoints
 __all__ = ["FoundPair", "pair_from_points", "suits_points"]
 
 #: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
-#: are worth a run of their own, as are those whose rows are dear in float64: of so many numbers.
+#: are worth a run of their own, as are those whose rows are dear: of so many numbers.
 FEWEST, MOST, HEAVY = 180, 8192, 600_000
 #: Points beyond which samples of so many say how many support vectors are to be expected; and up to how many it pays.
 SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500

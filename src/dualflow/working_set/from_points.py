@@ -12,7 +12,7 @@ from .descent import SINGLE_GAP, SINGLE_KKT
 from .units import InUnits
 from .whole import AGAIN, ENOUGH, FEW_UPDATES, FINITE, UPDATES, end_among, nearly_free
 
-__all__ = ["MANY_OF_MORE", "MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
+__all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
 
 #: Points up to which all rows are made if many are asked for; beyond, it is left to others then; and pair updates that
 #: these may take.
@@ -22,7 +22,7 @@ SMALL_ENOUGH, PATIENCE = 640, 16_384
 MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
 #: Rows that may be asked for, for each support vector that is expected.
 UNEXPECTED = 1.5
-#: What the rows that are expected take, in multiplications, from which they are in float32 first: all there is around
+#: What the rows that may be asked for take, in multiplications, from which they are in float32 first: what is around
 #: that takes a quarter of a millisecond.
 TWICE = 4_500_000
 #: The part of a gap asked for up to which float32's own estimate is taken for it.
