@@ -34,6 +34,8 @@ AN_EXPONENTIAL = 16
 #: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
 #: tiles are then those of the whole (but for columns in float32, whose last bit may be another); and points of a tile.
 LOW, BROAD, TILE = 64, 192, 128
+#: Numbers of rows that are copied that are few.
+FEW_NUMBERS = 1 << 18
 #: Sums of pairs that are made beside one another, at most.
 MOST_SUMS = 32
 #: Stretches a thread, so that all end at about the same time.
@@ -272,7 +274,12 @@ class RadialPoints:
 
 
 def _rows(points: Any, J: NDArray | slice) -> Any:
-    """Rows of points, in memory that the process keeps if they are copied."""
-    if isinstance(J, slice) or isinstance(points, SparsePoints) or J.dtype == bool:
+    """Rows of points; copies of few are in memory that the process keeps."""
+    if (
+        isinstance(J, slice)
+        or isinstance(points, SparsePoints)
+        or J.dtype == bool
+        or len(J) * points.shape[1] > FEW_NUMBERS
+    ):
         return points[J]
     return np.take(points, J, axis=0, out=borrowed((len(J), points.shape[1]), points.dtype), mode="wrap")

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import DEFAULT_SOLVER, Progress
+from .._solve import DEFAULT_SOLVER, Progress, check_limits
 from .._together import Settled, SettledPairs
 from ..core.kernels import Gram
 from ..core.options import OneOf
@@ -251,6 +251,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
         settled: Sequence[Settled | None] = [None] * len(pairs)
         if settles(self, gram):
+            check_limits(self.tol, self.max_steps, self.time_limit)
             upper = [self.C * weight[group] for group in pairs.groups]
             settled = SettledPairs(gram, pairs.groups, upper, self.tol, bool(self.refine))
             found = at_once(self, settled)

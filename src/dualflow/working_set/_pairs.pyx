@@ -11,7 +11,7 @@ from ._loop cimport (PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, 
 
 #: Variables from which some may be left out for a while; from which the allocator has no room for leaps that it would
 #: not give back; and free ones up to which there is always room.
-LEAVES_FROM, LEAPS_FROM, LEAP_OF = PART_FROM, 64, 1024
+LEAVES_FROM, LEAPS_FROM, LEAP_OF = PART_FROM, 64, 640
 
 ctypedef fused real:
     float
