@@ -41,8 +41,8 @@ class PairSums:
         """Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), when ``certify`` has been told of them: it says between which multipliers
         of the equality the best one lies."""
         J, n, single = np.flatnonzero(weights), len(weights), self.single
-        worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= WORTH_A_LOOK and single is not None
-        if not (worth and single is not None and is_bounded(weights[J], self.reach, self.features)):
+        worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= WORTH_A_LOOK
+        if single is None or not (worth and is_bounded(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)
             certify(sums)
             return sums

@@ -10,8 +10,8 @@ from dualflow.core import kernel_matrix
 
 N, FEATURES = 60_000, 60
 #: Of X, in units of its size: the Gram's own copy; points ready for the kernel in float32, and in float64 for
-#: certificates; vectors. Beside them what is at work at a time, and kept of that for the next, in bytes.
-COPIES, BESIDE = 2.9, 45e6
+#: certificates; vectors. Beside them what is at work at a time, in bytes.
+COPIES, BESIDE = 2.9, 40e6
 
 
 @pytest.fixture(scope="module")

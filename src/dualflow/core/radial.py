@@ -34,8 +34,6 @@ AN_EXPONENTIAL = 16
 #: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
 #: tiles are then those of the whole (but for columns in float32, whose last bit may be another); and points of a tile.
 LOW, BROAD, TILE = 64, 192, 128
-#: Numbers of rows that are copied that are few.
-FEW_NUMBERS = 1 << 18
 #: Sums of pairs that are made beside one another, at most.
 MOST_SUMS = 32
 #: Stretches a thread, so that all end at about the same time.
@@ -98,7 +96,7 @@ class RadialPoints:
         if isinstance(J, slice) and J in (slice(None), slice(0, len(self))):
             return self
         bits = None if self.bits is None else self.bits[J]
-        return RadialPoints(_rows(self.points, J), self.half[J], bits, self.table)
+        return RadialPoints(self.points[J], self.half[J], bits, self.table)
 
     def astype(self, dtype: type) -> RadialPoints:
         """The same in a precision; themselves if they are."""
@@ -271,15 +269,3 @@ class RadialPoints:
 
         share(add_up, range(count), blas=not few)
         return np.asarray(np.sum(sums, axis=0))
-
-
-def _rows(points: Any, J: NDArray | slice) -> Any:
-    """Rows of points; copies of few are in memory that the process keeps."""
-    if (
-        isinstance(J, slice)
-        or isinstance(points, SparsePoints)
-        or J.dtype == bool
-        or len(J) * points.shape[1] > FEW_NUMBERS
-    ):
-        return points[J]
-    return np.take(points, J, axis=0, out=borrowed((len(J), points.shape[1]), points.dtype), mode="wrap")

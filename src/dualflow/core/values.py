@@ -17,7 +17,7 @@ __all__ = ["Value", "immutable", "immutable_parts", "immutable_rows", "in_parts"
 #: What stands behind the numbers in a `bytes` that `immutable` made, and in no other.
 _OURS = os.urandom(16)
 #: Bytes from which on memory is the arena's: what the allocator has back from these it may give back to the system.
-LARGE = 1 << 18
+LARGE = 1 << 20
 #: Numbers that are copied at a time where they are made or converted first: they stay in the cache.
 AT_ONCE = 1 << 15
 

@@ -46,7 +46,8 @@ def solve_listed(const double[::1] within, const double[::1] between, const long
         n = listed[k, 0] + listed[k, 1]
         with nogil:
             solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance,
-                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0], &spare[0], spare.shape[0])
+                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0],
+                      &spare[0], spare.shape[0])
         if monotonic() > until:
             return k + 1
     return count

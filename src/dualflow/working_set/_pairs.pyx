@@ -154,7 +154,7 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             single = single_of(source)
         else:
             double_ = double_of(source)
-    if source is not None or n >= LEAPS_FROM:
+    if n >= (LEAPS_FROM if source is None else LEAVES_FROM):
         dtype = np.float32 if real is float else np.float64
         spare = borrowed((spare_for(n, 0 if source is None else source.points.shape[1], n, dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
