@@ -90,3 +90,16 @@ def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
     assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
     objective, bound = found.figures[0, :2]
     assert objective - bound <= 1e-10 * abs(objective)
+
+
+def test_a_sign_must_be_certain_at_both_ends_of_the_interval(monkeypatch):
+    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(_pair_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
+    gram, weights = Gram(X, gamma=1.0), np.zeros(1200)
+    weights[:3] = 1e-3, -1e-3, 1e-3
+    points = gram.radial_points(float)
+    sums = _pair_sums.PairSums(gram, points, points.astype(np.float32), np.ones(1200)).of(
+        weights, lambda sums: (0.0, 2.0)
+    )
+    exact = np.exp(-((X[:, None] - X[:3]) ** 2).sum(axis=2)) @ weights[:3]
+    np.testing.assert_allclose(sums, exact, atol=1e-15)  # 1.5 is far enough from 0, and not from 2
