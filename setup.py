@@ -28,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles eight C files (kernel, bounds, memory, mating, path, pair loops), and that failed:\n"
+                "dualflow compiles nine C files (kernel, points, bounds, memory, mating, path, pairs); that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -54,6 +54,7 @@ setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
         compiled("core._pair_bound", "core/_bound.pxd", flags=STRICT),
+        compiled("core._points", "core/clones.h", "core/points.h", flags=STRICT),
         compiled("core._radial", *RADIAL, "core/hamming.h"),
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),

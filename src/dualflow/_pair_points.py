@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._pair_sums import PairSums
+from ._point_sums import PointSums
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
 from .core.radial import FEW_FEATURES
@@ -84,7 +84,7 @@ def pair_from_points(
         certify_pair(m, upper, sign, point, weights, sums, figures[0])
         return figures[0, 4], figures[0, 5]
 
-    products = PairSums(gram, search.points, search.single, e)
+    products = PointSums(gram, search.points, search.single, e, 1.0)
     while True:
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, figures[0])

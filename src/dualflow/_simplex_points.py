@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ._point_sums import PointSums
+from .core.bounds import dual_bound
+from .core.certificate import Certificate, certificate_of
 from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
+from .core.psd import SpectrumEvidence
 from .core.radial import FEW_FEATURES
+from .core.reading import Interval
 from .core.sparse_points import SparsePoints
+from .core.support import supporting
 from .working_set.descent import FEW_WHOLE
 from .working_set.from_points import MANY_ROWS, SMALL_ENOUGH, FromPoints
-from .working_set.seeding import seed, sharing
+from .working_set.seeding import evenly, sharing
 
-__all__ = ["simplex_from_points", "suits_simplex_points"]
+__all__ = ["FoundSimplex", "simplex_from_points", "suits_simplex_points"]
 
 #: Points that hold d to begin with, at most.
 BEGINNERS = 800
@@ -30,12 +39,48 @@ def suits_simplex_points(problem: DualProblem) -> bool:
         return False
     if gram.X.shape[1] > FEW_FEATURES or gram.X.size >= HEAVY:
         return False
-    if problem.ridge.any() or np.ptp(problem.p) > 0 or (problem.sigma != 1).any() or (np.asarray(problem.e) != 1).any():
+    uniform = (problem.p == problem.p[0]).all() and (problem.sigma == 1).all()  # as those of a simplex's e are
+    if not uniform or problem.ridge.any() or problem.offset:
         return False
     return n <= SMALL_ENOUGH or sharing(problem) <= min(int(n * MANY_ROWS), BEGINNERS)
 
 
-def simplex_from_points(problem: DualProblem) -> FromPoints:
-    """The search for α of a problem that `suits_simplex_points`."""
-    start = seed(problem, np.zeros(problem.n))
-    return FromPoints(problem.gram, slice(None), np.ones(problem.n), 0.0, problem.upper, start, sharing(problem))
+class FoundSimplex(NamedTuple):
+    """What such a problem came to: α as found, what it is worth, its support set, and kernel entries evaluated."""
+
+    alpha: NDArray
+    certificate: Certificate
+    support: NDArray
+    entries: float
+
+
+def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | None:
+    """The optimum of a problem that `suits_simplex_points`, certified to a relative gap that is ``enough``; None where
+    more rows than a few are asked for, and there are too many to make them all, or it is not reached. What the
+    certificate is made of is computed anew, from the points."""
+    scale, p, e = problem.scale, problem.p, problem.sigma
+    price = float(p[0]) / scale
+    start = evenly(problem)
+    search = FromPoints(problem.gram, slice(None), e, price, problem.upper, start, sharing(problem))
+    if not search.settle(enough):
+        return None
+    products, psd = PointSums(problem.gram, search.points, search.single, e, price), SpectrumEvidence("by kernel")
+    bound: tuple[float, Interval | None] = (-np.inf, None)
+    while True:
+        alpha = search.alpha
+        point = problem.project(alpha)
+
+        def certify(sums: NDArray, point: NDArray = point) -> tuple[float, float]:
+            nonlocal bound
+            bound = dual_bound(problem, point, scale * sums)
+            low, high = bound[1] or (np.nan, np.nan)
+            return low / scale, high / scale
+
+        sums = products.of(point, certify)
+        certificate = certificate_of(problem, psd, alpha, point, point, scale * sums, bound)
+        if certificate.within(enough):
+            nu = certificate.multiplier or 0.0
+            support = supporting(problem, alpha, scale * sums - (p + nu))
+            return FoundSimplex(alpha, certificate, support, search.entries)
+        if not search.look(sums):
+            return None

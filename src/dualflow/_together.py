@@ -181,38 +181,54 @@ class SettledPairs(Sequence[Settled | None]):
         self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float, refine: bool = True
     ) -> None:
         tol = min(SHARP, tol) if refine else tol
-        sizes, bounds, classes = np.array([len(group) for group in groups]), np.concatenate(upper), len(groups)
-        sign, small, most, own = (-1.0, SMALL, PATIENCE, 0) if classes == 2 else (1.0, MANY, PATIENCE, SMALL)
-        if gram.is_radial and not gram.came_sparse and classes > 2:
-            small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
+        bounds, classes = np.concatenate(upper), len(groups)
         usual = bool(((bounds > 0) & (bounds < np.inf)).all())
-        both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
-        alone = [np.array([n > own and suits_points(gram, n) for n in pairs.tolist()]) for pairs in both]
-        listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
-        counts, self._lists = [classes * (classes - 1) // 2], []
-        if usual and len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():
-            self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, most, tol)]
-        elif usual and any(ways.any() for ways in (*alone, *listed)):
-            blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
-            counts = list(range(classes - 1, 0, -1))
-
-            def by_points(i: int, j: int) -> Settled | None:
-                order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])
-                return _from_points(gram, order, len(groups[i]), limits, sign, tol)
-
-            def of_class(i: int) -> Iterator[Settled | None]:
-                parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
-                settled = (pair for part in parts for pair in _solved(part, bounds, sign, most, tol))
-                for j, is_listed in enumerate(listed[i].tolist()):
-                    yield next(settled) if is_listed else by_points(i, i + 1 + j) if alone[i][j] else None
-
-            self._lists = [of_class(i) for i in range(classes - 1)]
+        self._lists: list[Iterator[Settled | None]] = []
+        if classes == 2 and usual and suits_points(gram, len(bounds)):
+            order, m = np.concatenate(groups), len(groups[0])
+            self._lists, counts = [(_from_points(gram, order, m, bounds, -1.0, tol) for _ in range(1))], [1]
+        elif usual:
+            counts = self._listed(gram, groups, upper, bounds, tol)
+        else:
+            counts = [classes * (classes - 1) // 2]
         ends = list(accumulate(counts))
         self.units = [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
         if not self._lists:
             self.units = [range(k, k + 1) for k in range(ends[-1])]
         self._ends, self._found = ends, [list[Settled | None]() for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
+
+    def _listed(
+        self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], bounds: NDArray, tol: float
+    ) -> list[int]:
+        """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
+        sizes, classes = np.array([len(group) for group in groups]), len(groups)
+        sign, small, most, own = (-1.0, SMALL, PATIENCE, 0) if classes == 2 else (1.0, MANY, PATIENCE, SMALL)
+        if gram.is_radial and not gram.came_sparse and classes > 2:
+            small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
+        both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
+        alone = [np.array([n > own and suits_points(gram, n) for n in pairs.tolist()]) for pairs in both]
+        listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
+        counts = list(range(classes - 1, 0, -1))
+        if len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():
+            self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, most, tol)]
+            return [sum(counts)]
+        if not any(ways.any() for ways in (*alone, *listed)):
+            return [sum(counts)]
+        blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
+
+        def by_points(i: int, j: int) -> Settled | None:
+            order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])
+            return _from_points(gram, order, len(groups[i]), limits, sign, tol)
+
+        def of_class(i: int) -> Iterator[Settled | None]:
+            parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
+            settled = (pair for part in parts for pair in _solved(part, bounds, sign, most, tol))
+            for j, is_listed in enumerate(listed[i].tolist()):
+                yield next(settled) if is_listed else by_points(i, i + 1 + j) if alone[i][j] else None
+
+        self._lists = [of_class(i) for i in range(classes - 1)]
+        return counts
 
     def at_once(self) -> list[Settled] | None:
         """All of them where they are one list, and all have come to an end; None otherwise. Ctrl-C is kept for whoever

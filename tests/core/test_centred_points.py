@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dualflow.core._radial import scale_points, square_points
+from dualflow.core._points import scale_points, square_points
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

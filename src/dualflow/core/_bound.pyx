@@ -43,6 +43,24 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
     return low, high
 
 
+def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const double[::1] capped, double d,
+            double fixed):
+    """The ends of `maximisers`, and the largest ``fixed`` + νd + Σ min(0, uᵢρᵢ) there and halfway between, of bounds
+    ``capped`` by what the constraint implies."""
+    low, high = maximisers(h, e, u, d)
+    cdef double ends[3]
+    cdef double best = -INFINITY, found
+    cdef int k
+    ends[0], ends[1], ends[2] = low, 0.5 * (low + high), high
+    for k in range(3):
+        found = fixed + ends[k] * d + capped_sum(capped, h, e, ends[k])
+        if not found <= best:  # NaN stays
+            best = found
+        if ends[0] == ends[2]:
+            break
+    return low, high, best
+
+
 cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double *work, double *to_low,
                      double *to_high) noexcept nogil:
     """As `maximisers`; ``work`` holds 2n."""

@@ -92,7 +92,7 @@ def read_listed(const double[::1] weights, const long long[::1] starts, double l
             for t in range(n):
                 rank[starts[j] + t] |= fabs(weights[at + m + t]) > least[k]
             at, k = at + m + n, k + 1
-    places = np.flatnonzero(rank)
+    places = np.asarray(rank).nonzero()[0]
     pair_coef, dual_coef = np.zeros((len(places), pairs)), np.zeros((classes - 1, len(places)))
     cdef double[:, ::1] by_pair = pair_coef, by_class = dual_coef
     at = 0

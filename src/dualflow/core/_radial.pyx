@@ -48,10 +48,6 @@ cdef extern from *:
     void lift_float(Index n, const double *matrix, double scale, double offset, const double *sign, float *to) nogil
     void lift_double(Index n, const double *matrix, double scale, double offset, const double *sign, double *to) nogil
 
-    void scale_row_float(Index m, const double *row, const double *center, double scale, float *to) nogil
-    void scale_row_double(Index m, const double *row, const double *center, double scale, double *to) nogil
-    double square_row_double(Index m, const double *row, const double *center) nogil
-
 ctypedef fused real:
     float
     double
@@ -223,37 +219,6 @@ def lift(const double[:, ::1] matrix, double scale, double offset, const double[
             lift_float(n, &matrix[0, 0], scale, offset, &sign[0], &out[0, 0])
         else:
             lift_double(n, &matrix[0, 0], scale, offset, &sign[0], &out[0, 0])
-
-
-def scale_points(const double[:, ::1] X, const double[::1] center, double scale, real[:, ::1] out):
-    """out = scale (X − center), with zeros appended to each point where ``out`` is wider."""
-    cdef Index n = X.shape[0], m = X.shape[1], width = out.shape[1], i, k
-    if out.shape[0] != n or center.shape[0] != m or width < m:
-        raise ValueError("center must be as long as a point, and out have a row for each, which may be longer")
-    if n == 0 or width == 0:
-        return
-    with nogil:
-        for i in range(n):
-            if real is float:
-                scale_row_float(m, &X[i, 0], &center[0], scale, &out[i, 0])
-            else:
-                scale_row_double(m, &X[i, 0], &center[0], scale, &out[i, 0])
-            for k in range(m, width):
-                out[i, k] = 0
-
-
-def square_points(const double[:, ::1] X, const double[::1] center):
-    """‖x − center‖² of points, shape (len(X),)."""
-    cdef Index n = X.shape[0], m = X.shape[1], i
-    squares = np.zeros(n)
-    if center.shape[0] != m:
-        raise ValueError("center must be as long as a point")
-    cdef double[::1] out = squares
-    if n and m:
-        with nogil:
-            for i in range(n):
-                out[i] = square_row_double(m, &X[i, 0], &center[0])
-    return squares
 
 
 def gather(const real[:, ::1] matrix, const long long[::1] rows, const long long[::1] columns, real[:, ::1] out):

@@ -42,13 +42,16 @@ _lock = threading.Lock()
 _kept: list[NDArray] = []
 _probe = [np.empty(0)]
 _ALONE = sys.getrefcount(_probe[0])
+#: Whether a count of references says who has memory: without the lock of the interpreter it says little.
+_COUNTS = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
     """An array to work in, whose entries may be anything. Its memory is lent to the next when no view of it is left."""
-    size = prod(shape) * np.dtype(dtype).itemsize
-    if not LEAST <= size <= BOUND or not _counts():
-        fresh: NDArray = aligned(shape, np.dtype(dtype).type)
+    kind = np.dtype(dtype)
+    size = prod(shape) * kind.itemsize
+    if not LEAST <= size <= BOUND or not _COUNTS:
+        fresh: NDArray = aligned(shape, kind.type)
         return fresh
     with _lock:
         memory = _free(size)
@@ -59,7 +62,7 @@ def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
         else:
             _kept.append(memory)
     start = -memory.__array_interface__["data"][0] % LINE  # vectors across two cache lines take twice as long
-    array: NDArray = memory[start : start + size].view(dtype).reshape(shape)
+    array: NDArray = memory[start : start + size].view(kind).reshape(shape)
     return array
 
 
@@ -76,7 +79,7 @@ def give_back(memory: NDArray, is_ending: Any = sys.is_finalizing) -> None:
 
     Never waits, for the garbage collector may call it anywhere: where others are at the list, the system has it back.
     """
-    if is_ending() or not _counts() or not _lock.acquire(blocking=False):
+    if is_ending() or not _COUNTS or not _lock.acquire(blocking=False):
         return
     try:
         if memory.nbytes <= BOUND and _make_room(memory.nbytes):
@@ -98,11 +101,6 @@ def release_memory() -> None:
         _kept[:] = [_kept[k] for k in range(len(_kept)) if not _is_free(k)]
 
 
-def _counts() -> bool:
-    """Whether a count of references says who has memory: without the lock of the interpreter it says little."""
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-
-
 def _fresh(size: int) -> NDArray:
     return np.empty(size + LINE, dtype=np.uint8)
 
@@ -113,9 +111,12 @@ def _is_free(k: int) -> bool:
 
 def _free(size: int, close: bool = False) -> NDArray | None:
     """The smallest memory that is free and large enough, ``close`` not much larger, taken out of the list."""
-    most = size + (min(size // 8, SLACK) if close else (ROOMY - 1) * size) + LINE
-    fits = [k for k in range(len(_kept)) if size + LINE <= _kept[k].nbytes <= most and _is_free(k)]
-    return _kept.pop(min(fits, key=lambda k: _kept[k].nbytes)) if fits else None
+    least, best = size + LINE, -1
+    most = least + (min(size // 8, SLACK) if close else (ROOMY - 1) * size)
+    for k in range(len(_kept)):
+        if least <= _kept[k].nbytes <= most and _is_free(k):
+            best, most = k, _kept[k].nbytes - 1
+    return None if best < 0 else _kept.pop(best)
 
 
 def _make_room(size: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._bound import capped_sum, maximisers
+from ._bound import best_of, capped_sum
 from .problem import DualProblem, Kind
 from .reading import Interval
 from .workspace import FACTOR_UP_TO, Workspace
@@ -72,10 +72,8 @@ def dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float
     if e is None:
         return fixed + capped_sum(u, h, None, 0.0), None
     # The bounds as given: the plateau that an implied αᵢ ≤ d adds to D is an artefact.
-    nu_low, nu_high = maximisers(h, e, problem.upper, problem.d)
-    nu = 0.5 * (nu_low + nu_high)
-    best = max(fixed + x * problem.d + capped_sum(u, h, e, x) for x in (nu_low, nu, nu_high))
-    return best, (nu_low, nu_high)
+    low, high, best = best_of(h, e, problem.upper, u, problem.d, fixed)
+    return best, (low, high)
 
 
 def affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:

@@ -26,7 +26,7 @@ from .reading import Interval
 from .values import immutable
 from .workspace import Workspace
 
-__all__ = ["Certificate", "Certifier", "certify"]
+__all__ = ["Certificate", "Certifier", "certificate_of", "certify"]
 
 #: Variables up to which Q is formed (8 MB) where certificates are made at every step.
 WHOLE_UP_TO = 1024
@@ -79,8 +79,6 @@ class Certificate:
     >>> certificate = solve(problem).certificate
     >>> certificate.within(1e-6), round(certificate.objective, 6), round(certificate.bias, 6)
     (True, -2.0, -3.0)
-    >>> certificate.lower_bound <= certificate.objective
-    True
     """
 
     alpha: NDArray
@@ -233,59 +231,70 @@ class Certifier:
 
     def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
         """The certificate, the α it is about, and its Qα."""
-        problem, psd = self.problem, self.psd
-        point, Qa, lower_bound, interval = self._bound(projection, Qa)
-        quadratic = float(point @ Qa)
-        objective = 0.5 * quadratic - float(problem.p @ point)
-        gap = relative_gap = None
-        if psd.is_psd:
-            gap, relative_gap = gaps(objective, lower_bound)
-            if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
-                relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
-        nu = None if interval is None else 0.5 * (interval[0] + interval[1])
-        radius = problem.reading.radius(problem, quadratic, nu)
-        if nu is not None and interval is not None and self._moved:
-            shift = self.shift(point)
-            nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)
-            quadratic += 2 * problem.d * shift
-        bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
-        certificate = Certificate(
-            alpha=immutable(point),
-            objective=objective,
-            lower_bound=lower_bound if psd.is_psd else None,
-            gap=gap,
-            relative_gap=relative_gap,
-            infeasibility=problem.infeasibility(given),
-            projection_distance=math.sqrt((given - projection) @ (given - projection)),
-            multiplier=nu,
-            multiplier_interval=interval,
-            bias=bias,
-            bias_interval=bias_interval,
-            radius=radius,
-            quadratic=quadratic,
-            psd=psd,
-            stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
-        )
-        return certificate, point, Qa
+        point, Qa, bound = self._bound(projection, Qa)
+        shift = self.shift(point) if self._moved else 0.0
+        return certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift), point, Qa
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
-        """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe.
-
-        Of a hard margin's α both are those of the best point on its ray.
-        """
+        """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe;
+        of a hard margin's α, of the best point on its ray."""
         problem = self.problem
-        point, Qa, lower_bound, interval = self._bound(alpha, Qa)
+        point, Qa, (lower_bound, interval) = self._bound(alpha, Qa)
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
         if problem.e is not None and interval is not None:
             rho -= 0.5 * (interval[0] + interval[1]) * problem.e
         return gaps(objective, lower_bound)[1], rho
 
-    def _bound(self, point: NDArray, Qa: NDArray) -> tuple[NDArray, NDArray, float, Interval | None]:
+    def _bound(self, point: NDArray, Qa: NDArray) -> tuple[NDArray, NDArray, tuple[float, Interval | None]]:
         """The best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
         problem = self.problem
         if problem.kind.may_be_unbounded and (bound := hard_margin_bound(problem, point, Qa)) is not None:
             scaling, lower_bound, interval = bound
-            return scaling * point, scaling * Qa, lower_bound, interval
+            return scaling * point, scaling * Qa, (lower_bound, interval)
         if problem.kind is Kind.AFFINE:
-            return point, Qa, *affine_bound(self.workspace, point, Qa)
-        return point, Qa, *dual_bound(problem, point, Qa)
+            return point, Qa, affine_bound(self.workspace, point, Qa)
+        return point, Qa, dual_bound(problem, point, Qa)
+
+
+def certificate_of(
+    problem: DualProblem,
+    psd: SpectrumEvidence,
+    given: NDArray,
+    projection: NDArray,
+    point: NDArray,
+    Qa: NDArray,
+    bound: tuple[float, Interval | None],
+    shift: float = 0.0,
+) -> Certificate:
+    """What an α is worth, of which ``projection`` is the feasible one and ``point`` the best on its ray, given Qα of
+    that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`."""
+    (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
+    objective = 0.5 * quadratic - float(problem.p @ point)
+    gap = relative_gap = None
+    if psd.is_psd:
+        gap, relative_gap = gaps(objective, lower_bound)
+        if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
+            relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
+    nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+    radius = problem.reading.radius(problem, quadratic, nu)
+    if nu is not None and interval is not None and shift:
+        nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)
+        quadratic += 2 * problem.d * shift
+    bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
+    return Certificate(
+        alpha=immutable(point),
+        objective=objective,
+        lower_bound=lower_bound if psd.is_psd else None,
+        gap=gap,
+        relative_gap=relative_gap,
+        infeasibility=problem.infeasibility(given),
+        projection_distance=math.sqrt(away @ away),
+        multiplier=nu,
+        multiplier_interval=interval,
+        bias=bias,
+        bias_interval=bias_interval,
+        radius=radius,
+        quadratic=quadratic,
+        psd=psd,
+        stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
+    )

@@ -68,7 +68,7 @@ class GrowingGram(KernelMatrix):
         kept = {"X": X.copy(), "squares": squares, "diag": diag}
         if self.kernel == "rbf":
             ready = RadialPoints.of(X, self.center, self.gamma, float, squares)
-            kept |= {"points": ready.points.copy(), "half": ready.half}
+            kept |= {"points": ready.points.copy(), "half": ready.half.copy()}
         return kept
 
     def _bind(self, n: int) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError, near_miss
+from ._points import all_finite
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
-from .values import AT_ONCE, in_parts
+from .values import in_parts
 
 __all__ = [
     "KERNELS",
@@ -44,6 +45,8 @@ def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
 
 def as_matrix(X: ArrayLike, name: str) -> NDArray:
     """X as a contiguous, finite float64 matrix; `ProblemError` (TypeError if sparse) names what is wrong with it."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous:
+        return _finite(X, name)
     if isinstance(X, np.ma.MaskedArray):
         raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
     if is_sparse(X):
@@ -55,7 +58,10 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
         raise ProblemError(f"{name} has dtype {array.dtype}; numbers are needed")
     if array.ndim != 2 or 0 in array.shape:
         raise ProblemError(f"{name} must be a non-empty matrix (n, m), found shape {array.shape}")
-    matrix = np.ascontiguousarray(array, dtype=float)
+    return _finite(np.ascontiguousarray(array, dtype=float), name)
+
+
+def _finite(matrix: NDArray, name: str) -> NDArray:
     if not is_finite(matrix):
         raise ProblemError(f"{name} contains NaN or infinity; impute or drop those rows")
     return matrix
@@ -63,8 +69,8 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
 
 def is_finite(matrix: NDArray) -> bool:
     """Whether all entries of a matrix are; a part at a time."""
-    if matrix.size <= AT_ONCE:
-        return bool(np.isfinite(matrix).all())
+    if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
+        return bool(all_finite(matrix))
     return all(np.isfinite(matrix[rows]).all() for rows in in_parts(matrix, slice(None)))
 
 

@@ -9,12 +9,21 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
-from ._radial import square_points
+from ._points import mean_and_squares, square_points
 from .clock import look
 from .kernel_checks import KernelFunction
 from .sparse_points import SparsePoints, is_sparse
 
-__all__ = ["called", "called_diagonal", "from_differences", "largest", "mean_of", "of_products", "squared_lengths"]
+__all__ = [
+    "called",
+    "called_diagonal",
+    "centred_lengths",
+    "from_differences",
+    "largest",
+    "mean_of",
+    "of_products",
+    "squared_lengths",
+]
 
 #: Numbers of sparse points that are written out at a time, to have differences of.
 WRITTEN_OUT = 1 << 22
@@ -26,6 +35,15 @@ def mean_of(X: NDArray | SparsePoints) -> NDArray:
     with np.errstate(over="ignore", invalid="ignore"):
         mean: NDArray = X.mean() if isinstance(X, SparsePoints) else np.add.reduce(X, axis=0) / len(X)
     return mean
+
+
+def centred_lengths(X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
+    """Their `mean_of`, and `squared_lengths` about it."""
+    if isinstance(X, SparsePoints):
+        mean = mean_of(X)
+        return mean, squared_lengths(X, mean)
+    found: tuple[NDArray, NDArray] = mean_and_squares(X)
+    return found
 
 
 def largest(X: NDArray | SparsePoints) -> float:

@@ -91,8 +91,8 @@ class DualProblem:
         def vector(value: ArrayLike, name: str) -> NDArray:
             if isinstance(value, np.ndarray) and value.shape == (n,):
                 return immutable(value)
-            if isinstance(value, float):
-                return immutable(np.full(n, value))  # a tenth of the time of broadcasting
+            if isinstance(value, float) or (isinstance(value, np.ndarray) and value.size == 1):
+                return immutable(np.full(n, float(np.asarray(value).item())))  # a tenth of the time of broadcasting
             try:
                 return immutable(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
             except ValueError:
@@ -288,7 +288,7 @@ class DualProblem:
 
     def infeasibility(self, alpha: NDArray) -> float:
         """Largest violation of any bound or of the equality, absolute."""
-        worst = max(float(np.max(self.lower - alpha)), float(np.max(alpha - self.upper)), 0.0)
+        worst = max(float((self.lower - alpha).max()), float((alpha - self.upper).max()), 0.0)
         return worst if self.e is None else max(worst, abs(float(self.e @ alpha) - self.d))
 
     def project(self, alpha: NDArray) -> NDArray:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 __all__ = ["project_onto"]
 
+_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+
 
 def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | None, d: float) -> NDArray:
     """Nearest point of {l ≤ α ≤ u, eᵀα = d} in the Euclidean norm (entries of ``e`` are ±1).
@@ -16,8 +18,8 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     clipped = np.minimum(np.maximum(alpha, lower), upper)
     if e is None:
         return clipped
-    scale = max(abs(d), float(np.abs(clipped).sum()), np.finfo(float).tiny)
-    missing, round_off = float(e @ clipped) - d, 4 * np.finfo(float).eps * scale
+    scale = max(abs(d), float(np.abs(clipped).sum()), _TINY)
+    missing, round_off = float(e @ clipped) - d, 4 * _EPS * scale
     if abs(missing) <= round_off:
         return clipped
     if abs(missing) <= round_off * len(e) ** 0.5:

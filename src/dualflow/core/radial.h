@@ -225,30 +225,6 @@ static inline void NAME(lift)(Index n, const double *from, double scale, double 
         NAME(lift_row)(n - i, from + i * n + i, scale, offset, sign[i], sign + i, to + i * n + i);
 }
 
-/* to = scale (row - center), in their own precision until they are stored. */
-CLONES static inline void NAME(scale_row)(Index m, const double *restrict row, const double *restrict center, double scale,
-                                          REAL *restrict to)
-{
-    for (Index k = 0; k < m; k++) to[k] = (REAL)(scale * (row[k] - center[k]));
-}
-
-/* The square of row - center, by eight sums, which are one vector. */
-CLONES static inline double NAME(square_row)(Index m, const double *restrict row, const double *restrict center)
-{
-    double sums[8] = {0, 0, 0, 0, 0, 0, 0, 0}, off;
-    Index k = 0;
-    for (; k + 8 <= m; k += 8)
-        for (int j = 0; j < 8; j++) {
-            off = row[k + j] - center[k + j];
-            sums[j] += off * off;
-        }
-    for (; k < m; k++) {
-        off = row[k] - center[k];
-        sums[k & 7] += off * off;
-    }
-    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
-
 #undef TILE
 #undef NAME
 #undef NAME1

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum, scale_points
+from ._points import scale_points, scaled_points
+from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum
 from .arena import borrowed
 from .bits import bits_of, values_of
 from .clock import look
 from .sparse_points import SparsePoints, products
 from .threads import WORTH, allowed, share, stretches
-from .values import immutable, immutable_parts, immutable_rows, in_parts
+from .values import OURS, immutable, immutable_from, immutable_parts, immutable_rows, in_parts
 
 __all__ = ["RadialPoints"]
 
@@ -36,6 +37,8 @@ AN_EXPONENTIAL = 16
 LOW, BROAD, TILE = 64, 192, 128
 #: Sums of pairs that are made beside one another, at most.
 MOST_SUMS = 32
+#: Numbers up to which points are scaled where they stay, in one piece.
+SMALL = 1 << 17
 #: Stretches a thread, so that all end at about the same time.
 FOR_EACH = 2
 
@@ -77,6 +80,12 @@ class RadialPoints:
             return cls(((X[J] - center) * scale).astype(dtype), half)
         width = -(-X.shape[1] // 4) * 4
 
+        bits = bits_of(X, J)
+        table = None if bits is None else values_of(gamma, 64 * bits.shape[1])
+        if dtype is float and len(half) * width <= SMALL:
+            owner = scaled_points(np.ascontiguousarray(X[J]), center, scale, width, OURS)
+            return cls(immutable_from(owner, (len(half), width)), immutable(half), bits, table)
+
         def scaled(rows: NDArray | slice) -> NDArray:
             points = np.ascontiguousarray(X[rows])
             part = np.empty((len(points), width), dtype=dtype)
@@ -84,9 +93,7 @@ class RadialPoints:
             return part
 
         parts = map(scaled, in_parts(X, J))
-        bits = bits_of(X, J)
-        table = None if bits is None else values_of(gamma, 64 * bits.shape[1])
-        return cls(immutable_parts(parts, (len(half), width), dtype), half, bits, table)
+        return cls(immutable_parts(parts, (len(half), width), dtype), immutable(half, dtype), bits, table)
 
     def __len__(self) -> int:
         return len(self.half)
@@ -104,6 +111,10 @@ class RadialPoints:
             return self
         points = self.points.astype(dtype) if self.is_sparse else immutable_rows(self.points, slice(None), dtype)
         return replace(self, points=points, half=self.half.astype(dtype))
+
+    def in_single(self) -> RadialPoints:
+        """The same in float32, in memory of the caller's own."""
+        return RadialPoints(self.points.astype(np.float32), self.half.astype(np.float32), self.bits, self.table)
 
     def frozen(self) -> RadialPoints:
         """A copy that nobody can write to."""
@@ -212,7 +223,13 @@ class RadialPoints:
     def expand(self, other: RadialPoints, weights: NDArray) -> NDArray:
         """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
-        out = np.empty((len(self), weights.shape[1]))
+        count, size, by_the_compiled = len(self), max(1, len(other)), self.has_few_features and self.table is None
+        work = size * (self.price - AN_EXPONENTIAL + AN_EXPONENTIAL * weights.shape[1])  # of one of these points
+        if by_the_compiled and count * work <= WORTH:
+            look()
+            sums: NDArray = radial_sum(other.points, other.half, self.points, self.half, weights)
+            return sums
+        out = np.empty((count, weights.shape[1]))
         other, table = other.ready(), self._table(other)
         few = self.has_few_features or table is not None
 
@@ -226,16 +243,15 @@ class RadialPoints:
                 room = None if self.is_sparse else borrowed((len(part), len(other)), self.points.dtype)
                 out[rows] = part.kernel(other, room) @ weights
 
-        height, size = self.at_once(other), max(1, len(other))
+        height = self.at_once(other)
         if few:
-            least = WORTH // (size * (self.price - AN_EXPONENTIAL + AN_EXPONENTIAL * weights.shape[1]))
-            height = min(height, max(TILE, least // TILE * TILE))
+            height = min(height, max(TILE, WORTH // work // TILE * TILE))
         else:  # what is stored is to be little, too
             height = min(height, max(1, STORED // size))
-            if len(self) * size * self.price > 2 * WORTH:
-                height = min(height, max(BROAD, len(self) // (FOR_EACH * allowed())))
+            if count * size * self.price > 2 * WORTH:
+                height = min(height, max(BROAD, count // (FOR_EACH * allowed())))
             height = max(height // BROAD * BROAD, min(height, BROAD))
-        share(add_up, stretches(len(self), height), blas=not few)
+        share(add_up, stretches(count, height), blas=not few)
         return out
 
     def expand_among(self, weights: NDArray) -> NDArray:

@@ -17,7 +17,7 @@ from .certificate import Certifier
 from .problem import DualProblem
 from .projection import project_onto
 
-__all__ = ["LARGE", "Refinement", "refine", "snap", "support_set"]
+__all__ = ["LARGE", "Refinement", "refine", "snap", "support_set", "supporting"]
 
 _EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
@@ -61,9 +61,15 @@ def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | Non
     a product.
     """
     certifier = certifier or Certifier(problem)
-    certificate = certifier.certify(alpha)
-    lower, _ = _active_guess(certifier.problem, alpha, certifier.rho(certificate))
-    return np.flatnonzero(~lower & (np.abs(alpha) > 1e-8 * max(float(np.abs(alpha).max()), _TINY)))
+    return supporting(certifier.problem, alpha, certifier.rho(certifier.certify(alpha)))
+
+
+def supporting(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:
+    """The `support_set` of a state whose Qα − p − νe is known."""
+    lower, _ = _active_guess(problem, alpha, rho)
+    sizes = np.abs(alpha)
+    found: NDArray = (~lower & (sizes > 1e-8 * max(float(sizes.max()), _TINY))).nonzero()[0]
+    return found
 
 
 def _active_guess(problem: DualProblem, alpha: NDArray, rho: NDArray) -> tuple[NDArray, NDArray]:

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._sealed import Sealed
 
-__all__ = ["Value", "immutable", "immutable_parts", "immutable_rows", "in_parts"]
+__all__ = ["AT_ONCE", "OURS", "Value", "immutable", "immutable_from", "immutable_parts", "immutable_rows", "in_parts"]
 
 #: What stands behind the numbers in a `bytes` that `immutable` made, and in no other.
-_OURS = os.urandom(16)
+OURS = os.urandom(16)
 #: Bytes from which on memory is the arena's: what the allocator has back from these it may give back to the system.
 LARGE = 1 << 20
 #: Numbers that are copied at a time where they are made or converted first: they stay in the cache.
@@ -45,6 +45,11 @@ def immutable_parts(parts: Iterable[NDArray], shape: tuple[int, ...], dtype: Any
     return _over(flat, prod(shape) * np.dtype(dtype).itemsize, shape, dtype)
 
 
+def immutable_from(owner: bytes, shape: tuple[int, ...], dtype: Any = float) -> NDArray:
+    """An array, as `immutable` has them, over bytes that were made with `OURS` behind its numbers."""
+    return np.frombuffer(owner, dtype, prod(shape)).reshape(shape)
+
+
 def in_parts(X: NDArray, J: NDArray | slice) -> Iterator[NDArray | slice]:
     """Rows J of a matrix, so many at a time that a copy of them stays in the cache."""
     height = max(1, AT_ONCE // max(1, X.shape[1]))
@@ -56,7 +61,7 @@ def in_parts(X: NDArray, J: NDArray | slice) -> Iterator[NDArray | slice]:
 
 def _over(parts: Iterable[memoryview], size: int, shape: tuple[int, ...], dtype: Any) -> NDArray:
     """An array over a copy of contiguous parts, of so many bytes together."""
-    owner: Any = b"".join((*parts, _OURS)) if size < LARGE else Sealed(parts, size)
+    owner: Any = b"".join((*parts, OURS)) if size < LARGE else Sealed(parts, size)
     # A view of it, whose base, which others can reach, is nobody's.
     return np.frombuffer(owner, dtype, prod(shape)).reshape(shape)
 
@@ -67,7 +72,7 @@ def _is_ours(array: NDArray) -> bool:
     base: Any = array.base
     owner: Any = base.base if type(base) is np.ndarray else None
     if type(owner) is bytes:
-        ours = len(owner) == array.nbytes + len(_OURS) and owner.endswith(_OURS)
+        ours = len(owner) == array.nbytes + len(OURS) and owner.endswith(OURS)
     else:
         ours = type(owner) is Sealed and owner.size == array.nbytes
     return ours and array.flags.c_contiguous
@@ -77,8 +82,7 @@ class Value:
     """Base of classes whose attributes are set once, by `_set`."""
 
     def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a {type(self).__name__} is a value: {name} cannot be set; make another")

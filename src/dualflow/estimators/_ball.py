@@ -15,10 +15,12 @@ from ._base import KernelMachine
 
 __all__ = ["Ball", "sphere"]
 
+_EPS = float(np.finfo(float).eps)
+
 
 def sphere(squared_radius: float, diag: NDArray, center_square: float) -> tuple[float, float]:
     """`radius_` and `offset_`: points on the sphere are inside, where without this round-off would decide for each."""
-    slack = 64 * np.finfo(float).eps * (float(np.abs(diag).max()) + abs(center_square))
+    slack = 64 * _EPS * (float(np.abs(diag).max()) + abs(center_square))
     return float(np.sqrt(max(0.0, squared_radius))), -(squared_radius + slack)
 
 

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from .._solve import check_limits
 from ..core.certificate import Certificate
 from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
@@ -87,8 +88,8 @@ class BatchMachine(KernelMachine):
 
     def _freeze(self) -> None:
         for name in _CERTIFIED:
-            if name in self.__dict__:
-                frozen(self.__dict__[name])
+            if (array := self.__dict__.get(name)) is not None:
+                frozen(array)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -131,6 +132,7 @@ class BatchMachine(KernelMachine):
         """Solve the one problem of a fit."""
         seeds, settled, found = seeds_of(self.random_state, 1), [None], None
         if nobody_looks_on(self):
+            check_limits(self.tol, self.max_steps, self.time_limit)
             settled = ByPoints(problem, self.tol, seeds[0], bool(self.refine))  # type: ignore[assignment]
             found = at_once(self, settled)
         if found is None:

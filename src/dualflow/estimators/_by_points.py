@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from .._conclusion import provenance_of
 from .._simplex_points import simplex_from_points, suits_simplex_points
 from .._solve import DEFAULT_SOLVER
-from ..core.certificate import Certifier
 from ..core.problem import DualProblem
 from ..core.solution import SHARP, Cost, Solution, Status
-from ..core.support import support_set
 from ..core.values import immutable
 from ..registry import make_solver
+from ..solvers import Solver
 from ._arguments import is_limited
 
-__all__ = ["ByPoints", "nobody_looks_on"]
+__all__ = ["ByPoints", "nobody_looks_on", "usual_provenance"]
 
 
 def nobody_looks_on(model: Any) -> bool:
@@ -67,31 +66,29 @@ class ByPoints(Sequence[Solution | None]):
         problem, begun = self._problem, time.monotonic()
         if not suits_simplex_points(problem):
             return None
-        search, enough = simplex_from_points(problem), min(SHARP, self._tol) if self._refine else self._tol
-        if not search.settle(enough):
+        found = simplex_from_points(problem, min(SHARP, self._tol) if self._refine else self._tol)
+        if found is None:
             return None
-        solved, certifier = time.monotonic(), Certifier(problem)
-        certificate = certifier.certify(search.alpha)
-        while not certificate.within(enough):
-            if not search.look(certifier.compute(certificate.alpha) / problem.scale):
-                return None
-            certificate = certifier.certify(search.alpha)
-        alpha = search.alpha
         return Solution(
             problem=problem,
-            alpha=certificate.alpha,
-            raw_alpha=immutable(alpha),
+            alpha=found.certificate.alpha,
+            raw_alpha=immutable(found.alpha),
             refined=False,
-            support=support_set(certifier.problem, alpha, certifier),
+            support=found.support,
             ended=Status.OPTIMAL,
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
-            cost=Cost(
-                wall_time_s=solved - begun,
-                certify_time_s=time.monotonic() - solved,
-                steps=1,
-                kernel_columns=search.entries / problem.n,
-            ),
-            provenance=provenance_of(make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=self._refine), self._seed),
-            certified=certificate,
+            cost=Cost(wall_time_s=time.monotonic() - begun, steps=1, kernel_columns=found.entries / problem.n),
+            provenance=usual_provenance(self._tol, self._refine, self._seed),
+            certified=found.certificate,
         )
+
+
+@lru_cache(maxsize=16)
+def _usual(tol: float, refine: bool) -> Solver[Any, Any]:
+    return make_solver(DEFAULT_SOLVER).aim(tol, hand_over=refine)
+
+
+def usual_provenance(tol: float, refine: bool, seed: int) -> dict[str, Any]:
+    """Of what the default solver would bring a problem to, which was found without a run of it."""
+    return provenance_of(_usual(tol, refine), seed)

@@ -34,14 +34,15 @@ def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
             occurs = np.bincount(numbers) > 0
             return (occurs.nonzero()[0] + low).astype(labels.dtype), (occurs.cumsum() - 1)[numbers]
     # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
+    if labels.dtype.kind in "biuf" and labels.size:  # two numbers need no sorting
+        low, high = labels.min(), labels.max()
+        last = labels == high
+        whole = labels.dtype.kind != "f" or (float(low).is_integer() and float(high).is_integer())
+        if whole and low != high and (last | (labels == low)).all():
+            return np.array([low, high], dtype=labels.dtype), last.astype(np.intp)
     whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
     if not whole and labels.dtype.kind not in "biuUS":
         check_classification_targets(labels)
-    if labels.dtype.kind in "biuf":  # two numbers need no sorting
-        ends = np.stack([labels.min(), labels.max()])
-        last = labels == ends[1]
-        if ends[0] != ends[1] and (last | (labels == ends[0])).all():
-            return ends, last.astype(np.intp)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes
 

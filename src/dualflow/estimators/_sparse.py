@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse
 import sklearn
 
@@ -18,5 +19,5 @@ def as_csr(array: Any) -> Any:
 
 def frozen(array: Any) -> Any:
     """The array, dense or CSR, which nobody can write to from now on."""
-    (array.data if scipy.sparse.issparse(array) else array).flags.writeable = False
+    (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
     return array

@@ -179,14 +179,16 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         with self._transaction():
             self._check_parameters()
             (points,) = checked_data(self, self._met(X), first=True)
-            weight = kept_weight(sample_weight, points)
-            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
-            given = None if sample_weight is None else weight[rows]
+            gram, rows, given, total = self._gram(points), np.arange(points.shape[0]), None, float(points.shape[0])
+            if sample_weight is not None:
+                weight = kept_weight(sample_weight, points)
+                (rows,) = (weight > 0).nonzero()
+                given, total = weight[rows], float(weight.sum())
             self._settle_share(len(rows))
             nu: Any = self.nu_
             problem = problems.one_class(self._part(gram, rows), nu, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
-            self._read(gram, rows, nu * float(weight.sum()))
+            self._read(gram, rows, nu * total)
             self._publish()
         return self
 

@@ -189,10 +189,11 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         with self._transaction():
             self._check_parameters()
             (points,) = checked_data(self, X, first=True, least=2)
-            weight = kept_weight(sample_weight, points)
-            gram = self._gram(points)
-            rows = np.flatnonzero(weight > 0)
-            given = None if sample_weight is None else weight[rows]
+            gram, rows, given = self._gram(points), np.arange(points.shape[0]), None
+            if sample_weight is not None:
+                weight = kept_weight(sample_weight, points)
+                (rows,) = (weight > 0).nonzero()
+                given = weight[rows]
             self._settle_share(len(rows))
             problem = problems.svdd(self._part(gram, rows), self.nu_, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
@@ -210,7 +211,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         """Set what the solution, over those rows of a Gram, is to the user."""
         (solution,) = self.solutions_
         coefficients = kept(solution.coefficients)
-        inside = np.flatnonzero(coefficients)
+        (inside,) = coefficients.nonzero()
         own = solution.problem.centred().gram  # a ball moves with its points, which are known best about their mean
         self._keep_support(own, inside)
         self.support_ = rows[inside]

@@ -115,21 +115,29 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
             and m > 0 and m % 4 == 0):
         raise ValueError("points must be (n, multiple of 4), and half, ep, low, high, beta and G (n,), n > 0")
     dtype = np.float32 if real is float else np.float64
-    cdef long long[::1] first = np.flatnonzero(beta)
-    cdef Index begun = first.shape[0]
+    # Filled here: numpy's own ways to make such arrays take longer than a small problem does.
+    cdef long long[::1] wanted = np.empty(n, dtype=np.int64)
+    cdef Index begun = 0, k
+    for k in range(n):
+        if beta[k] != 0:
+            wanted[begun] = k
+            begun += 1
     more = max(room, more)
     if begun > more and not fills:
         return 0
     # An update asks for two rows, and each may come with another.
     cdef real[::1] rows = borrowed(((n if fills else min(n, more + 4)) * stride,), dtype)
     cdef real[::1] tiles = borrowed((stride * m,), dtype)
-    cdef real[::1] work = aligned((5 * stride,), dtype)
-    cdef real[::1] ones = np.ones(stride, dtype=dtype)
-    cdef long long[::1] slots = np.full(n, -1, dtype=np.int64)
-    cdef long long[::1] everyone = np.arange(n)
+    cdef real[::1] work = aligned((7 * stride,), dtype)
+    cdef long long[::1] slots = np.empty(n, dtype=np.int64)
     cdef real *halves = &work[4 * stride]
+    cdef real *ones = &work[5 * stride]
+    cdef real *ridge = &work[6 * stride]
     cdef double violation = 0.0
-    cdef real[::1] ridge = np.zeros(n, dtype=dtype)
+    for k in range(stride):
+        ones[k], ridge[k] = 1, 0
+    for k in range(n):
+        slots[k] = -1
     cdef int turn = 0
     cdef bint gave_up = False
     cdef real[::1] spare
@@ -139,11 +147,11 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
         spare = borrowed((spare_for(n, m, more + 4, dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
     if real is float:
-        source = source_float(m, &points[0, 0], &half[0], &tiles[0], halves, &ones[0], &ridge[0], 1.0, 0.0, 0, NULL, NULL,
+        source = source_float(m, &points[0, 0], &half[0], &tiles[0], halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL,
                               NULL, 0, 0, 0)
         memory = memory_float(spare_at, spare_size, 0, &entries, n >= LEAVES_FROM)
     else:
-        source = source_double(m, &points[0, 0], &half[0], &tiles[0], halves, &ones[0], &ridge[0], 1.0, 0.0, 0, NULL,
+        source = source_double(m, &points[0, 0], &half[0], &tiles[0], halves, ones, ridge, 1.0, 0.0, 0, NULL,
                                NULL, NULL, 0, 0, 0)
         memory = memory_double(spare_at, spare_size, 0, &entries, n >= LEAVES_FROM)
     with nogil:
@@ -152,15 +160,15 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
         else:
             pack_all_double(n, stride, m, &points[0, 0], &half[0], &tiles[0], halves)
         if begun:
-            fetch(stride, begun, &first[0], &source, &rows[0], &slots[0], &used)
+            fetch(stride, begun, &wanted[0], &source, &rows[0], &slots[0], &used)
         while turn < rounds:
             if used <= room:
                 gradient_of_rows(n, stride, &beta[0], &ep[0], &rows[0], &slots[0], &G[0])
                 if real is float:
-                    moved = pairs_float(n, stride, &rows[0], &slots[0], &used, &source, &G[0], &ones[0], &beta[0], &low[0],
+                    moved = pairs_float(n, stride, &rows[0], &slots[0], &used, &source, &G[0], ones, &beta[0], &low[0],
                                         &high[0], True, tolerance, limit, room, &work[0], &violation, memory, False)
                 else:
-                    moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, &G[0], &ones[0], &beta[0], &low[0],
+                    moved = pairs_double(n, stride, &rows[0], &slots[0], &used, &source, &G[0], ones, &beta[0], &low[0],
                                          &high[0], True, tolerance, limit, room, &work[0], &violation, memory, False)
             if used > room:
                 if room < more and are_held(n, &beta[0], &low[0], &high[0]):
@@ -170,7 +178,9 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
                 if gave_up:
                     break
                 room = n
-                fetch(stride, n, &everyone[0], &source, &rows[0], &slots[0], &used)
+                for k in range(n):
+                    wanted[k] = k
+                fetch(stride, n, &wanted[0], &source, &rows[0], &slots[0], &used)
                 continue
             if moved == 0 or (violation <= tolerance and moved < few):
                 break

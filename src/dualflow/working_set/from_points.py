@@ -70,7 +70,7 @@ class FromPoints:
     ) -> None:
         pays = gram.is_safe_in_single and rows * len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
         self.points: RadialPoints = gram.radial_points(float, order)
-        self.single = self.points.astype(np.float32) if pays else None
+        self.single = self.points.in_single() if pays else None
         self.e, self.ep, self.upper = e, price * e, upper
         bounds = np.minimum(upper, FINITE)
         self.low, self.beta, self.entries = np.where(e > 0, 0.0, -bounds), e * alpha, 0.0
@@ -130,7 +130,7 @@ class FromPoints:
             joining = members = nearly_free(self._free, wrong, SINGLE_KKT)
         else:
             wrong[members] = 0.0
-            joining = np.flatnonzero(wrong > ENOUGH)
+            (joining,) = (wrong > ENOUGH).nonzero()
         self.looks += 1
         if len(joining):
             self._among(np.union1d(members, joining))
@@ -161,7 +161,9 @@ class FromPoints:
         self.members = W
         if not len(W):
             return
-        others = np.setdiff1d(np.flatnonzero(self.beta), W, assume_unique=True)
+        held = self.beta != 0
+        held[W] = False
+        (others,) = held.nonzero()
         near, beta = self.points.take(W), self.beta[W]
         K = near.kernel(near)
         self.entries += float(len(W)) * (len(W) + len(others))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["nested_order", "restrict", "seed", "sharing"]
+__all__ = ["evenly", "nested_order", "restrict", "seed", "sharing"]
 
 
 def nested_order(problem: DualProblem) -> NDArray:
@@ -52,7 +52,7 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
     as few points as can hold d share it, spread evenly over the order of the points.
     """
     if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) and not alpha.any():
-        return problem.project(_few(problem))
+        return problem.project(evenly(problem))
     clipped = np.minimum(alpha, problem.upper)
     missing = problem.d - float(clipped.sum())
     if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d:
@@ -70,13 +70,13 @@ def sharing(problem: DualProblem) -> int:
     return int(np.ceil(problem.d / float(problem.effective_upper.max()) * (1 - 1e-12)))
 
 
-def _few(problem: DualProblem) -> NDArray:
-    """eᵀα = d on as few points as can hold it, α = u on each, taken from all over their order."""
+def evenly(problem: DualProblem) -> NDArray:
+    """eᵀα = d, up to round-off, on as few points as can hold it, α = u on each, taken from all over their order."""
     n, upper, count = problem.n, problem.effective_upper, sharing(problem)
     order = (np.arange(count) * n + n // 2) // count  # evenly spread
     if float(upper[order].sum()) < problem.d * (1 - 1e-12):  # unequal bounds: by golden section, until it is full
         order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)
     u = upper[order]
     alpha = np.zeros(n)
-    alpha[order] = np.clip(problem.d - (np.cumsum(u) - u), 0.0, u)
+    alpha[order] = np.minimum(np.maximum(problem.d - (u.cumsum() - u), 0.0), u)
     return alpha

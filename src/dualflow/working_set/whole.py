@@ -97,7 +97,7 @@ def solve_whole(
 def nearly_free(free: NDArray, wish: NDArray, margin: float) -> NDArray:
     """Who is free, or at a bound and no further than a multiple of that from wanting to leave it: of these the nearest,
     if they are many."""
-    W, most = np.flatnonzero(free | (wish > -NEAR * margin)), max(AMONG, int(np.count_nonzero(free)))
+    (W,), most = (free | (wish > -NEAR * margin)).nonzero(), max(AMONG, int(np.count_nonzero(free)))
     if len(W) > most:
         W = np.sort(np.argpartition(np.where(free, -np.inf, -wish), most)[:most])
     return W

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from dualflow import SVC, Gram, _pair_sums, certify, problems
+from dualflow import SVC, Gram, _point_sums, certify, problems
 from dualflow._pair_points import pair_from_points
 
 X, T = make_moons(1200, noise=0.25, random_state=0)
@@ -18,15 +18,15 @@ FIGURES = ("objective", "lower_bound")
 @pytest.fixture(params=[-1.0, 1.0, None])
 def wrong(request, monkeypatch):
     """Sums in float32 that are wrong by all that they may be wrong by: too small, too large, or as it comes."""
-    rough, rng = _pair_sums.rough_sums, np.random.default_rng(0)
+    rough, rng = _point_sums.rough_sums, np.random.default_rng(0)
 
     def wrong_by_all(*given):
         sums, doubt = rough(*given)
         sign = rng.choice([-1.0, 1.0], len(sums)) if request.param is None else request.param
         return sums + 0.999 * sign * doubt, doubt
 
-    monkeypatch.setattr(_pair_sums, "rough_sums", wrong_by_all)
-    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(_point_sums, "rough_sums", wrong_by_all)
+    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
 
 
 @pytest.mark.usefixtures("wrong")
@@ -53,27 +53,27 @@ def test_figures_are_those_of_float64(C, gamma, enough):
 
 def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
     asked = []
-    rough = _pair_sums.rough_sums
+    rough = _point_sums.rough_sums
 
     def noted(*given):
         asked.append(len(given[0]))
         return rough(*given)
 
-    monkeypatch.setattr(_pair_sums, "rough_sums", noted)
-    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(_point_sums, "rough_sums", noted)
+    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
     SVC(gamma=1.0).fit(X, T)
     assert len(asked) == 1
     assert asked[0] < 1200  # those who have a weight are in float64 anyway
     SVC(gamma=1.0).fit(X * 1e4, T)  # distances that float32 has no digits for
     SVC(gamma=1.0, C=1e-31).fit(X, T)  # and weights
     assert len(asked) == 1
-    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 1 << 60)
+    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 1 << 60)
     SVC(gamma=1.0).fit(X, T)
     assert len(asked) == 1
 
 
 def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
-    rough, exact, made = _pair_sums.rough_sums, _pair_sums.PairSums._exact, []
+    rough, exact, made = _point_sums.rough_sums, _point_sums.PointSums._exact, []
 
     def doubtful(*given):
         sums, doubt = rough(*given)
@@ -83,9 +83,9 @@ def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
         made.append(rows)
         return exact(self, rows, *rest)
 
-    monkeypatch.setattr(_pair_sums, "rough_sums", doubtful)
-    monkeypatch.setattr(_pair_sums.PairSums, "_exact", counted)
-    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(_point_sums, "rough_sums", doubtful)
+    monkeypatch.setattr(_point_sums.PointSums, "_exact", counted)
+    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
     found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0)
     assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
     objective, bound = found.figures[0, :2]
@@ -93,12 +93,12 @@ def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
 
 
 def test_a_sign_must_be_certain_at_both_ends_of_the_interval(monkeypatch):
-    monkeypatch.setattr(_pair_sums, "WORTH_A_LOOK", 0)
-    monkeypatch.setattr(_pair_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
+    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(_point_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
     gram, weights = Gram(X, gamma=1.0), np.zeros(1200)
     weights[:3] = 1e-3, -1e-3, 1e-3
     points = gram.radial_points(float)
-    sums = _pair_sums.PairSums(gram, points, points.astype(np.float32), np.ones(1200)).of(
+    sums = _point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0).of(
         weights, lambda sums: (0.0, 2.0)
     )
     exact = np.exp(-((X[:, None] - X[:3]) ** 2).sum(axis=2)) @ weights[:3]

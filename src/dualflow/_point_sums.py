@@ -1,4 +1,4 @@
-"""K times the weights of one pair of classes, in float64 where float32 leaves the sign of a multiplier in doubt."""
+"""K times the weights of points, in float64 where float32 leaves the sign of a multiplier in doubt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .core.kernels import Gram
 from .core.radial import AN_EXPONENTIAL, RadialPoints
 from .core.screening import is_bounded, rough_sums
 
-__all__ = ["PairSums"]
+__all__ = ["PointSums"]
 
 #: Multiplications of a product from which float32 is tried, and the part of the points that float64 may be left with.
 WORTH_A_LOOK, FEW_IN_DOUBT = 1 << 23, 0.3
@@ -19,8 +19,9 @@ WORTH_A_LOOK, FEW_IN_DOUBT = 1 << 23, 0.3
 AT_EASE = 2.0
 
 
-class PairSums:
-    """Kernel sums of a pair's points, as `core.screening` has them of a problem.
+class PointSums:
+    """Kernel sums of the points of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ, where eᵀα is given, as `core.screening` has
+    them of a problem.
 
     Parameters
     ----------
@@ -31,22 +32,23 @@ class PairSums:
         The same in float32, if that holds the kernel's digits.
     e : array of shape (n,)
         ±1, the labels.
+    price : float
     """
 
-    def __init__(self, gram: Gram, points: RadialPoints, single: RadialPoints | None, e: NDArray) -> None:
-        self.points, self.single, self.e = points, single, e
+    def __init__(self, gram: Gram, points: RadialPoints, single: RadialPoints | None, e: NDArray, price: float) -> None:
+        self.points, self.single, self.e, self.price = points, single, e, price
         self.reach, self.features = gram.reach, gram.X.shape[1]
 
     def of(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
         """Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), when ``certify`` has been told of them: it says between which multipliers
         of the equality the best one lies."""
-        J, n, single = np.flatnonzero(weights), len(weights), self.single
+        (J,), n, single = weights.nonzero(), len(weights), self.single
         worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= WORTH_A_LOOK
         if single is None or not (worth and is_bounded(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)
             certify(sums)
             return sums
-        rest, near = np.flatnonzero(weights == 0), self.points.take(J)
+        (rest,), near = (weights == 0).nonzero(), self.points.take(J)
         sums, doubt = np.empty(n), np.full(n, -np.inf)
         sums[J] = near.expand_among(weights[J])
         half = self.points.half
@@ -58,7 +60,7 @@ class PairSums:
             ends = certify(sums)
             if not np.isfinite(ends).all():
                 return sums
-            rho = np.minimum(*(self.e * (sums - nu) for nu in ends)) - 1.0
+            rho = np.minimum(*(self.e * (sums - nu) for nu in ends)) - self.price
             if not (rho <= doubt).any():
                 return sums
             missing = np.flatnonzero(rho <= AT_EASE * doubt)  # and those who nearly are

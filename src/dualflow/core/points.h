@@ -1,0 +1,57 @@
+/* Points as they are measured and made ready: finite or not, squared lengths, scaled. */
+#ifndef DUALFLOW_POINTS_H
+#define DUALFLOW_POINTS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "clones.h"
+
+/* By their exponents, which are all ones where numbers are not finite. */
+CLONES static int are_finite(Index n, const double *x)
+{
+    const uint64_t exponent = 0x7ff0000000000000ull;
+    for (Index start = 0; start < n; start += 4096) {
+        Index stop = n - start < 4096 ? n : start + 4096;
+        uint64_t found = 0;
+        for (Index k = start; k < stop; k++) {
+            uint64_t bits;
+            memcpy(&bits, x + k, sizeof bits);
+            found |= (bits & exponent) == exponent;
+        }
+        if (found) return 0;
+    }
+    return 1;
+}
+
+/* to = scale (row - center), in their own precision until they are stored. */
+CLONES static void scale_row_float(Index m, const double *restrict row, const double *restrict center, double scale,
+                                   float *restrict to)
+{
+    for (Index k = 0; k < m; k++) to[k] = (float)(scale * (row[k] - center[k]));
+}
+
+CLONES static void scale_row_double(Index m, const double *restrict row, const double *restrict center, double scale,
+                                    double *restrict to)
+{
+    for (Index k = 0; k < m; k++) to[k] = scale * (row[k] - center[k]);
+}
+
+/* The square of row - center, by eight sums, which are one vector. */
+CLONES static double square_row(Index m, const double *restrict row, const double *restrict center)
+{
+    double sums[8] = {0, 0, 0, 0, 0, 0, 0, 0}, off;
+    Index k = 0;
+    for (; k + 8 <= m; k += 8)
+        for (int j = 0; j < 8; j++) {
+            off = row[k + j] - center[k + j];
+            sums[j] += off * off;
+        }
+    for (; k < m; k++) {
+        off = row[k] - center[k];
+        sums[k & 7] += off * off;
+    }
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+#endif
