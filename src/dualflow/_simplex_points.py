@@ -17,7 +17,6 @@ from .core.radial import FEW_FEATURES
 from .core.reading import Interval
 from .core.sparse_points import SparsePoints
 from .core.support import supporting
-from .working_set.descent import FEW_WHOLE
 from .working_set.from_points import MANY_ROWS, SMALL_ENOUGH, FromPoints
 from .working_set.seeding import evenly, sharing
 
@@ -25,15 +24,15 @@ __all__ = ["FoundSimplex", "simplex_from_points", "suits_simplex_points"]
 
 #: Points that hold d to begin with, at most.
 BEGINNERS = 800
-#: Numbers of the data from which rows are dear.
-HEAVY = 200_000
+#: Points from which a run is as fast, and numbers of the data: of fewer it takes up to twice as long.
+MOST, HEAVY = 24_000, 1_200_000
 
 
 def suits_simplex_points(problem: DualProblem) -> bool:
     """Whether a problem is one that is first tried by the rows it asks for: of points of the radial kernel, each with
     one variable, no ridge, and a price that is the same for all; of many points, few of which can hold d."""
     gram, n = problem.gram, problem.n
-    if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or problem.idx is not None or n > FEW_WHOLE:
+    if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or problem.idx is not None or n > MOST:
         return False
     if not (isinstance(gram, Gram) and gram.is_radial) or isinstance(gram.X, SparsePoints):
         return False

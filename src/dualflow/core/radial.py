@@ -161,6 +161,10 @@ class RadialPoints:
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
         other, table = other.ready(), self._table(other)
         few = table is not None or (not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize])
+        if few and table is None and len(self) * len(other) * self.price <= WORTH:
+            look()
+            radial_rows(self.points, self.half, other.points, other.half, K)
+            return K
 
         def fill(part: tuple[slice, slice]) -> None:
             rows, J = part
@@ -263,6 +267,10 @@ class RadialPoints:
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         # Stretches of about as many pairs, whose number is not up to that of threads: each sums on its own.
         count = max(1, min(n * n * price // (2 * WORTH), n // TILE, MOST_SUMS))
+        if count == 1 and few and n * n <= AT_ONCE:
+            look()
+            sum_of_all: NDArray = radial_square(self.points, self.half, weights, 0, n)
+            return sum_of_all
         edges = [0, *(int(n * np.sqrt((k + 1) / count)) // TILE * TILE for k in range(count - 1)), n]
         sums: list[NDArray] = [np.empty(0)] * count
 

@@ -187,8 +187,9 @@ def rough_sums(
     all; so many units of that are lost, in whatever order they are added up (Higham, Accuracy and Stability of
     Numerical Algorithms, eq. 3.5), and few more by their own rounding.
     """
-    size = np.abs(weights)
-    found = points.expand(others, np.column_stack([weights, size, size * half_of_others]))
+    size, columns = np.abs(weights), np.empty((len(weights), 3))
+    columns[:, 0], columns[:, 1], columns[:, 2] = weights, size, size * half_of_others
+    found = points.expand(others, columns)
     # ½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖², of each pair times its kernel value.
     exponents = 2.0 * _unit(features) * (half * found[:, 1] + found[:, 2])
     terms = AT_A_TIME if points.has_few_features else AT_A_TIME + len(weights)
