@@ -56,7 +56,7 @@ def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
     with _lock:
         memory = _free(size)
         if memory is None:
-            memory = _fresh(size + min(size // 8, SLACK))
+            memory = _fresh(size + _slack(size))
             if _make_room(memory.nbytes):
                 _kept.append(memory)
         else:
@@ -110,13 +110,19 @@ def _is_free(k: int) -> bool:
 
 
 def _free(size: int, close: bool = False) -> NDArray | None:
-    """The smallest memory that is free and large enough, ``close`` not much larger, taken out of the list."""
+    """The smallest memory that is free and large enough, ``close`` not much larger, taken out of the list: first what
+    was made for so many bytes, whose pages those who came before have been to."""
     least, best = size + LINE, -1
-    most = least + (min(size // 8, SLACK) if close else (ROOMY - 1) * size)
+    own, most = least + _slack(size), least + (_slack(size) if close else (ROOMY - 1) * size)
     for k in range(len(_kept)):
-        if least <= _kept[k].nbytes <= most and _is_free(k):
-            best, most = k, _kept[k].nbytes - 1
+        there = _kept[k].nbytes
+        if least <= there and (there <= most or there == own) and _is_free(k):
+            best, most = k, 0 if there == own else there - 1
     return None if best < 0 else _kept.pop(best)
+
+
+def _slack(size: int) -> int:
+    return min(size // 8, SLACK)
 
 
 def _make_room(size: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.arena import borrowed
 from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ._classes import solve_points
@@ -165,7 +166,7 @@ class FromPoints:
         held[W] = False
         (others,) = held.nonzero()
         near, beta = self.points.take(W), self.beta[W]
-        K = near.kernel(near)
+        K = near.kernel(near, borrowed((len(W), len(W)), float))
         self.entries += float(len(W)) * (len(W) + len(others))
         gradient = K @ beta - self.ep[W]
         if len(others):
