@@ -20,6 +20,7 @@ SETS = {
     "cancer": (StandardScaler().fit_transform(CANCER[0]), CANCER[1]),
     "moons": make_moons(1500, noise=0.1, random_state=0),
     "repeated": (np.repeat(CANCER[0][:190, :5], 3, axis=0), np.repeat(CANCER[1][:190], 3)),
+    "wide": make_classification(1100, 90, n_informative=8, class_sep=2.0, random_state=0),
     "overlap": make_classification(500, 8, flip_y=0.3, random_state=0),
     "uneven": (lambda X, y: (X[: 300 + y[300:].sum()], y[: 300 + y[300:].sum()]))(
         *make_moons(900, noise=0.3, random_state=1)
@@ -156,7 +157,19 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypa
 
 @pytest.mark.parametrize(
     ("n", "m", "suits"),
-    [(179, 2, False), (180, 2, True), (449, 64, True), (448, 64, False), (640, 300, False), (641, 300, False)],
+    [
+        (179, 2, False),
+        (180, 2, True),
+        (449, 64, True),
+        (448, 64, False),
+        (640, 300, False),
+        (641, 300, True),
+        (4096, 80, True),
+        (4097, 80, False),
+        (3500, 300, False),
+        (8192, 64, True),
+        (8193, 64, False),
+    ],
 )
 def test_how_many_points_it_suits(n, m, suits):
     assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n) == suits
