@@ -75,8 +75,8 @@ def pair_from_points(
     of is computed anew, from the points.
     """
     n = len(order)
-    e = np.full(n, -sign)
-    e[:m] = sign
+    e = np.empty(n)
+    e[:m], e[m:] = sign, -sign
     search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n), n / 2)
     expected = _expected(gram, order, e, upper) if n > SAMPLED else None
     if expected is not None and expected > EXPECTED:
@@ -94,7 +94,7 @@ def pair_from_points(
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, figures[0])
         sums = products.of(weights, certify)
-        search.entries += float(n) * np.count_nonzero(weights)
+        search.entries += float(n) * products.columns
         objective, bound = figures[0, :2].tolist()
         if objective - bound <= enough * max(abs(objective), abs(bound)) or not search.look(sums):
             return FoundPair(alpha, point, weights, figures, search.entries)

@@ -33,16 +33,22 @@ class PointSums:
     e : array of shape (n,)
         ±1, the labels.
     price : float
+
+    Attributes
+    ----------
+    columns : int
+        How many weights there were, of the last that were given.
     """
 
     def __init__(self, gram: Gram, points: RadialPoints, single: RadialPoints | None, e: NDArray, price: float) -> None:
         self.points, self.single, self.e, self.price = points, single, e, price
-        self.reach, self.features = gram.reach, gram.X.shape[1]
+        self.reach, self.features, self.columns = gram.reach, gram.X.shape[1], 0
 
     def of(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
         """Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), when ``certify`` has been told of them: it says between which multipliers
         of the equality the best one lies."""
         (J,), n, single = weights.nonzero(), len(weights), self.single
+        self.columns = len(J)
         worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= WORTH_A_LOOK
         if single is None or not (worth and is_bounded(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)

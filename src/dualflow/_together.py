@@ -272,7 +272,7 @@ def _from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float
     biases, seconds = -0.5 * (figures[:, 4] + figures[:, 5]), time.monotonic() - begun
     listed = np.array([[m, len(order) - m, 0, 0, 0, 0, 0, 0, 0, m, 0]])
     batch = _Batch(listed, alpha, point, weights, biases, figures, 0.0, seconds, np.array([entries]))
-    return Settled(batch, 0) if batch.are_sharp(tol)[0] else None
+    return Settled(batch, 0) if _is_sharp(figures[0].tolist(), tol) else None
 
 
 def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) -> Iterator[Settled | None]:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Points as they are checked, measured and scaled, compiled."""
+"""Points as they are checked, measured and scaled, and their labels, compiled."""
 
 import numpy as np
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -62,13 +62,13 @@ def square_points(const double[:, ::1] X, const double[::1] center):
     return squares
 
 
-def all_finite(const double[:, ::1] X):
-    """Whether no entry of a matrix is NaN or infinite."""
-    cdef Index size = X.shape[0] * X.shape[1]
+def all_finite(array):
+    """Whether no entry of a contiguous array of float64 is NaN or infinite."""
+    cdef const double[::1] flat = array.reshape(-1)
     cdef bint fine = True
-    if size:
+    if flat.shape[0]:
         with nogil:
-            fine = are_finite(size, &X[0, 0])
+            fine = are_finite(flat.shape[0], &flat[0])
     return bool(fine)
 
 
@@ -91,3 +91,86 @@ def mean_and_squares(const double[:, ::1] X):
         for i in range(n):
             out[i] = square_row(m, &X[i, 0], &center[0])
     return mean, squares
+
+
+ctypedef fused number:
+    double
+    long long
+
+
+def two_labels(const number[::1] labels):
+    """The two values there are, the smaller first, and which of them each is; None if there is one, or are more."""
+    cdef Index n = labels.shape[0], i
+    cdef number low, high
+    if n == 0:
+        return None
+    low = high = labels[0]
+    for i in range(1, n):
+        if labels[i] != low:
+            high = labels[i]
+            break
+    if not low != high:  # or it is NaN
+        return None
+    low, high = min(low, high), max(low, high)
+    codes = np.empty(n, dtype=np.intp)
+    cdef Index[::1] which = codes
+    for i in range(n):
+        if labels[i] != low and labels[i] != high:
+            return None
+        which[i] = labels[i] == high
+    return low, high, codes
+
+
+def small_numbers(const long long[::1] labels):
+    """The whole numbers there are, ascending, and which of them each is; None where they reach over more than there are
+    labels."""
+    cdef Index n = labels.shape[0], i, count = 0
+    cdef long long low, high
+    if n == 0:
+        return None
+    low = high = labels[0]
+    for i in range(1, n):
+        low, high = min(low, labels[i]), max(high, labels[i])
+    cdef unsigned long long reach = <unsigned long long>high - <unsigned long long>low
+    if reach >= <unsigned long long>n:
+        return None
+    codes = np.empty(n, dtype=np.intp)
+    cdef Index[::1] which = codes, place = np.empty(reach + 1, dtype=np.intp)
+    for i in range(<Index>reach + 1):
+        place[i] = 0
+    for i in range(n):
+        place[labels[i] - low] = 1
+    found = []
+    for i in range(<Index>reach + 1):
+        if place[i]:
+            found.append(low + i)
+            place[i] = count
+            count += 1
+    for i in range(n):
+        which[i] = place[labels[i] - low]
+    return found, codes
+
+
+def by_class(const Index[::1] codes, Index classes):
+    """The points class by class, ascending within, where each class begins among them, and the end; those of class −1
+    are left out."""
+    cdef Index n = codes.shape[0], i, k
+    starts = np.empty(classes + 1, dtype=np.intp)
+    cdef Index[::1] begin = starts, next_ = np.empty(classes + 1, dtype=np.intp)
+    for k in range(classes + 1):
+        begin[k] = 0
+    for i in range(n):
+        if not -1 <= codes[i] < classes:
+            raise ValueError("codes must be those of the classes, or -1")
+        if codes[i] >= 0:
+            begin[codes[i] + 1] += 1
+    for k in range(classes):
+        begin[k + 1] += begin[k]
+        next_[k] = begin[k]
+    order = np.empty(begin[classes], dtype=np.intp)
+    cdef Index[::1] points = order
+    for i in range(n):
+        if codes[i] >= 0:
+            points[next_[codes[i]]] = i
+            next_[codes[i]] += 1
+    return order, starts

@@ -68,7 +68,7 @@ def _finite(matrix: NDArray, name: str) -> NDArray:
 
 
 def is_finite(matrix: NDArray) -> bool:
-    """Whether all entries of a matrix are; a part at a time."""
+    """Whether all entries of an array are; those of a matrix of another precision a part at a time."""
     if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
         return bool(all_finite(matrix))
     return all(np.isfinite(matrix[rows]).all() for rows in in_parts(matrix, slice(None)))

@@ -25,9 +25,11 @@ AT_ONCE = 1 << 15
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
     """A copy over memory that stays read-only: its owner is a `bytes` or, of large data, `Sealed`, so that
     ``flags.writeable`` can't be set."""
-    if type(array) is np.ndarray and array.dtype == dtype and _is_ours(array):
+    if type(array) is np.ndarray and array.base is not None and array.dtype == dtype and _is_ours(array):
         return array.view()  # nobody can write to it; its shape, which can be set, is the view's own
     source = np.ascontiguousarray(array, dtype=dtype)
+    if source.nbytes < LARGE:
+        return np.frombuffer(b"".join((source.data, OURS)), dtype, source.size).reshape(source.shape)
     return _over((source.data,), source.nbytes, source.shape, dtype)
 
 

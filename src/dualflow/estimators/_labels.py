@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
+from ..core._points import small_numbers, two_labels
 from ..exceptions import ProblemError
 
 __all__ = ["are_words", "class_weights", "codes_of", "encode", "same", "several", "shown", "weighed", "winners"]
@@ -27,24 +28,33 @@ def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
         found = sorted(set(listed))
         place = {word: code for code, word in enumerate(found)}
         return np.array(found, dtype=labels.dtype), np.array([place[word] for word in listed], dtype=np.intp)
-    if labels.dtype.kind in "iu" and labels.size:  # small numbers need no sorting
-        low, high = int(labels.min()), int(labels.max())
-        if high - low < len(labels) and high <= np.iinfo(np.intp).max:
-            numbers = labels.astype(np.intp) - low if low else labels.astype(np.intp, copy=False)
-            occurs = np.bincount(numbers) > 0
-            return (occurs.nonzero()[0] + low).astype(labels.dtype), (occurs.cumsum() - 1)[numbers]
     # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
-    if labels.dtype.kind in "biuf" and labels.size:  # two numbers need no sorting
-        low, high = labels.min(), labels.max()
-        last = labels == high
-        whole = labels.dtype.kind != "f" or (float(low).is_integer() and float(high).is_integer())
-        if whole and low != high and (last | (labels == low)).all():
-            return np.array([low, high], dtype=labels.dtype), last.astype(np.intp)
+    if (known := _of_numbers(labels)) is not None:
+        return known
     whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
     if not whole and labels.dtype.kind not in "biuUS":
         check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes
+
+
+def _of_numbers(labels: NDArray) -> tuple[NDArray, NDArray] | None:
+    """What `encode` says of small whole numbers, and of two numbers, which need no sorting; None of others."""
+    kind = labels.dtype.kind
+    if kind == "i" or (kind == "u" and labels.dtype.itemsize < 8):
+        numbers = np.ascontiguousarray(labels, dtype=np.int64)
+        if (small := small_numbers(numbers)) is not None:
+            return np.array(small[0], dtype=labels.dtype), small[1]
+    elif labels.dtype == np.float64:
+        numbers = np.ascontiguousarray(labels)
+    elif kind == "b":
+        numbers = labels.astype(np.int64)
+    else:
+        return None
+    two = two_labels(numbers)
+    if two is None or not (float(two[0]).is_integer() and float(two[1]).is_integer()):
+        return None
+    return np.array(two[:2], dtype=labels.dtype), two[2]
 
 
 def several(classes: NDArray, name: str) -> None:

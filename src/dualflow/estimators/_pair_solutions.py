@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .. import problems
 from .._together import Settled, together
 from ..core._pair_bound import read_listed
+from ..core._points import by_class
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
@@ -56,9 +57,7 @@ class Pairs(Sequence[NDArray]):
     """
 
     def __init__(self, codes: NDArray, classes: int) -> None:
-        ends = np.bincount(codes + 1, minlength=classes + 1).cumsum()
-        short = codes.astype(np.int16) if classes < 1 << 15 else codes  # which NumPy sorts by their digits
-        self.order, self.starts = short.argsort(kind="stable")[ends[0] :], ends - ends[0]
+        self.order, self.starts = by_class(codes.astype(np.intp, copy=False), classes)
         self.groups = [self.order[start:end] for start, end in pairwise(self.starts.tolist())]
         self._classes = pairs_of(classes)
 

@@ -96,7 +96,7 @@ def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
         return None
     kind = array.dtype.kind
     if kind == "f":
-        fine = array.dtype == np.float64 and (is_finite(array) if ndim == 2 else bool(np.isfinite(array).all()))
+        fine = array.dtype == np.float64 and is_finite(array if ndim == 2 else np.ascontiguousarray(array))
     else:
         fine = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
     return np.ascontiguousarray(array) if fine else None
