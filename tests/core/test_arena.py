@@ -39,6 +39,16 @@ def test_memory_comes_back_when_no_view_is_left():
     assert address(other) != place
 
 
+@pytest.mark.parametrize("sizes", [(46_000_000, 45_200_000), (45_200_000, 46_000_000), (300_000, 290_000)])
+def test_who_asks_again_for_as_much_gets_the_same_memory(sizes):
+    """And not the other's, which is large enough too, and whose pages may be fresh."""
+    both = [borrowed((size,), np.uint8) for size in sizes]
+    places = [address(array) for array in both]
+    del both
+    again = [borrowed((size,), np.uint8) for size in sizes]
+    assert [address(array) for array in again] == places
+
+
 @pytest.mark.parametrize("hold", [memoryview, lambda array: array.T, lambda array: array.view(np.uint8)])
 def test_whatever_looks_at_it_keeps_it(hold):
     array = borrowed((LEAST,), float)

@@ -43,3 +43,28 @@ def test_words_are_nothing_to_regress_on(dtype):
     X, y = make_moons(20, random_state=0)
     with pytest.raises(ValueError, match=r"string to float|text|numbers"):
         SVR().fit(X, np.array(["no", "yes"])[y].astype(dtype))
+
+
+DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "f4", "f8", "U2", "O"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("values", [[1, 0], [1, 0, 3], [7, 90], [1, 7, 90]])
+def test_classes_and_codes_are_those_of_unique(dtype, values):
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat(values, [3 + k for k in range(len(values))]))
+    labels = labels.astype(str).astype(object) if dtype == "O" else labels.astype(dtype)
+    classes, codes = encode(labels)
+    theirs, their_codes = np.unique(labels, return_inverse=True)
+    assert classes.dtype == theirs.dtype
+    assert classes.tolist() == theirs.tolist()
+    np.testing.assert_array_equal(codes, their_codes)
+    again, those = encode(np.repeat(labels, 2)[::2])  # not in one piece
+    np.testing.assert_array_equal(again, classes)
+    np.testing.assert_array_equal(those, codes)
+
+
+@pytest.mark.parametrize("labels", [[0.5, 1.0, 0.5], [0.5, 1.5], [0.1, 0.2, 0.3]])
+def test_fractions_are_no_classes(labels):
+    with pytest.raises(ValueError, match="Unknown label type"):
+        encode(np.array(labels))

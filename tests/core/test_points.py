@@ -1,0 +1,104 @@
+"""Points and labels as compiled code checks, measures and orders them: what numpy says."""
+
+import numpy as np
+import pytest
+from dualflow.core._points import (
+    all_finite,
+    by_class,
+    mean_and_squares,
+    scale_points,
+    scaled_points,
+    small_numbers,
+    two_labels,
+)
+
+RNG = np.random.default_rng(0)
+LONGEST = np.iinfo(np.int64)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 1, 4095, 4096, 9999])
+def test_one_number_that_is_not_finite_is_found(bad, place):
+    X = RNG.normal(size=10_000)
+    assert all_finite(X)
+    X[place] = bad
+    assert not all_finite(X)
+    assert not all_finite(X.reshape(100, 100))
+
+
+def test_large_and_small_numbers_are_finite():
+    extremes = np.finfo(float)
+    assert all_finite(np.array([extremes.max, -extremes.max, extremes.tiny, 5e-324, -0.0]))
+    assert all_finite(np.empty((0, 3)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 2), (100, 65)])
+def test_mean_and_squares(shape):
+    X = RNG.normal(size=shape) * 10 + 3
+    mean, squares = mean_and_squares(X)
+    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(squares, ((X - X.mean(axis=0)) ** 2).sum(axis=1), rtol=1e-12, atol=1e-25)
+
+
+def test_where_there_is_no_point_there_is_no_mean():
+    with pytest.raises(ValueError, match="there must be points"):
+        mean_and_squares(np.empty((0, 2)))
+
+
+def test_points_are_scaled_where_they_stay():
+    X, center = RNG.normal(size=(50, 6)), RNG.normal(size=6)
+    there = np.full((50, 8), np.nan)
+    scale_points(X, center, 1.7, there)
+    owner = scaled_points(X, center, 1.7, 8, b"mark")
+    assert type(owner) is bytes
+    assert owner[-4:] == b"mark"
+    np.testing.assert_array_equal(np.frombuffer(owner[:-4]).reshape(50, 8), there)
+    np.testing.assert_allclose(there[:, :6], 1.7 * (X - center), rtol=1e-14)
+    assert not there[:, 6:].any()
+    with pytest.raises(ValueError, match="as long as a point"):
+        scaled_points(X, center[:5], 1.7, 8, b"mark")
+
+
+@pytest.mark.parametrize("labels", [[-1.0, 1.0, 1.0], [2, 1, 2, 1], [LONGEST.max, LONGEST.min], [0.5, 3.0, 0.5]])
+def test_two_labels(labels):
+    labels = np.array(labels)
+    low, high, codes = two_labels(labels)
+    classes, theirs = np.unique(labels, return_inverse=True)
+    assert [low, high] == classes.tolist()
+    np.testing.assert_array_equal(codes, theirs)
+
+
+@pytest.mark.parametrize("labels", [[1.0, 1.0], [1, 2, 3], [0, 1, 1, 0, 2], [np.nan, np.nan], [1.0, np.nan, 2.0]])
+def test_one_label_or_more_than_two_are_not_two(labels):
+    assert two_labels(np.array(labels)) is None
+    assert two_labels(np.empty(0)) is None
+
+
+@pytest.mark.parametrize("low", [0, 5, -3, LONGEST.max - 8, LONGEST.min])
+def test_small_numbers(low):
+    labels = RNG.choice([0, 1, 4, 8], 40) + low
+    found, codes = small_numbers(labels)
+    classes, theirs = np.unique(labels, return_inverse=True)
+    assert found == classes.tolist()
+    np.testing.assert_array_equal(codes, theirs)
+
+
+def test_numbers_that_reach_far_are_not_small():
+    assert small_numbers(np.array([0, 1, 3])) is None  # four places, three labels
+    assert small_numbers(np.array([0, 1, 2])) is not None
+    assert small_numbers(np.array([LONGEST.min, LONGEST.max])) is None
+    assert small_numbers(np.empty(0, dtype=np.int64)) is None
+
+
+def test_points_class_by_class():
+    codes = RNG.integers(-1, 5, 200)
+    order, starts = by_class(codes, 6)
+    np.testing.assert_array_equal(order, np.argsort(codes, kind="stable")[(codes < 0).sum() :])
+    np.testing.assert_array_equal(starts, np.append(0, np.cumsum(np.bincount(codes[codes >= 0], minlength=6))))
+    assert starts[5] == starts[6]  # of the last class there is none
+
+
+@pytest.mark.parametrize("wrong", [2, -2])
+def test_codes_are_those_of_the_classes(wrong):
+    with pytest.raises(ValueError, match="those of the classes"):
+        by_class(np.array([0, 1, wrong]), 2)
