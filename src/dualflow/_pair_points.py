@@ -22,8 +22,8 @@ __all__ = ["FoundPair", "pair_from_points", "suits_points"]
 #: are worth a run of their own, as are those whose rows are dear: of so many numbers.
 FEWEST, MOST, HEAVY = 180, 8192, 600_000
 #: The same of more than `FEW_FEATURES`, of up to `SAMPLED` points: 1.2 to 2 × faster where less than half of them are
-#: support vectors, and 0.7 to 1.2 where nearly all are.
-HEAVY_BY_BLAS = 1_000_000
+#: support vectors, and 0.7 to 1.2 where nearly all are. A pair of several classes is told apart more easily.
+HEAVY_BY_BLAS, HEAVY_OF_SEVERAL = 1_000_000, 2_000_000
 #: Points beyond which samples of so many say how many support vectors are to be expected; and up to how many it pays.
 SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
 #: Points for each feature up to which BLAS makes all rows sooner than the compiled product makes those asked for: 1.1
@@ -41,15 +41,15 @@ class FoundPair(NamedTuple):
     entries: float
 
 
-def suits_points(gram: Gram, n: int) -> bool:
-    """Whether two classes of n points in all are first tried by the rows they ask for."""
+def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
+    """Whether two classes of n points, all that there are or ``of_several``, are first tried by the rows they ask for."""
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     features = gram.X.shape[1]
     if n <= SMALL_ENOUGH:
         return n >= FEWEST and n > WIDE * features
     if features > FEW_FEATURES:
-        return n <= SAMPLED and n * features < HEAVY_BY_BLAS
+        return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
     return n <= MOST and n * features < HEAVY
 
 

@@ -207,7 +207,7 @@ class SettledPairs(Sequence[Settled | None]):
         if gram.is_radial and not gram.came_sparse and classes > 2:
             small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
         both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
-        alone = [np.array([n > own and suits_points(gram, n) for n in pairs.tolist()]) for pairs in both]
+        alone = [np.array([n > own and suits_points(gram, n, classes > 2) for n in pairs.tolist()]) for pairs in both]
         listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         if len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():

@@ -175,6 +175,13 @@ def test_how_many_points_it_suits(n, m, suits):
     assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n) == suits
 
 
+def test_a_pair_of_several_classes_may_be_twice_as_heavy():
+    gram = Gram(np.random.default_rng(0).normal(size=(4000, 300)))
+    assert not suits_points(gram, 4000)
+    assert suits_points(gram, 4000, of_several=True)
+    assert not suits_points(Gram(np.zeros((4000, 500))), 4000, of_several=True)
+
+
 def test_other_kernels_and_sparse_points_are_left_alone():
     X = np.random.default_rng(0).normal(size=(300, 3))
     assert suits_points(Gram(X), 300)
