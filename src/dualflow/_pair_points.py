@@ -42,7 +42,7 @@ class FoundPair(NamedTuple):
 
 
 def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
-    """Whether two classes of n points, all that there are or ``of_several``, are first tried by the rows they ask for."""
+    """Whether n points of two classes, all that there are or ``of_several``, are first tried by rows they ask for."""
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     features = gram.X.shape[1]
