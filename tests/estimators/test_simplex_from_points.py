@@ -8,7 +8,7 @@ from sklearn import svm
 from sklearn.datasets import load_digits, load_iris, make_moons
 
 from dualflow import SVDD, Gram, OneClassSVM, certify, problems, solve
-from dualflow._simplex_points import HEAVY, simplex_from_points, suits_simplex_points
+from dualflow._simplex_points import HEAVY, MOST, simplex_from_points, suits_simplex_points
 from dualflow.estimators import _solving
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import from_points
@@ -106,6 +106,9 @@ def test_what_asks_for_more_is_left_to_a_run():
         (problems.svdd(Gram(SETS["iris"]), 0.5, ridge=0.1), False),
         (problems.svc(Gram(SETS["iris"]), 2 * (np.arange(150) % 2) - 1, 1.0), False),
         (problems.svdd(Gram(RNG.normal(size=(HEAVY // 50, 50))), 0.01), False),
+        (problems.svdd(Gram(RNG.normal(size=(MOST, 1))), 0.01), True),
+        (problems.svdd(Gram(RNG.normal(size=(MOST + 1, 1))), 0.01), False),
+        (problems.svdd(Gram(RNG.normal(size=(MOST, 1))), 0.1), False),
         (problems.svdd(Gram(RNG.normal(size=(300, 65))), 0.01), False),
     ],
 )
