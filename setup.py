@@ -28,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles nine C files (kernel, points, bounds, memory, mating, path, pairs); that failed:\n"
+                "dualflow compiles ten C files (kernel, points, bounds, memory, mating, path, pairs); that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -61,6 +61,7 @@ setup(
         compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
         compiled("working_set._classes", *LOOP),
         compiled("working_set._pairs", *LOOP),
+        compiled("working_set._wishes", flags=STRICT),
     ],
     cmdclass={"build_ext": Build},
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .core._bound import in_doubt
 from .core.kernels import Gram
 from .core.radial import AN_EXPONENTIAL, RadialPoints
 from .core.screening import is_bounded, rough_sums
@@ -64,15 +66,14 @@ class PointSums:
         left = FEW_IN_DOUBT * n
         while True:
             ends = certify(sums)
-            if not np.isfinite(ends).all():
+            if not (isfinite(ends[0]) and isfinite(ends[1])):
                 return sums
-            rho = np.minimum(*(self.e * (sums - nu) for nu in ends)) - self.price
-            if not (rho <= doubt).any():
+            some, missing = in_doubt(sums, doubt, self.e, *ends, self.price, AT_EASE)  # and those who nearly are
+            if not some:
                 return sums
-            missing = np.flatnonzero(rho <= AT_EASE * doubt)  # and those who nearly are
             left -= len(missing)
             if left < 0:
-                missing = np.flatnonzero(doubt > -np.inf)
+                (missing,) = (doubt > -np.inf).nonzero()
             sums[missing], doubt[missing] = self._exact(missing, J, weights), -np.inf
 
     def _exact(self, rows: NDArray | slice, J: NDArray, weights: NDArray) -> NDArray:

@@ -61,6 +61,26 @@ def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const
     return low, high, best
 
 
+def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] e, double low, double high, double price,
+             double ease):
+    """Whether a sign of ρ = e(sums − ν) − price is in ``doubt`` for ν at either end, and whose lesser ρ is within
+    ``ease`` times its doubt; it is −∞ where there is none."""
+    cdef Index n = sums.shape[0], i, count = 0
+    cdef double rho
+    cdef bint some = False
+    if not doubt.shape[0] == e.shape[0] == n:
+        raise ValueError("sums, doubt and e must be of one length")
+    found = np.empty(n, dtype=np.intp)
+    cdef Index[::1] which = found
+    for i in range(n):
+        rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - price
+        some |= rho <= doubt[i]
+        if rho <= ease * doubt[i]:
+            which[count] = i
+            count += 1
+    return some, found[:count]
+
+
 cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double *work, double *to_low,
                      double *to_high) noexcept nogil:
     """As `maximisers`; ``work`` holds 2n."""

@@ -9,9 +9,10 @@ from ..core.arena import borrowed
 from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ._classes import solve_points
+from ._wishes import begin, multiplier, near_violations, violations, weights_of
 from .descent import SINGLE_GAP, SINGLE_KKT
 from .units import InUnits
-from .whole import AGAIN, ENOUGH, FEW_UPDATES, FINITE, UPDATES, end_among, nearly_free
+from .whole import AGAIN, AMONG, ENOUGH, FEW_UPDATES, FINITE, NEAR, UPDATES, end_among, nearly_free
 
 __all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
 
@@ -72,16 +73,14 @@ class FromPoints:
         pays = gram.is_safe_in_single and rows * len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
-        self.e, self.ep, self.upper = e, price * e, upper
-        bounds = np.minimum(upper, FINITE)
-        self.low, self.beta, self.entries = np.where(e > 0, 0.0, -bounds), e * alpha, 0.0
-        self.high = bounds + self.low
+        self.e, self.upper, self.entries = e, upper, 0.0
+        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, price, FINITE)
         self.members, self.looks = np.empty(0, dtype=np.intp), 0
 
     @property
     def alpha(self) -> NDArray:
         """Where it is, of shape (n,)."""
-        found: NDArray = np.minimum(np.maximum(self.e * self.beta, 0.0), self.upper)
+        found: NDArray = weights_of(self.e, self.beta, self.upper)
         return found
 
     def settle(self, enough: float, expected: float | None = None) -> bool:
@@ -113,7 +112,7 @@ class FromPoints:
         )
         self.entries += float(n) * made
         if made and self.single is not None and (enough <= SINGLE_GAP or self._gap(G) > NEARLY * enough):
-            self._among(nearly_free(self._free, self._wrong(G), SINGLE_KKT))
+            self._among(self._nearly_free(G))
         return bool(made)
 
     @property
@@ -128,7 +127,7 @@ class FromPoints:
         if self.single is None or self.looks == LOOKS:
             return False
         if not len(members):
-            joining = members = nearly_free(self._free, wrong, SINGLE_KKT)
+            joining = members = self._nearly_free(sums - self.ep)
         else:
             wrong[members] = 0.0
             (joining,) = (wrong > ENOUGH).nonzero()
@@ -143,19 +142,23 @@ class FromPoints:
         gap = float(np.where(away > 0, beta - self.low, beta - self.high) @ away)
         return gap / max(abs(0.5 * float(beta @ (G - self.ep))), TINY)
 
+    def _nearly_free(self, G: NDArray) -> NDArray:
+        bounds = self.beta, self.low, self.high
+        W: NDArray = near_violations(G, self._multiplier(G), *bounds, NEAR * SINGLE_KKT)
+        return W if len(W) <= AMONG else nearly_free(self._free, self._wrong(G), SINGLE_KKT)
+
     def _multiplier(self, G: NDArray) -> float:
         """Of the equality, from the gradients of those who are free, or halfway between who wants to move most."""
-        free = self._free
-        if free.any():
-            return float(G[free].mean())
+        mean, count = multiplier(G, self.beta, self.low, self.high)
+        if count:
+            return float(mean)
         tops = -G[self.beta < self.high], G[self.beta > self.low]
         return InUnits.middle(*(float(wish.max(initial=-np.inf)) for wish in tops))
 
     def _wrong(self, G: NDArray) -> NDArray:
         """How much each violates the KKT conditions, given the gradient; how far it is from it, if negative."""
-        nu = self._multiplier(G)
-        rise, fall = np.where(self.beta < self.high, nu - G, -np.inf), np.where(self.beta > self.low, G - nu, -np.inf)
-        return np.maximum(rise, fall)
+        found: NDArray = violations(G, self._multiplier(G), self.beta, self.low, self.high)
+        return found
 
     def _among(self, W: NDArray) -> None:
         """The optimum over some, in float64; others with a weight keep it."""

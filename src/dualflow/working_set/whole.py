@@ -12,10 +12,12 @@ from .units import InUnits
 
 __all__ = [
     "AGAIN",
+    "AMONG",
     "END",
     "ENOUGH",
     "FEW_UPDATES",
     "FINITE",
+    "NEAR",
     "UPDATES",
     "end_among",
     "nearly_free",

@@ -1,0 +1,90 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What a search over points asks about all of them at once: bounds, multiplier, and who violates the KKT conditions.
+
+Each is a few passes over some thousand numbers: a tenth of the time that as many calls of numpy take, and the
+interpreter's lock stays with who is at it.
+"""
+
+import numpy as np
+
+ctypedef Py_ssize_t Index
+
+ctypedef fused real:
+    float
+    double
+
+
+def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha, double price, double finite):
+    """price·e, the bounds of β = eα, ``finite`` in the place of ∞, and β itself, of 0 ≤ α ≤ ``upper``."""
+    cdef Index n = e.shape[0], k
+    cdef double bound
+    check(n, upper, alpha, upper)
+    ep, low, high, beta = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    cdef double[::1] to_ep = ep, to_low = low, to_high = high, to_beta = beta
+    for k in range(n):
+        bound = min(upper[k], finite)
+        to_ep[k] = price * e[k]
+        to_low[k], to_high[k] = (0.0, bound) if e[k] > 0 else (-bound, 0.0)
+        to_beta[k] = e[k] * alpha[k]
+    return ep, low, high, beta
+
+
+def weights_of(const double[::1] e, const double[::1] beta, const double[::1] upper):
+    """α = eβ within its bounds."""
+    cdef Index n = e.shape[0], k
+    check(n, beta, upper, upper)
+    alpha = np.empty(n)
+    cdef double[::1] to = alpha
+    for k in range(n):
+        to[k] = min(max(e[k] * beta[k], 0.0), upper[k])
+    return alpha
+
+
+def multiplier(const real[::1] G, const double[::1] beta, const double[::1] low, const double[::1] high):
+    """The mean of the gradients of those who are free, and how many they are."""
+    cdef Index n = G.shape[0], k, free = 0
+    cdef double total = 0.0
+    check(n, beta, low, high)
+    for k in range(n):
+        if low[k] < beta[k] < high[k]:
+            total += G[k]
+            free += 1
+    return total / free if free else 0.0, free
+
+
+def violations(const real[::1] G, double nu, const double[::1] beta, const double[::1] low, const double[::1] high):
+    """How much each violates the KKT conditions, given the gradient and a multiplier; how far it is from it, if
+    negative."""
+    cdef Index n = G.shape[0], k
+    check(n, beta, low, high)
+    found = np.empty(n)
+    cdef double[::1] wish = found
+    for k in range(n):
+        wish[k] = violation_of(G[k] - nu, beta[k] < high[k], beta[k] > low[k])
+    return found
+
+
+def near_violations(const real[::1] G, double nu, const double[::1] beta, const double[::1] low, const double[::1] high,
+                    double reach):
+    """Who is free, or whose `violations` are more than −reach."""
+    cdef Index n = G.shape[0], k, count = 0
+    check(n, beta, low, high)
+    found = np.empty(n, dtype=np.intp)
+    cdef Index[::1] near = found
+    cdef bint rises, falls
+    for k in range(n):
+        rises, falls = beta[k] < high[k], beta[k] > low[k]
+        if (rises and falls) or violation_of(G[k] - nu, rises, falls) > -reach:
+            near[count] = k
+            count += 1
+    return found[:count]
+
+
+cdef inline double violation_of(double away, bint rises, bint falls) noexcept nogil:
+    cdef double rise = -away if rises else -1e300, fall = away if falls else -1e300
+    return max(rise, fall)
+
+
+cdef check(Index n, const double[::1] a, const double[::1] b, const double[::1] c):
+    if not a.shape[0] == b.shape[0] == c.shape[0] == n:
+        raise ValueError("arrays must be of one length")

@@ -1,0 +1,83 @@
+"""What a search asks about all points at once: what numpy says, in either precision of the gradient."""
+
+import numpy as np
+import pytest
+from dualflow.core._bound import in_doubt
+from dualflow.working_set._wishes import begin, multiplier, near_violations, violations, weights_of
+
+RNG = np.random.default_rng(0)
+N = 300
+E = RNG.choice([-1.0, 1.0], N)
+UPPER = RNG.uniform(0.5, 2.0, N)
+ALPHA = np.where(RNG.random(N) < 0.3, 0.0, np.where(RNG.random(N) < 0.4, UPPER, UPPER * RNG.random(N)))
+LOW, HIGH = np.where(E > 0, 0.0, -UPPER), np.where(E > 0, UPPER, 0.0)
+BETA = E * ALPHA
+
+
+def by_numpy(G, nu):
+    rise, fall = np.where(BETA < HIGH, nu - G, -1e300), np.where(BETA > LOW, G - nu, -1e300)
+    return np.maximum(rise, fall)
+
+
+def test_a_search_begins_within_its_bounds():
+    ep, low, high, beta = begin(E, UPPER, ALPHA, 0.7, 1e300)
+    np.testing.assert_array_equal(ep, 0.7 * E)
+    np.testing.assert_array_equal(low, LOW)
+    np.testing.assert_array_equal(high, HIGH)
+    np.testing.assert_array_equal(beta, BETA)
+    _, low, high, _ = begin(E, np.full(N, np.inf), ALPHA, 1.0, 1e300)
+    assert low.min() == -1e300
+    assert high.max() == 1e300
+
+
+def test_weights_are_within_their_bounds():
+    np.testing.assert_array_equal(weights_of(E, BETA, UPPER), ALPHA)
+    beyond = weights_of(E, 3.0 * BETA - 0.1 * E, UPPER)
+    np.testing.assert_array_equal(beyond, np.clip(3.0 * ALPHA - 0.1, 0.0, UPPER))
+    assert np.isinf(weights_of(E, E * np.inf, np.full(N, np.inf))).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_multiplier_is_the_mean_of_the_free(dtype):
+    G = RNG.normal(size=N).astype(dtype)
+    free = (BETA > LOW) & (BETA < HIGH)
+    mean, count = multiplier(G, BETA, LOW, HIGH)
+    assert count == free.sum() > 0
+    assert mean == pytest.approx(G[free].astype(float).mean(), rel=1e-12)
+    assert multiplier(G, LOW, LOW, HIGH) == (0.0, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("nu", [-0.5, 0.0, 1.3])
+def test_violations(dtype, nu):
+    G = RNG.normal(size=N).astype(dtype)
+    wish = violations(G, nu, BETA, LOW, HIGH)
+    np.testing.assert_allclose(wish, by_numpy(G.astype(float), nu), rtol=1e-14, atol=1e-15)
+    free = (BETA > LOW) & (BETA < HIGH)
+    for reach in (0.0, 0.3, -0.3):
+        near = near_violations(G, nu, BETA, LOW, HIGH, reach)
+        np.testing.assert_array_equal(near, np.flatnonzero(free | (wish > -reach)))
+
+
+def test_who_is_in_doubt():
+    sums, doubt = RNG.normal(size=N), RNG.uniform(0.0, 0.2, N)
+    doubt[:50] = -np.inf
+    rho = np.minimum(E * (sums - 0.1), E * (sums + 0.4)) - 0.6
+    some, which = in_doubt(sums, doubt, E, 0.1, -0.4, 0.6, 2.0)
+    assert some == (rho <= doubt).any()
+    np.testing.assert_array_equal(which, np.flatnonzero(rho <= 2.0 * doubt))
+    assert 0 < len(which) < N
+    # Nobody is, though some nearly are.
+    doubt = np.where(rho > 0, 0.7 * rho, -np.inf)
+    some, which = in_doubt(sums, doubt, E, 0.1, -0.4, 0.6, 2.0)
+    assert not some
+    np.testing.assert_array_equal(which, np.flatnonzero(rho > 0))
+
+
+def test_lengths_are_checked():
+    with pytest.raises(ValueError, match="one length"):
+        violations(np.zeros(3), 0.0, np.zeros(2), np.zeros(3), np.zeros(3))
+    with pytest.raises(ValueError, match="one length"):
+        in_doubt(np.zeros(3), np.zeros(2), np.ones(3), 0.0, 0.0, 0.0, 1.0)
+    with pytest.raises(ValueError, match="one length"):
+        begin(np.ones(3), np.ones(2), np.zeros(3), 1.0, 1e300)
