@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -45,12 +46,14 @@ def suits_simplex_points(problem: DualProblem) -> bool:
 
 
 class FoundSimplex(NamedTuple):
-    """What such a problem came to: α as found, what it is worth, its support set, and kernel entries evaluated."""
+    """What such a problem came to: α as found, what it is worth, its support set, kernel entries evaluated, and the
+    seconds that certificates took."""
 
     alpha: NDArray
     certificate: Certificate
     support: NDArray
     entries: float
+    certify_s: float
 
 
 def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | None:
@@ -65,7 +68,9 @@ def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | N
         return None
     products, psd = PointSums(problem.gram, search.points, search.single, e, price), SpectrumEvidence("by kernel")
     bound: tuple[float, Interval | None] = (-np.inf, None)
+    certify_s = 0.0
     while True:
+        begun = time.monotonic()
         alpha = search.alpha
         point = problem.project(alpha)
 
@@ -77,9 +82,10 @@ def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | N
 
         sums = products.of(point, certify)
         certificate = certificate_of(problem, psd, alpha, point, point, scale * sums, bound)
+        certify_s += time.monotonic() - begun
         if certificate.within(enough):
             nu = certificate.multiplier or 0.0
             support = supporting(problem, alpha, scale * sums - (p + nu))
-            return FoundSimplex(alpha, certificate, support, search.entries)
+            return FoundSimplex(alpha, certificate, support, search.entries, certify_s)
         if not search.look(sums):
             return None

@@ -49,6 +49,8 @@ def test_the_certificate_is_that_of_a_fresh_look(name, nu, no_runs):
     np.testing.assert_array_equal(again.alpha, solution.certificate.alpha)
     assert again.infeasibility <= 1e-12
     assert solution.cost.kernel_columns <= len(X)
+    assert solution.cost.wall_time_s > 0
+    assert solution.cost.certify_time_s > 0
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.3])
