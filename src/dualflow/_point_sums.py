@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .core._bound import in_doubt
 from .core.kernels import Gram
 from .core.radial import AN_EXPONENTIAL, RadialPoints
+from .core.radial_product import radial_product
 from .core.screening import is_bounded, rough_sums
 
 __all__ = ["PointSums"]
@@ -44,7 +45,7 @@ class PointSums:
 
     def __init__(self, gram: Gram, points: RadialPoints, single: RadialPoints | None, e: NDArray, price: float) -> None:
         self.points, self.single, self.e, self.price = points, single, e, price
-        self.reach, self.features, self.columns = gram.reach, gram.X.shape[1], 0
+        self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
 
     def of(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
         """Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), when ``certify`` has been told of them: it says between which multipliers
@@ -76,6 +77,10 @@ class PointSums:
                 (missing,) = (doubt > -np.inf).nonzero()
             sums[missing], doubt[missing] = self._exact(missing, J, weights), -np.inf
 
+    # What `radial_product` asks of a matrix.
+
+    def radial_points(self, dtype: type, J: NDArray | slice) -> RadialPoints:
+        return self.points.take(J)
+
     def _exact(self, rows: NDArray | slice, J: NDArray, weights: NDArray) -> NDArray:
-        found: NDArray = self.points.take(rows).expand(self.points.take(J), weights[J, None])[:, 0]
-        return found
+        return radial_product(self, weights, rows, J, float)

@@ -203,11 +203,12 @@ class SettledPairs(Sequence[Settled | None]):
     ) -> list[int]:
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
         sizes, classes = np.array([len(group) for group in groups]), len(groups)
-        sign, small, most, own = (-1.0, SMALL, PATIENCE, 0) if classes == 2 else (1.0, MANY, PATIENCE, SMALL)
+        # Two classes that suit have been met already.
+        sign, small, most, own = (-1.0, SMALL, PATIENCE, math.inf) if classes == 2 else (1.0, MANY, PATIENCE, SMALL)
         if gram.is_radial and not gram.came_sparse and classes > 2:
             small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
         both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
-        alone = [np.array([n > own and suits_points(gram, n, classes > 2) for n in pairs.tolist()]) for pairs in both]
+        alone = [np.array([n > own and suits_points(gram, n, True) for n in pairs.tolist()]) for pairs in both]
         listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         if len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():

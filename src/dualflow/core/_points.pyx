@@ -17,33 +17,22 @@ ctypedef fused real:
     float
     double
 
-#: Numbers up to which nobody else is let in meanwhile: some ten microseconds.
-cdef Index BRIEF = 1 << 16
-
 
 def scale_points(const double[:, ::1] X, const double[::1] center, double scale, real[:, ::1] out):
     """out = scale (X − center), with zeros appended to each point where ``out`` is wider."""
-    cdef Index n = X.shape[0], m = X.shape[1], width = out.shape[1]
+    cdef Index n = X.shape[0], m = X.shape[1], width = out.shape[1], i, k
     if out.shape[0] != n or center.shape[0] != m or width < m:
         raise ValueError("center must be as long as a point, and out have a row for each, which may be longer")
     if n == 0 or width == 0:
         return
-    if n * width <= BRIEF:  # to let the interpreter's lock go, and wait for it, takes as long
-        scale_rows(X, center, scale, out)
-    else:
-        with nogil:
-            scale_rows(X, center, scale, out)
-
-
-cdef void scale_rows(const double[:, ::1] X, const double[::1] center, double scale, real[:, ::1] out) noexcept nogil:
-    cdef Index m = X.shape[1], i, k
-    for i in range(X.shape[0]):
-        if real is float:
-            scale_row_float(m, &X[i, 0], &center[0], scale, &out[i, 0])
-        else:
-            scale_row_double(m, &X[i, 0], &center[0], scale, &out[i, 0])
-        for k in range(m, out.shape[1]):
-            out[i, k] = 0
+    with nogil:
+        for i in range(n):
+            if real is float:
+                scale_row_float(m, &X[i, 0], &center[0], scale, &out[i, 0])
+            else:
+                scale_row_double(m, &X[i, 0], &center[0], scale, &out[i, 0])
+            for k in range(m, width):
+                out[i, k] = 0
 
 
 def scaled_points(const double[:, ::1] X, const double[::1] center, double scale, Index width, bytes mark):

@@ -52,9 +52,6 @@ ctypedef fused real:
     float
     double
 
-#: Multiplications up to which nobody else is let in meanwhile (some tens of microseconds): to let the interpreter's lock
-#: go, and wait for it, takes as long.
-cdef Index BRIEF = 1 << 18
 #: Bytes of a feature of a tile, see radial.h, and of the tiles that are kept in the second-level cache.
 cdef Index TILE_BYTES = 512, CACHED = 1 << 17
 #: Points a piece of a sum, whose words, weights and values stay in the first-level cache.
@@ -85,17 +82,10 @@ def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1]
     cdef real[::1] work = aligned((tile * (tiles * (m + 1) + 2),), np.float32 if real is float else np.float64)
     cdef const real *a = &A[0, 0] if m else NULL
     cdef const real *b = &B[0, 0] if m else NULL
-    if real is float:
-        if count * n * (m + 16) <= BRIEF:
+    with nogil:
+        if real is float:
             radial_rows_float(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], tiles, upper)
-            return
-        with nogil:
-            radial_rows_float(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], tiles, upper)
-    else:
-        if count * n * (m + 16) <= BRIEF:
-            radial_rows_double(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], tiles, upper)
-            return
-        with nogil:
+        else:
             radial_rows_double(count, n, m, a, &half_a[0], b, &half_b[0], &values[0, 0], &work[0], tiles, upper)
 
 
@@ -113,18 +103,10 @@ def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] 
     cdef real[::1] work = aligned(((m + 3 + r) * 128,), np.float32 if real is float else np.float64)
     cdef const real *a = &A[0, 0] if m else NULL
     cdef const real *b = &B[0, 0] if m else NULL
-    cdef bint brief = count * n * (m + 16) <= BRIEF
-    if real is float:
-        if brief:
+    with nogil:
+        if real is float:
             radial_sum_float(count, n, m, r, a, &half_a[0], b, &half_b[0], &weights[0, 0], &sums[0, 0], &work[0])
-            return out
-        with nogil:
-            radial_sum_float(count, n, m, r, a, &half_a[0], b, &half_b[0], &weights[0, 0], &sums[0, 0], &work[0])
-    else:
-        if brief:
-            radial_sum_double(count, n, m, r, a, &half_a[0], b, &half_b[0], &weights[0, 0], &sums[0, 0], &work[0])
-            return out
-        with nogil:
+        else:
             radial_sum_double(count, n, m, r, a, &half_a[0], b, &half_b[0], &weights[0, 0], &sums[0, 0], &work[0])
     return out
 

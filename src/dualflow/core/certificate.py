@@ -79,6 +79,8 @@ class Certificate:
     >>> certificate = solve(problem).certificate
     >>> certificate.within(1e-6), round(certificate.objective, 6), round(certificate.bias, 6)
     (True, -2.0, -3.0)
+    >>> certificate.lower_bound <= certificate.objective
+    True
     """
 
     alpha: NDArray
@@ -232,8 +234,7 @@ class Certifier:
     def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
         """The certificate, the α it is about, and its Qα."""
         point, Qa, bound = self._bound(projection, Qa)
-        shift = self.shift(point) if self._moved else 0.0
-        return certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift), point, Qa
+        return certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, self.shift(point)), point, Qa
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
         """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe;
@@ -249,8 +250,7 @@ class Certifier:
         """The best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
         problem = self.problem
         if problem.kind.may_be_unbounded and (bound := hard_margin_bound(problem, point, Qa)) is not None:
-            scaling, lower_bound, interval = bound
-            return scaling * point, scaling * Qa, (lower_bound, interval)
+            return bound[0] * point, bound[0] * Qa, bound[1:]
         if problem.kind is Kind.AFFINE:
             return point, Qa, affine_bound(self.workspace, point, Qa)
         return point, Qa, dual_bound(problem, point, Qa)

@@ -117,9 +117,7 @@ class KernelMachine(Persistent):
     def _check_parameters(self, *names: str) -> None:
         """Hold parameters (all if none is named) against their rules."""
         for name in names or self._rules:
-            rule, value = self._rules[name], getattr(self, name)
-            if not (type(value) is str and value in rule.words):
-                rule.check(name, value)
+            self._rules[name].check(name, getattr(self, name))
 
     def _undo(self) -> Callable[[], None]:
         """What puts back the parts of a model that are changed where they are."""

@@ -64,22 +64,6 @@ def violations(const real[::1] G, double nu, const double[::1] beta, const doubl
     return found
 
 
-def near_violations(const real[::1] G, double nu, const double[::1] beta, const double[::1] low, const double[::1] high,
-                    double reach):
-    """Who is free, or whose `violations` are more than −reach."""
-    cdef Index n = G.shape[0], k, count = 0
-    check(n, beta, low, high)
-    found = np.empty(n, dtype=np.intp)
-    cdef Index[::1] near = found
-    cdef bint rises, falls
-    for k in range(n):
-        rises, falls = beta[k] < high[k], beta[k] > low[k]
-        if (rises and falls) or violation_of(G[k] - nu, rises, falls) > -reach:
-            near[count] = k
-            count += 1
-    return found[:count]
-
-
 cdef inline double violation_of(double away, bint rises, bint falls) noexcept nogil:
     cdef double rise = -away if rises else -1e300, fall = away if falls else -1e300
     return max(rise, fall)

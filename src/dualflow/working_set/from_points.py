@@ -9,10 +9,10 @@ from ..core.arena import borrowed
 from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ._classes import solve_points
-from ._wishes import begin, multiplier, near_violations, violations, weights_of
+from ._wishes import begin, multiplier, violations, weights_of
 from .descent import SINGLE_GAP, SINGLE_KKT
 from .units import InUnits
-from .whole import AGAIN, AMONG, ENOUGH, FEW_UPDATES, FINITE, NEAR, UPDATES, end_among, nearly_free
+from .whole import AGAIN, ENOUGH, FEW_UPDATES, FINITE, UPDATES, end_among, nearly_free
 
 __all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
 
@@ -143,9 +143,7 @@ class FromPoints:
         return gap / max(abs(0.5 * float(beta @ (G - self.ep))), TINY)
 
     def _nearly_free(self, G: NDArray) -> NDArray:
-        bounds = self.beta, self.low, self.high
-        W: NDArray = near_violations(G, self._multiplier(G), *bounds, NEAR * SINGLE_KKT)
-        return W if len(W) <= AMONG else nearly_free(self._free, self._wrong(G), SINGLE_KKT)
+        return nearly_free(self._free, self._wrong(G), SINGLE_KKT)
 
     def _multiplier(self, G: NDArray) -> float:
         """Of the equality, from the gradients of those who are free, or halfway between who wants to move most."""

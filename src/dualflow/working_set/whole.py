@@ -12,12 +12,10 @@ from .units import InUnits
 
 __all__ = [
     "AGAIN",
-    "AMONG",
     "END",
     "ENOUGH",
     "FEW_UPDATES",
     "FINITE",
-    "NEAR",
     "UPDATES",
     "end_among",
     "nearly_free",
