@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from dualflow import SVC, Gram, _point_sums, certify, problems
+from dualflow import SVC, SVDD, Gram, OneClassSVM, _point_sums, certify, problems
 from dualflow._pair_points import pair_from_points
+from dualflow.working_set import from_points
 
 X, T = make_moons(1200, noise=0.25, random_state=0)
 X = np.column_stack([X, np.random.default_rng(0).normal(size=(1200, 6)) * 0.05])
@@ -49,6 +50,21 @@ def test_figures_are_those_of_float64(C, gamma, enough):
     for nu in found.figures[0, 4:6]:
         bound = -0.5 * alpha @ (h + 1.0) + np.minimum(0.0, C * (h - nu * labels)).sum()
         assert bound <= found.figures[0, 1] + 1e-11 * abs(bound)
+
+
+@pytest.mark.usefixtures("wrong")
+@pytest.mark.parametrize("model", [SVDD, OneClassSVM])
+@pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("nu", [0.02, 0.3])
+@pytest.mark.parametrize("refine", [True, False])
+def test_figures_of_descriptions_are_those_of_float64(model, nu, gamma, refine, monkeypatch):
+    monkeypatch.setattr(from_points, "TWICE", 0)
+    fitted = model(nu=nu, gamma=gamma, refine=refine, tol=1e-6 if refine else 1e-2).fit(X)
+    found = fitted.certificate_
+    theirs = certify(fitted.solution_.problem, found.alpha)
+    for name in FIGURES:
+        assert getattr(found, name) == pytest.approx(getattr(theirs, name), rel=1e-12)
+    np.testing.assert_allclose(found.multiplier_interval, theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
 
 
 def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):

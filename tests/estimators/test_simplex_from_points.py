@@ -68,6 +68,27 @@ def test_one_class_is_libsvms(no_runs):
     assert model.solution_.certificate.relative_gap <= 1e-11
 
 
+@pytest.mark.parametrize("nu", [0.01, 0.05])
+def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(nu, monkeypatch, no_runs):
+    X = SETS["moons"]
+    right = SVDD(nu=nu).fit(X)
+    looks, look = [], from_points.FromPoints.look
+
+    def noted(search, sums):
+        looks.append(look(search, sums))
+        return looks[-1]
+
+    monkeypatch.setattr(from_points, "TWICE", 0)
+    monkeypatch.setattr(from_points, "SINGLE_KKT", 0.005)
+    monkeypatch.setattr(from_points, "nearly_free", lambda free, wish, margin: np.flatnonzero(free))
+    monkeypatch.setattr(from_points.FromPoints, "look", noted)
+    model = SVDD(nu=nu).fit(X)
+    assert any(looks)
+    assert model.certificate_.relative_gap <= 1e-10
+    np.testing.assert_array_equal(model.support_, right.support_)
+    np.testing.assert_allclose(model.solution_.alpha, right.solution_.alpha, atol=1e-8)
+
+
 def test_of_few_support_vectors_few_rows_are_made(no_runs):
     model = SVDD(nu=0.01).fit(SETS["moons"])
     few = len(model.support_)
