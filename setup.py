@@ -28,7 +28,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles ten C files (kernel, points, bounds, memory, mating, path, pairs); that failed:\n"
+                "dualflow compiles twelve C files (kernel, points, bounds, memory, mating, path, pairs); that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -50,18 +50,21 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 LOOP = (*(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h")), *RADIAL)
+DESK = ("working_set/_from_points.pxd", "working_set/_wishes.pxd", "working_set/_point_desk.pxi", "working_set/_point_steps.pxi")
 setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
-        compiled("core._pair_bound", "core/_bound.pxd", flags=STRICT),
+        compiled("core._pair_bound", "core/_bound.pxd", "core/_pair_bound.pxd", flags=STRICT),
         compiled("core._points", "core/clones.h", "core/points.h", flags=STRICT),
         compiled("core._radial", *RADIAL, "core/hamming.h"),
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
         compiled("working_set._classes", *LOOP),
+        compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),
         compiled("working_set._pairs", *LOOP),
-        compiled("working_set._wishes", flags=STRICT),
+        compiled("working_set._point_pairs", *LOOP, *DESK, "core/_bound.pxd", "core/_pair_bound.pxd"),
+        compiled("working_set._wishes", "working_set/_wishes.pxd", flags=STRICT),
     ],
     cmdclass={"build_ext": Build},
 )

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._point_sums import PointSums
+from ._point_sums import AT_EASE, FEW_IN_DOUBT, WORTH_A_LOOK, PointSums
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
-from .core.radial import FEW_FEATURES
+from .core.radial import FEW_FEATURES, RadialPoints
 from .core.solution import SHARP
 from .core.sparse_points import SparsePoints
-from .working_set.from_points import SMALL_ENOUGH, FromPoints
+from .working_set._point_pairs import settle_point_pairs
+from .working_set.descent import SINGLE_KKT
+from .working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
 
-__all__ = ["FoundPair", "pair_from_points", "suits_points"]
+__all__ = ["FoundPair", "PointPairs", "pair_from_points", "suits_points"]
 
 #: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
 #: are worth a run of their own, as are those whose rows are dear: of so many numbers.
@@ -32,13 +36,13 @@ WIDE = 7
 
 
 class FoundPair(NamedTuple):
-    """What one pair came to: as `core._pair_bound.certify_listed` has it, and kernel entries evaluated."""
+    """What pairs came to: as `core._pair_bound.certify_listed` has it, and kernel entries evaluated for each."""
 
     alpha: NDArray
     point: NDArray
     weights: NDArray
     figures: NDArray
-    entries: float
+    entries: NDArray
 
 
 def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
@@ -51,6 +55,66 @@ def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
     if features > FEW_FEATURES:
         return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
     return n <= MOST and n * features < HEAVY
+
+
+class PointPairs:
+    """Pairs of classes that a compiled call settles from their points, many at once.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the radial kernel, and dense points.
+    groups : sequence of int arrays
+        The points of each class.
+    upper : array
+        The bounds of their multipliers, class after class.
+    """
+
+    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray) -> None:
+        self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
+        self.points: RadialPoints = gram.radial_points(float)
+        self.sizes = [len(group) for group in groups]
+        self.starts = [0, *accumulate(self.sizes)]
+
+    def serves(self, i: int, others: list[int]) -> bool:
+        """Whether it suits class i with others: features are few, and no bits, and no sample is to say first how many
+        support vectors are to be expected."""
+        most = self.sizes[i] + max(self.sizes[j] for j in others)
+        return most <= SAMPLED and self.points.has_few_features and self.points.table is None
+
+    def table(self, i: int, others: list[int]) -> NDArray:
+        """What `settle` is told of class i with others."""
+        rows, start, m = list[list[int]](), 0, self.sizes[i]
+        for j in others:
+            n = m + self.sizes[j]
+            single = pays_in_single(self.gram, n, n / 2)
+            rows.append([m, n - m, self.starts[i], self.starts[j], single, *limits_of(n), start])
+            start += n
+        return np.array(rows, dtype=np.int64)
+
+    def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:
+        """What pairs of a table come to, from one of them on, until so many seconds have passed: into what is `found`
+        of each, one after the other; figures stay as they are where a search is given up. Returns the next one."""
+        return int(
+            settle_point_pairs(
+                self.points.points,
+                self.points.half,
+                self.members,
+                self.upper,
+                table,
+                sign,
+                self.gram.X.shape[1],
+                self.gram.reach,
+                enough,
+                SINGLE_KKT,
+                WORTH_A_LOOK,
+                FEW_IN_DOUBT,
+                AT_EASE,
+                *found,
+                begin,
+                seconds,
+            )
+        )
 
 
 def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> float:
@@ -97,4 +161,4 @@ def pair_from_points(
         search.entries += float(n) * products.columns
         objective, bound = figures[0, :2].tolist()
         if objective - bound <= enough * max(abs(objective), abs(bound)) or not search.look(sums):
-            return FoundPair(alpha, point, weights, figures, search.entries)
+            return FoundPair(alpha, point, weights, figures, np.array([search.entries]))

@@ -13,25 +13,21 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._pair_blocks import Blocks, Listed, whole
-from ._pair_points import pair_from_points, suits_points
+from ._pair_points import FoundPair, PointPairs, pair_from_points, suits_points
+from ._settled import Batch, Settled
 from .core._pair_bound import certify_listed
-from .core.bounds import VANISHES, gaps
-from .core.certificate import Certificate
 from .core.kernels import Gram
-from .core.psd import SpectrumEvidence
-from .core.solution import SHARP, Status
-from .core.values import immutable
+from .core.solution import SHARP
 from .working_set.whole import END, solve_small_pairs
 
-__all__ = ["Settled", "SettledPairs", "together"]
+__all__ = ["SettledPairs"]
 
 #: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
 #: many, whose blocks serve others too, and where products of many features take most of a run's time. Points of all up
@@ -42,112 +38,6 @@ PATIENCE, PATIENCE_DEAR = 4096, 20_000
 
 #: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
 AT_ONCE = 0.05
-
-
-class _Batch(NamedTuple):
-    """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
-    decision function and biases, the figures of `certify_listed`, what multipliers of the problem as given are more,
-    and seconds and entries a pair."""
-
-    listed: NDArray
-    alpha: NDArray
-    point: NDArray
-    weights: NDArray
-    biases: NDArray
-    figures: NDArray
-    shift: float
-    seconds: float
-    entries: NDArray
-
-    def are_sharp(self, tol: float) -> list[bool]:
-        """Which are certified to a relative gap of ``tol``."""
-        return [_is_sharp(figures, tol) for figures in self.figures.tolist()]
-
-
-def _is_sharp(figures: list[float], tol: float) -> bool:
-    if not all(map(math.isfinite, figures)):
-        return False
-    objective, bound, *_, terms = figures
-    size = max(abs(objective), abs(bound))
-    return objective - bound <= tol * size or size <= VANISHES * terms
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What a pair of classes came to; points of the first class come first, and then those of the second."""
-
-    batch: _Batch
-    number: int
-    #: As of a solution.
-    steps: ClassVar[int] = 1
-    status: ClassVar[Status] = Status.OPTIMAL
-
-    def _part(self, values: NDArray) -> NDArray:
-        m, n, *_, start = self.batch.listed[self.number].tolist()
-        part: NDArray = values[start : start + m + n]
-        return part
-
-    @property
-    def alpha(self) -> NDArray:
-        """Multipliers, shape (n,)."""
-        return self._part(self.batch.alpha)
-
-    @property
-    def coefficients(self) -> NDArray:
-        """Weights of the points in the decision function, shape (n,)."""
-        return self._part(self.batch.weights)
-
-    @property
-    def bias(self) -> float:
-        """b of the decision function."""
-        return float(self.batch.biases[self.number])
-
-    @property
-    def columns(self) -> float:
-        """Kernel entries evaluated for it, in columns of n; blocks within a class are shared out among its pairs."""
-        return float(self.batch.entries[self.number] / len(self.alpha))
-
-    @property
-    def wall_time_s(self) -> float:
-        """Its share in its list's."""
-        return self.batch.seconds
-
-    @property
-    def certificate(self) -> Certificate:
-        """Of `alpha`, as a `Certifier` makes it."""
-        objective, bound, infeasibility, distance, _, _, quadratic, terms = self.batch.figures[self.number].tolist()
-        gap, relative_gap = gaps(objective, bound)
-        if max(abs(objective), abs(bound)) <= VANISHES * terms:
-            relative_gap = 0.0
-        low, high = self._ends
-        return Certificate(
-            alpha=immutable(self._part(self.batch.point)),
-            objective=objective,
-            lower_bound=bound,
-            gap=gap,
-            relative_gap=relative_gap,
-            infeasibility=infeasibility,
-            projection_distance=distance,
-            multiplier=0.5 * (low + high),
-            multiplier_interval=(low, high),
-            bias=self.bias,
-            bias_interval=(-high, -low),
-            radius=None,
-            quadratic=quadratic,
-            psd=SpectrumEvidence("by kernel"),
-        )
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        low, high = self.batch.figures[self.number, 4:6].tolist()
-        return low + self.batch.shift, high + self.batch.shift
-
-
-def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray]:
-    """Of pairs of one batch that follow one another: their `coefficients` one after another, and their biases."""
-    batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
-    m, n, *_, start = batch.listed[last].tolist()
-    return batch.weights[int(batch.listed[first, 10]) : start + m + n], batch.biases[first : last + 1]
 
 
 class SettledPairs(Sequence[Settled | None]):
@@ -185,8 +75,12 @@ class SettledPairs(Sequence[Settled | None]):
         usual = bool(((bounds > 0) & (bounds < np.inf)).all())
         self._lists: list[Iterator[Settled | None]] = []
         if classes == 2 and usual and suits_points(gram, len(bounds)):
-            order, m = np.concatenate(groups), len(groups[0])
-            self._lists, counts = [(_from_points(gram, order, m, bounds, -1.0, tol) for _ in range(1))], [1]
+            pairs, counts = PointPairs(gram, groups, bounds), [1]
+            if pairs.serves(0, [1]):
+                self._lists = [_compiled(pairs, pairs.table(0, [1]), -1.0, tol)]
+            else:
+                order, m = pairs.members, len(groups[0])
+                self._lists = [(_from_points(gram, order, m, bounds, -1.0, tol) for _ in range(1))]
         elif usual:
             counts = self._listed(gram, groups, upper, bounds, tol)
         else:
@@ -218,15 +112,22 @@ class SettledPairs(Sequence[Settled | None]):
             return [sum(counts)]
         blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
 
-        def by_points(i: int, j: int) -> Settled | None:
-            order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])
-            return _from_points(gram, order, len(groups[i]), limits, sign, tol)
+        pairs = PointPairs(gram, groups, bounds) if any(ways.any() for ways in alone) else None
+
+        def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
+            if pairs is not None and others and pairs.serves(i, others):
+                yield from _compiled(pairs, pairs.table(i, others), sign, tol)
+                return
+            for j in others:
+                order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])
+                yield _from_points(gram, order, len(groups[i]), limits, sign, tol)
 
         def of_class(i: int) -> Iterator[Settled | None]:
             parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
             settled = (pair for part in parts for pair in _solved(part, bounds, sign, most, tol))
+            apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
             for j, is_listed in enumerate(listed[i].tolist()):
-                yield next(settled) if is_listed else by_points(i, i + 1 + j) if alone[i][j] else None
+                yield next(settled) if is_listed else next(apart) if alone[i][j] else None
 
         self._lists = [of_class(i) for i in range(classes - 1)]
         return counts
@@ -269,11 +170,31 @@ def _from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float
     begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, tol)
     if found is None:
         return None
+    pair = np.array([[m, len(order) - m, 0]])
+    return next(_read(pair, found, 0, 1, tol, time.monotonic() - begun))
+
+
+def _compiled(pairs: PointPairs, table: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
+    """Pairs of a table, from their points. It writes to nothing but what it makes."""
+    count, size, begin = len(table), int(table[-1, -1] + table[-1, :2].sum()), 0
+    found = FoundPair(np.empty(size), np.empty(size), np.empty(size), np.full((count, 8), np.nan), np.empty(count))
+    while begin < count:
+        begun = time.monotonic()
+        end = pairs.settle(table, sign, tol, found, begin, AT_ONCE)
+        yield from _read(table, found, begin, end, tol, (time.monotonic() - begun) / (end - begin))
+        begin = end
+
+
+def _read(
+    table: NDArray, found: FoundPair, begin: int, end: int, tol: float, seconds: float
+) -> Iterator[Settled | None]:
+    """Those from one to another of pairs that were settled from their points."""
     alpha, point, weights, figures, entries = found
-    biases, seconds = -0.5 * (figures[:, 4] + figures[:, 5]), time.monotonic() - begun
-    listed = np.array([[m, len(order) - m, 0, 0, 0, 0, 0, 0, 0, m, 0]])
-    batch = _Batch(listed, alpha, point, weights, biases, figures, 0.0, seconds, np.array([entries]))
-    return Settled(batch, 0) if _is_sharp(figures[0].tolist(), tol) else None
+    figures = figures[begin:end]
+    biases = -0.5 * (figures[:, 4] + figures[:, 5])
+    batch = Batch(table[begin:end], alpha, point, weights, biases, figures, 0.0, seconds, entries[begin:end])
+    for k, fine in enumerate(batch.are_sharp(tol)):
+        yield Settled(batch, k) if fine else None
 
 
 def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) -> Iterator[Settled | None]:
@@ -290,7 +211,7 @@ def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) ->
         seconds = (time.monotonic() - begun) / (end - begin)
         shift = 0.0 if centred is None else centred.constant(weights)
         biases = -0.5 * (figures[:, 4] + figures[:, 5]) - shift
-        batch = _Batch(which, alpha, point, weights, biases, figures, shift, seconds, entries[begin:end])
+        batch = Batch(which, alpha, point, weights, biases, figures, shift, seconds, entries[begin:end])
         sharp = batch.are_sharp(tol)
         if has_digits is not None:
             sharp = [fine and has for fine, has in zip(sharp, has_digits[begin:end].tolist(), strict=True)]

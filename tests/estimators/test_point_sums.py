@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from dualflow import SVC, SVDD, Gram, OneClassSVM, _point_sums, certify, problems
+from dualflow import SVDD, Gram, OneClassSVM, _point_sums, certify, problems
 from dualflow._pair_points import pair_from_points
 from dualflow.working_set import from_points
 
@@ -77,14 +77,18 @@ def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
 
     monkeypatch.setattr(_point_sums, "rough_sums", noted)
     monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
-    SVC(gamma=1.0).fit(X, T)
+
+    def certified(points, C):
+        return pair_from_points(Gram(points, gamma=1.0), ORDER, M, np.full(1200, C), 1.0)
+
+    certified(X, 1.0)
     assert len(asked) == 1
     assert asked[0] < 1200  # those who have a weight are in float64 anyway
-    SVC(gamma=1.0).fit(X * 1e4, T)  # distances that float32 has no digits for
-    SVC(gamma=1.0, C=1e-31).fit(X, T)  # and weights
+    certified(X * 1e4, 1.0)  # distances that float32 has no digits for
+    certified(X, 1e-31)  # and weights
     assert len(asked) == 1
     monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 1 << 60)
-    SVC(gamma=1.0).fit(X, T)
+    certified(X, 1.0)
     assert len(asked) == 1
 
 

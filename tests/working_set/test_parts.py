@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dualflow.working_set._classes import solve_points
+from dualflow.working_set._from_points import solve_points
 from dualflow.working_set._pairs import RowSource, padded, solve_pairs
 from sklearn import svm
 from sklearn.datasets import make_classification
@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from dualflow import SVC, Gram
 from dualflow.core.radial import RadialPoints
 from dualflow.testing.reference import rbf_kernel
-from dualflow.working_set import _classes, _pairs
+from dualflow.working_set import _from_points, _pairs
 
 N, C = 2300, 100.0
 X, T = make_classification(N, 10, n_informative=5, class_sep=1.2, random_state=0)
@@ -25,7 +25,7 @@ def in_parts(request, monkeypatch):
     """As it is, and without."""
     if not request.param:
         monkeypatch.setattr(_pairs, "LEAVES_FROM", N + 1)
-        monkeypatch.setattr(_classes, "LEAVES_FROM", N + 1)
+        monkeypatch.setattr(_from_points, "LEAVES_FROM", N + 1)
     return request.param
 
 

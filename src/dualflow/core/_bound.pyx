@@ -9,6 +9,10 @@ import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
 from libc.float cimport DBL_EPSILON
 
+#: Unit round-off of float32; what a kernel value loses beside its exponent (by the exponential, and its weight's
+#: rounding); below this a kernel value in float32 may be 0.
+cdef double UNIT = 2.0**-24, BESIDE = 1e-6, VANISHED = 1e-37
+
 
 def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
     """Σ min(0, uᵢρᵢ) with ρ = h − νe (h where e is None) and 0·∞ = 0."""
@@ -65,20 +69,47 @@ def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] 
              double ease):
     """Whether a sign of ρ = e(sums − ν) − price is in ``doubt`` for ν at either end, and whose lesser ρ is within
     ``ease`` times its doubt; it is −∞ where there is none."""
-    cdef Index n = sums.shape[0], i, count = 0
-    cdef double rho
-    cdef bint some = False
+    cdef Index n = sums.shape[0], count = 0
     if not doubt.shape[0] == e.shape[0] == n:
         raise ValueError("sums, doubt and e must be of one length")
-    found = np.empty(n, dtype=np.intp)
-    cdef Index[::1] which = found
+    found = np.empty(n, dtype=np.int64)
+    cdef long long[::1] which = found
+    cdef bint some = n > 0 and doubtful(n, &sums[0], &doubt[0], &e[0], low, high, price, ease, &which[0], &count)
+    return some, found[:count]
+
+
+cdef bint doubtful(Index n, const double *sums, const double *doubt, const double *e, double low, double high, double price,
+                   double ease, long long *which, Index *count) noexcept nogil:
+    cdef Index i
+    cdef double rho
+    cdef bint some = False
+    count[0] = 0
     for i in range(n):
         rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - price
         some |= rho <= doubt[i]
         if rho <= ease * doubt[i]:
-            which[count] = i
-            count += 1
-    return some, found[:count]
+            which[count[0]] = i
+            count[0] += 1
+    return some
+
+
+def rough_doubts(double[:, ::1] found, const double[::1] half, Index features, Index terms, double total):
+    """What sums in float32 may be wrong by, see `screening.rough_sums`, in the place of the second of the three: Σ w k,
+    Σ |w| k and Σ |w| k ‖z‖²/2 of points with ``half`` their squared lengths, over weights whose sizes are ``total``, so
+    many ``terms`` in float32 at a time."""
+    if found.shape[0] != half.shape[0] or found.shape[1] != 3:
+        raise ValueError("found must be (n, 3), and half (n,)")
+    if half.shape[0]:
+        doubts_of(half.shape[0], features, terms, total, &half[0], &found[0, 0])
+
+
+cdef void doubts_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil:
+    """½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖², of each pair times its kernel value; first-order bounds, and a tenth more."""
+    cdef Index i
+    cdef double exponents
+    for i in range(n):
+        exponents = 2.0 * (features + 8) * UNIT * (half[i] * found[3 * i + 1] + found[3 * i + 2])
+        found[3 * i + 1] = 1.1 * (exponents + (BESIDE + terms * UNIT) * found[3 * i + 1]) + VANISHED * total
 
 
 cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double *work, double *to_low,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ._bound import rough_doubts
 from .bounds import dual_bound
 from .problem import DualProblem, Kind
 from .radial import AN_EXPONENTIAL, RadialPoints
@@ -21,11 +22,8 @@ __all__ = ["Screen", "is_bounded", "rough_sums"]
 #: Multiplications of a product from which it is worth a look (two milliseconds); variables at 0 that float64 may be
 #: left with, as a part of all; and how many of them are asked first.
 WORTH_A_LOOK, FEW_IN_DOUBT, SAMPLE = 1 << 25, 0.3, 128
-#: Unit round-off of float32; what a kernel value loses beside its exponent (by the exponential, and its weight's
-#: rounding); and terms that are summed in float32 at a time, where not all are.
-UNIT, BESIDE, AT_A_TIME = 2.0**-24, 1e-6, 34
-#: Below this a kernel value in float32 may be 0.
-VANISHED = 1e-37
+#: Unit round-off of float32, and terms that are summed in it at a time, where not all are.
+UNIT, AT_A_TIME = 2.0**-24, 34
 #: Weights that float32 holds with all its digits, with room for sums of them.
 ORDINARY = 1e-30, 1e30
 #: In the place of a multiplier that is far from 0.
@@ -190,11 +188,9 @@ def rough_sums(
     size, columns = np.abs(weights), np.empty((len(weights), 3))
     columns[:, 0], columns[:, 1], columns[:, 2] = weights, size, size * half_of_others
     found = points.expand(others, columns)
-    # ½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖², of each pair times its kernel value.
-    exponents = 2.0 * _unit(features) * (half * found[:, 1] + found[:, 2])
     terms = AT_A_TIME if points.has_few_features else AT_A_TIME + len(weights)
-    doubt = 1.1 * (exponents + (BESIDE + terms * UNIT) * found[:, 1]) + VANISHED * float(size.sum())
-    return found[:, 0], doubt
+    rough_doubts(found, half, features, terms, float(size.sum()))
+    return found[:, 0], found[:, 1]
 
 
 def _unit(features: int) -> float:

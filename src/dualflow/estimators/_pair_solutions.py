@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from .._together import Settled, together
+from .._settled import Settled, together
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
 from ..core.kernels import Gram

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
+from .._settled import Settled
 from .._solve import Progress, check_limits, solve
-from .._together import Settled, SettledPairs
+from .._together import SettledPairs
 from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._settled import Settled
 from .._solve import Progress
-from .._together import Settled
 from ..core.solution import Solution
 
 __all__ = ["Teller"]

@@ -8,8 +8,9 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
+from .._settled import Settled
 from .._solve import DEFAULT_SOLVER, Progress, check_limits
-from .._together import Settled, SettledPairs
+from .._together import SettledPairs
 from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem

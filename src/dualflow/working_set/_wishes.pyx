@@ -7,12 +7,6 @@ interpreter's lock stays with who is at it.
 
 import numpy as np
 
-ctypedef Py_ssize_t Index
-
-ctypedef fused real:
-    float
-    double
-
 
 def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha, double price, double finite):
     """price·e, the bounds of β = eα, ``finite`` in the place of ∞, and β itself, of 0 ≤ α ≤ ``upper``."""
@@ -42,14 +36,13 @@ def weights_of(const double[::1] e, const double[::1] beta, const double[::1] up
 
 def multiplier(const real[::1] G, const double[::1] beta, const double[::1] low, const double[::1] high):
     """The mean of the gradients of those who are free, and how many they are."""
-    cdef Index n = G.shape[0], k, free = 0
-    cdef double total = 0.0
+    cdef Index n = G.shape[0], free = 0
+    cdef double mean
     check(n, beta, low, high)
-    for k in range(n):
-        if low[k] < beta[k] < high[k]:
-            total += G[k]
-            free += 1
-    return total / free if free else 0.0, free
+    if n == 0:
+        return 0.0, 0
+    mean = mean_of_free(n, &G[0], &beta[0], &low[0], &high[0], &free)
+    return mean, free
 
 
 def violations(const real[::1] G, double nu, const double[::1] beta, const double[::1] low, const double[::1] high):
@@ -62,11 +55,6 @@ def violations(const real[::1] G, double nu, const double[::1] beta, const doubl
     for k in range(n):
         wish[k] = violation_of(G[k] - nu, beta[k] < high[k], beta[k] > low[k])
     return found
-
-
-cdef inline double violation_of(double away, bint rises, bint falls) noexcept nogil:
-    cdef double rise = -away if rises else -1e300, fall = away if falls else -1e300
-    return max(rise, fall)
 
 
 cdef check(Index n, const double[::1] a, const double[::1] b, const double[::1] c):

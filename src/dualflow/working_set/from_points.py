@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from ..core.arena import borrowed
 from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
-from ._classes import solve_points
+from ._from_points import solve_points
 from ._wishes import begin, multiplier, violations, weights_of
 from .descent import SINGLE_GAP, SINGLE_KKT
 from .units import InUnits
 from .whole import AGAIN, ENOUGH, FEW_UPDATES, FINITE, UPDATES, end_among, nearly_free
 
-__all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints"]
+__all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints", "limits_of", "pays_in_single"]
 
 #: Points up to which all rows are made if many are asked for; beyond, it is left to others then; and pair updates that
 #: these may take.
@@ -31,6 +31,20 @@ TWICE = 4_500_000
 NEARLY, TINY = 0.9, 1e-300
 #: How often others may join.
 LOOKS = 5
+
+
+def pays_in_single(gram: Gram, n: int, rows: float) -> bool:
+    """Whether so many rows of n points are in float32 first."""
+    return bool(gram.is_safe_in_single) and rows * n * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+
+
+def limits_of(n: int) -> tuple[bool, int, int, int]:
+    """Of a search over n points: whether all rows are made if many are asked for, updates a round, and what is many;
+    see `solve_points`."""
+    room = min(int(n * MANY_ROWS), MANY_OF_MORE)
+    if n <= SMALL_ENOUGH:
+        return True, UPDATES * n, room, int(n * MOST_ROWS)
+    return False, PATIENCE, room, min(n, MOST_VALUES // n)
 
 
 class FromPoints:
@@ -70,7 +84,7 @@ class FromPoints:
         alpha: NDArray,
         rows: float,
     ) -> None:
-        pays = gram.is_safe_in_single and rows * len(e) * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+        pays = pays_in_single(gram, len(e), rows)
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
@@ -88,9 +102,7 @@ class FromPoints:
         relative gap is ``enough``. False where it is given up: many rows were asked for, many more than support vectors
         are ``expected``, or many updates, of more points than `SMALL_ENOUGH`."""
         points, n = self.points if self.single is None else self.single, len(self.points)
-        fills = n <= SMALL_ENOUGH
-        room = min(int(n * MANY_ROWS), MANY_OF_MORE)
-        more = int(n * MOST_ROWS) if fills else min(n, MOST_VALUES // n)
+        fills, limit, room, more = limits_of(n)
         if expected is not None:
             room = more = min(n, int(UNEXPECTED * expected) + MANY_OF_MORE // 2)
         G = np.empty(n, dtype=points.half.dtype)
@@ -103,7 +115,7 @@ class FromPoints:
             self.beta,
             G,
             ENOUGH if self.single is None else SINGLE_KKT,
-            UPDATES * n if fills else PATIENCE,
+            limit,
             room,
             more,
             fills,

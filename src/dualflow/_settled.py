@@ -1,0 +1,124 @@
+"""What pairs of classes that one compiled call has solved came to, each as an object when it is looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from numpy.typing import NDArray
+
+from .core.bounds import VANISHES, gaps
+from .core.certificate import Certificate
+from .core.psd import SpectrumEvidence
+from .core.solution import Status
+from .core.values import immutable
+
+__all__ = ["Batch", "Settled", "together"]
+
+
+class Batch(NamedTuple):
+    """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
+    decision function and biases, the figures of `certify_listed`, what multipliers of the problem as given are more,
+    and seconds and entries a pair."""
+
+    listed: NDArray
+    alpha: NDArray
+    point: NDArray
+    weights: NDArray
+    biases: NDArray
+    figures: NDArray
+    shift: float
+    seconds: float
+    entries: NDArray
+
+    def are_sharp(self, tol: float) -> list[bool]:
+        """Which are certified to a relative gap of ``tol``."""
+        return [_is_sharp(figures, tol) for figures in self.figures.tolist()]
+
+
+def _is_sharp(figures: list[float], tol: float) -> bool:
+    if not all(map(math.isfinite, figures)):
+        return False
+    objective, bound, *_, terms = figures
+    size = max(abs(objective), abs(bound))
+    return objective - bound <= tol * size or size <= VANISHES * terms
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a pair of classes came to; points of the first class come first, and then those of the second."""
+
+    batch: Batch
+    number: int
+    #: As of a solution.
+    steps: ClassVar[int] = 1
+    status: ClassVar[Status] = Status.OPTIMAL
+
+    def _part(self, values: NDArray) -> NDArray:
+        m, n, *_, start = self.batch.listed[self.number].tolist()
+        part: NDArray = values[start : start + m + n]
+        return part
+
+    @property
+    def alpha(self) -> NDArray:
+        """Multipliers, shape (n,)."""
+        return self._part(self.batch.alpha)
+
+    @property
+    def coefficients(self) -> NDArray:
+        """Weights of the points in the decision function, shape (n,)."""
+        return self._part(self.batch.weights)
+
+    @property
+    def bias(self) -> float:
+        """b of the decision function."""
+        return float(self.batch.biases[self.number])
+
+    @property
+    def columns(self) -> float:
+        """Kernel entries evaluated for it, in columns of n; blocks within a class are shared out among its pairs."""
+        return float(self.batch.entries[self.number] / len(self.alpha))
+
+    @property
+    def wall_time_s(self) -> float:
+        """Its share in its list's."""
+        return self.batch.seconds
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of `alpha`, as a `Certifier` makes it."""
+        objective, bound, infeasibility, distance, _, _, quadratic, terms = self.batch.figures[self.number].tolist()
+        gap, relative_gap = gaps(objective, bound)
+        if max(abs(objective), abs(bound)) <= VANISHES * terms:
+            relative_gap = 0.0
+        low, high = self._ends
+        return Certificate(
+            alpha=immutable(self._part(self.batch.point)),
+            objective=objective,
+            lower_bound=bound,
+            gap=gap,
+            relative_gap=relative_gap,
+            infeasibility=infeasibility,
+            projection_distance=distance,
+            multiplier=0.5 * (low + high),
+            multiplier_interval=(low, high),
+            bias=self.bias,
+            bias_interval=(-high, -low),
+            radius=None,
+            quadratic=quadratic,
+            psd=SpectrumEvidence("by kernel"),
+        )
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        low, high = self.batch.figures[self.number, 4:6].tolist()
+        return low + self.batch.shift, high + self.batch.shift
+
+
+def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray]:
+    """Of pairs of one batch that follow one another: their `coefficients` one after another, and their biases."""
+    batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
+    m, n, *_, start = batch.listed[last].tolist()
+    return batch.weights[int(batch.listed[first, -1]) : start + m + n], batch.biases[first : last + 1]

@@ -1,0 +1,190 @@
+"""Pairs of classes settled from their points by one compiled call: optima, certified by values of float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dualflow.working_set._point_pairs import settle_point_pairs
+from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC as LIBSVM
+
+from dualflow import Gram, certify, problems
+from dualflow._pair_points import FoundPair, PointPairs
+
+WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
+MANY = make_blobs([300, 450, 260, 380], 2, cluster_std=3.0, random_state=3)
+SETS = {
+    "wine": (StandardScaler().fit_transform(WINE[0]), WINE[1]),
+    "iris": (np.repeat(IRIS[0], 3, axis=0), np.repeat(IRIS[1], 3)),
+    "many": MANY,
+    "one each": (np.array([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0]]), np.arange(3)),
+}
+#: What `settle_point_pairs` is told beside points and tables.
+RULES = {"enough": 1e-12, "rough": 1e-3, "worth": 1 << 23, "few": 0.3, "ease": 2.0}
+
+
+def pairs_of(X, y, C, gamma):
+    """Of all classes, with a bound of its own for each point, and their table."""
+    groups = [np.flatnonzero(y == k) for k in range(y.max() + 1)]
+    upper = np.concatenate([C * np.linspace(0.5, 1.5, len(X))[group] for group in groups])
+    pairs = PointPairs(Gram(X, gamma=gamma), groups, upper)
+    tables = [pairs.table(k, list(range(k + 1, len(groups)))) for k in range(len(groups) - 1)]
+    for table, before in zip(tables[1:], tables[:-1], strict=True):
+        table[:, -1] += before[-1, -1] + before[-1, :2].sum()
+    return pairs, np.concatenate(tables)
+
+
+def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
+    size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
+    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 8), np.nan), np.full(count, np.nan))
+    gram, points = pairs.gram, pairs.points
+    told = (sign, gram.X.shape[1], gram.reach, *rules.values())
+    end = settle_point_pairs(
+        points.points, points.half, pairs.members, pairs.upper, table, *told, *found, begin, seconds
+    )
+    return found, end
+
+
+def parts(pairs, table, found):
+    """Of each pair: its points, labels, bounds, α as found, and its figures."""
+    for (m, n, first, second, *_, at), figures in zip(table.tolist(), found.figures, strict=True):
+        order = np.r_[first : first + m, second : second + n]
+        labels = np.r_[np.ones(m), -np.ones(n)]
+        yield pairs.members[order], labels, pairs.upper[order], found.alpha[at : at + m + n], figures
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("worth", [0.0, np.inf])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("name", SETS)
+def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, single):
+    X, y = SETS[name]
+    pairs, table = pairs_of(X, y, C, 0.3)
+    table[:, 4] = single
+    found, end = settled(pairs, table, worth=worth)
+    assert end == len(table)
+    for members, labels, upper, alpha, figures in parts(pairs, table, found):
+        problem = problems.svc(Gram(X[members], gamma=0.3), labels, 1.0, sample_weight=upper)
+        theirs = certify(problem, alpha)
+        assert theirs.relative_gap <= 1e-11
+        assert figures[0] == pytest.approx(theirs.objective, rel=1e-12)
+        assert figures[1] == pytest.approx(theirs.lower_bound, rel=1e-12)
+        np.testing.assert_allclose(figures[4:6], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
+        assert (alpha >= 0).all()
+        assert (alpha <= upper).all()
+        peer = LIBSVM(C=1.0, gamma=0.3, tol=1e-9).fit(X[members], labels, upper)
+        ours = np.zeros(len(labels))
+        ours[peer.support_] = peer.dual_coef_[0]
+        value = (
+            0.5 * ours @ np.exp(-0.3 * ((X[members][:, None] - X[members]) ** 2).sum(axis=2)) @ ours - abs(ours).sum()
+        )
+        assert figures[0] <= value + 1e-6 * abs(value)  # theirs is not lower
+
+
+def test_weights_are_the_projection_with_the_labels_signs():
+    pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
+    for sign in (1.0, -1.0):
+        found, _ = settled(pairs, table, sign)
+        for m, n, *_, at in table.tolist():
+            labels = sign * np.r_[np.ones(m), -np.ones(n)]
+            weights, point = found.weights[at : at + m + n], found.point[at : at + m + n]
+            np.testing.assert_array_equal(weights, labels * point)
+            assert abs(weights.sum()) <= 1e-14 * point.sum()
+
+
+@pytest.mark.parametrize("rough", [0.9, 0.1])
+def test_whom_a_rough_search_leaves_out_join_those_who_have_a_weight(rough):
+    pairs, table = pairs_of(*SETS["many"], 10.0, 0.3)
+    table[:, 4] = 1
+    found, _ = settled(pairs, table, rough=rough)
+    right, _ = settled(pairs, table)
+    relative = (found.figures[:, 0] - found.figures[:, 1]) / np.abs(found.figures[:, 0])
+    assert relative.max() <= 1e-11
+    np.testing.assert_allclose(found.figures[:, 0], right.figures[:, 0], rtol=1e-11)
+
+
+def far_apart(spread, n=400):
+    """Clusters so far from the centre that float32 has two or three digits of a kernel value."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    return spread * rng.choice([-1.0, 1.0], (n // 4, 3)).repeat(4, axis=0) + rng.normal(size=(n, 3)) + y[:, None], y
+
+
+@pytest.mark.parametrize("spread", [3.0, 20.0, 60.0, 120.0])
+def test_sums_in_float32_are_believed_as_far_as_they_can_be(spread):
+    X, y = far_apart(spread)
+    for C in (0.05, 1.0):
+        pairs, table = pairs_of(X, y, C, 0.2)
+        table[:, 4] = 1
+        rough, _ = settled(pairs, table, worth=0.0, few=1.0)
+        exact, _ = settled(pairs, table, worth=np.inf)
+        np.testing.assert_array_equal(rough.alpha, exact.alpha)
+        np.testing.assert_allclose(rough.figures[:, :2], exact.figures[:, :2], rtol=1e-12)
+        np.testing.assert_allclose(rough.figures[:, 4:6], exact.figures[:, 4:6], rtol=1e-9, atol=1e-9)
+
+
+def test_where_too_many_are_in_doubt_all_are_in_float64():
+    X, y = far_apart(60.0)
+    pairs, table = pairs_of(X, y, 1.0, 0.2)
+    table[:, 4] = 1
+    exact, _ = settled(pairs, table, worth=np.inf)
+    for few in (0.0, 1e-2):
+        found, _ = settled(pairs, table, worth=0.0, few=few)
+        np.testing.assert_allclose(found.figures, exact.figures, rtol=1e-12, atol=1e-12)
+
+
+def test_a_call_ends_when_its_time_is_over_and_the_next_goes_on():
+    pairs, table = pairs_of(*SETS["many"], 1.0, 0.3)
+    whole, end = settled(pairs, table)
+    assert end == len(table) == 6
+    for k in range(len(table)):
+        found, end = settled(pairs, table, begin=k, seconds=0.0)
+        assert end == k + 1
+        np.testing.assert_array_equal(found.figures[k], whole.figures[k])
+        assert np.isnan(np.delete(found.figures, k, axis=0)).all()
+        at, size = int(table[k, -1]), int(table[k, :2].sum())
+        np.testing.assert_array_equal(found.alpha[at : at + size], whole.alpha[at : at + size])
+        assert np.isnan(np.delete(found.alpha, np.s_[at : at + size])).all()
+    _, end = settled(pairs, table, begin=len(table))
+    assert end == len(table)
+
+
+def test_a_search_that_is_given_up_leaves_its_figures():
+    pairs, table = pairs_of(*SETS["many"], 10.0, 0.3)
+    table[1, 5:9] = 0, 3, 5, 5  # three updates, five rows
+    found, _ = settled(pairs, table)
+    assert np.isnan(found.figures[1]).all()
+    assert np.isfinite(np.delete(found.figures, 1, axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value"),
+    [
+        (0, 0, 0),
+        (0, 1, -1),
+        (1, 0, 10**9),
+        (1, 2, -1),
+        (1, 3, 10**6),
+        (2, 9, 10**6),
+        (0, 9, -1),
+        (0, 7, -1),
+        (2, 8, -5),
+    ],
+)
+def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
+    pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
+    told = table.copy()
+    told[row, column] = value
+    found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 8)), np.zeros(3))
+    points, gram = pairs.points, pairs.gram
+    given, rest = (points.points, points.half), (1.0, gram.X.shape[1], gram.reach, *RULES.values())
+    with pytest.raises(ValueError, match="leads out of its arrays"):
+        settle_point_pairs(*given, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
+    members = pairs.members.copy()
+    members[5] = len(points.half)
+    with pytest.raises(ValueError, match="members"):
+        settle_point_pairs(*given, members, pairs.upper, table, *rest, *found, 0, 1.0)
+    short = found._replace(figures=np.zeros((2, 8)))
+    with pytest.raises(ValueError, match="results"):
+        settle_point_pairs(*given, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
