@@ -22,17 +22,18 @@ from .working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_i
 
 __all__ = ["FoundPair", "PointPairs", "pair_from_points", "suits_points"]
 
-#: Points from which rows are made when they are asked for, and up to which: fewer take no longer all at once, and more
-#: are worth a run of their own, as are those whose rows are dear: of so many numbers.
-FEWEST, MOST, HEAVY = 180, 8192, 600_000
+#: Points up to which rows are made when they are asked for: more are worth a run of their own, as are those whose rows
+#: are dear, of so many numbers.
+MOST, HEAVY = 8192, 600_000
 #: The same of more than `FEW_FEATURES`, of up to `SAMPLED` points: 1.2 to 2 × faster where less than half of them are
 #: support vectors, and 0.7 to 1.2 where nearly all are. A pair of several classes is told apart more easily.
 HEAVY_BY_BLAS, HEAVY_OF_SEVERAL = 1_000_000, 2_000_000
 #: Points beyond which samples of so many say how many support vectors are to be expected; and up to how many it pays.
 SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
-#: Points for each feature up to which BLAS makes all rows sooner than the compiled product makes those asked for: 1.1
-#: to 2.4 × faster over 200 to 640 points of 64 to 500 features.
-WIDE = 7
+#: Of few points, those for each feature up to which BLAS makes all rows sooner than the compiled product makes those
+#: asked for, up to 1.3 × over 100 to 350 points of 32 and 64 features; but where there are no more than so many. Of
+#: several classes blocks serve many pairs: for fewer points than so many they take no longer.
+WIDE, TINY, OF_SEVERAL = 5, 100, 320
 
 
 class FoundPair(NamedTuple):
@@ -51,10 +52,17 @@ def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
         return False
     features = gram.X.shape[1]
     if n <= SMALL_ENOUGH:
-        return n >= FEWEST and n > WIDE * features
+        suits = n >= OF_SEVERAL if of_several else n <= TINY or n > WIDE * features
+        return suits and _is_compiled(gram)
     if features > FEW_FEATURES:
         return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
     return n <= MOST and n * features < HEAVY
+
+
+def _is_compiled(gram: Gram) -> bool:
+    """Whether `PointPairs` are for these points: of few features, and no bits."""
+    points: RadialPoints = gram.radial_points(float)
+    return points.has_few_features and points.table is None
 
 
 class PointPairs:
@@ -80,7 +88,7 @@ class PointPairs:
         """Whether it suits class i with others: features are few, and no bits, and no sample is to say first how many
         support vectors are to be expected."""
         most = self.sizes[i] + max(self.sizes[j] for j in others)
-        return most <= SAMPLED and self.points.has_few_features and self.points.table is None
+        return most <= SAMPLED and _is_compiled(self.gram)
 
     def table(self, i: int, others: list[int]) -> NDArray:
         """What `settle` is told of class i with others."""

@@ -8,7 +8,6 @@ sharp is not handed out, but left to a run.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from bisect import bisect_right
@@ -98,11 +97,11 @@ class SettledPairs(Sequence[Settled | None]):
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
         sizes, classes = np.array([len(group) for group in groups]), len(groups)
         # Two classes that suit have been met already.
-        sign, small, most, own = (-1.0, SMALL, PATIENCE, math.inf) if classes == 2 else (1.0, MANY, PATIENCE, SMALL)
+        sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
         if gram.is_radial and not gram.came_sparse and classes > 2:
             small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
         both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
-        alone = [np.array([n > own and suits_points(gram, n, True) for n in pairs.tolist()]) for pairs in both]
+        alone = [np.array([classes > 2 and suits_points(gram, n, True) for n in pairs.tolist()]) for pairs in both]
         listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         if len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():
@@ -111,7 +110,6 @@ class SettledPairs(Sequence[Settled | None]):
         if not any(ways.any() for ways in (*alone, *listed)):
             return [sum(counts)]
         blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
-
         pairs = PointPairs(gram, groups, bounds) if any(ways.any() for ways in alone) else None
 
         def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
@@ -133,16 +131,16 @@ class SettledPairs(Sequence[Settled | None]):
         return counts
 
     def at_once(self) -> list[Settled] | None:
-        """All of them where they are one list, and all have come to an end; None otherwise. Ctrl-C is kept for whoever
-        asks for the first one that it has left."""
-        if len(self._lists) != 1:
-            return None
-        try:
-            self._found[0].extend(self._lists[0])
-        except KeyboardInterrupt as interrupt:
-            self._lists[0] = _raised(interrupt)
-        found = [pair for pair in self._found[0] if pair is not None]
-        return found if len(found) == len(self) else None
+        """All of them, one list after the other, where all have come to an end; None otherwise. Ctrl-C is kept for
+        whoever asks for the first one that it has left."""
+        for k, (found, own) in enumerate(zip(self._found, self._lists, strict=False)):
+            try:
+                found.extend(own)
+            except KeyboardInterrupt as interrupt:
+                self._lists[k] = _raised(interrupt)
+                break
+        settled = [pair for found in self._found for pair in found if pair is not None]
+        return settled if len(settled) == len(self) else None
 
     def __len__(self) -> int:
         return self._ends[-1]

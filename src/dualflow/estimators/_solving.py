@@ -37,10 +37,13 @@ PATIENT = 0.2
 
 
 def at_once(model: Any, settled: Any) -> Sequence[Any] | None:
-    """What problems come to by one compiled call; None where they take more, or there is a clock to look at, or
-    something to tell; the model's limits are checked. A third of what a small fit takes goes into all that `Solving`
-    minds."""
+    """What problems come to by compiled calls alone; None where they take more, or there is a clock to look at, other
+    threads to help, or something to tell; the model's limits are checked. A third of what a small fit takes goes into
+    all that `Solving` minds."""
     if model.time_limit is not None or model.verbose or ignored(model):
+        return None
+    units = getattr(settled, "units", ())  # asking for threads takes a tenth of what a small fit does
+    if len(units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
         return None
     return settled.at_once()
 

@@ -2855,27 +2855,6 @@ CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject **kwnames, Py_ssize
 /* PyObjectCompare.proto */
 static CYTHON_INLINE int __Pyx_PyObject_CompareBoolGe_int_object(PyObject *op1, PyObject *op2, int pyop);
 
-/* PyLongBinop.proto */
-#if !CYTHON_COMPILING_IN_PYPY
-static CYTHON_INLINE PyObject* __Pyx_PyLong_AddObjC(PyObject *op1, PyObject *op2, long intval, int inplace, int zerodivision_check);
-#else
-#define __Pyx_PyLong_AddObjC(op1, op2, intval, inplace, zerodivision_check)\
-    (inplace ? PyNumber_InPlaceAdd(op1, op2) : PyNumber_Add(op1, op2))
-#endif
-
-/* PyObjectCompare.proto */
-static CYTHON_INLINE int __Pyx_PyObject_CompareBoolLt_object_object(PyObject *op1, PyObject *op2, int pyop);
-
-/* PyNumberBinop.proto */
-#if CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL || CYTHON_COMPILING_IN_LIMITED_API
-#define __Pyx_PyNumber_Multiply_object_object(op1, op2)  PyNumber_Multiply(op1, op2)
-#define __Pyx_PyNumber_InPlaceMultiply_object_object(op1, op2)  PyNumber_InPlaceMultiply(op1, op2)
-#else
-#define __Pyx_PyNumber_Multiply_object_object(op1, op2)  __Pyx__PyNumber_Multiply_object_object(op1, op2, 0)
-#define __Pyx_PyNumber_InPlaceMultiply_object_object(op1, op2)  __Pyx__PyNumber_Multiply_object_object(op1, op2, 1)
-static CYTHON_INLINE PyObject* __Pyx__PyNumber_Multiply_object_object(PyObject *op1, PyObject *op2, int inplace);
-#endif
-
 /* AllocateExtensionType.proto */
 static PyObject *__Pyx_AllocateExtensionType(PyTypeObject *t, int is_final);
 
@@ -3142,14 +3121,6 @@ static PyObject *__pyx_FusedFunction_New(PyMethodDef *ml, int flags,
                                          PyObject *module, PyObject *globals,
                                          PyObject *code);
 static PyTypeObject *__Pyx_Get_FusedFunction_Type(void);
-
-/* CythonFunction.export */
-static PyObject *__Pyx_CyFunction_New(PyMethodDef *ml,
-                                      int flags, PyObject* qualname,
-                                      PyObject *closure,
-                                      PyObject *module, PyObject *globals,
-                                      PyObject* code);
-static PyTypeObject *__Pyx_Get_CyFunction_Type(void);
 
 /* CLineInTraceback.proto (used by AddTraceback) */
 #if CYTHON_CLINE_IN_TRACEBACK && CYTHON_CLINE_IN_TRACEBACK_RUNTIME
@@ -3441,6 +3412,7 @@ static PyObject *contiguous = 0;
 static PyObject *indirect_contiguous = 0;
 static int __pyx_memoryview_thread_locks_used;
 static PyThread_type_lock __pyx_memoryview_thread_locks[8];
+static CYTHON_INLINE __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, int); /*proto*/
 static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *); /*proto*/
 static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
 static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
@@ -3564,9 +3536,8 @@ static PyObject *__pyx_pf___pyx_memoryviewslice___reduce_cython__(CYTHON_UNUSED 
 static PyObject *__pyx_pf___pyx_memoryviewslice_2__setstate_cython__(CYTHON_UNUSED struct __pyx_memoryviewslice_obj *__pyx_v_self, CYTHON_UNUSED PyObject *__pyx_v___pyx_state); /* proto */
 static PyObject *__pyx_pf_15View_dot_MemoryView___pyx_unpickle_Enum(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v___pyx_type, long __pyx_v___pyx_checksum, PyObject *__pyx_v___pyx_state); /* proto */
 static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_solve_points(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_signatures, PyObject *__pyx_v_args, PyObject *__pyx_v_kwargs, CYTHON_UNUSED PyObject *__pyx_v_defaults, CYTHON_UNUSED PyObject *__pyx_v__fused_sigindex); /* proto */
+static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_2solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few); /* proto */
 static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few); /* proto */
-static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few); /* proto */
-static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_2rows_for(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_n, PyObject *__pyx_v_more, PyObject *__pyx_v_fills); /* proto */
 static PyObject *__pyx_tp_new__initialisation_8dualflow_11working_set_12_from_points___pyx_defaults(PyObject *o, 
 #if CYTHON_VECTORCALL_TPNEW
     PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
@@ -3727,9 +3698,9 @@ namespace {
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_values;
     PyObject *__pyx_slice[1];
     PyObject *__pyx_tuple[3];
-    PyObject *__pyx_codeobj_tab[4];
-    PyObject *__pyx_string_tab[175];
-    PyObject *__pyx_number_tab[4];
+    PyObject *__pyx_codeobj_tab[3];
+    PyObject *__pyx_string_tab[173];
+    PyObject *__pyx_number_tab[3];
 /* #### Code section: module_state_contents ### */
 /* PyFrozenDict.module_state_decls */
 #if CYTHON_COMPILING_IN_LIMITED_API
@@ -3930,43 +3901,40 @@ static __pyx_mstatetype * const __pyx_mstate_global = &__pyx_mstate_global_stati
 #define __pyx_n_u_room __pyx_string_tab[139]
 #define __pyx_n_u_rounds __pyx_string_tab[140]
 #define __pyx_n_u_rows __pyx_string_tab[141]
-#define __pyx_n_u_rows_for __pyx_string_tab[142]
-#define __pyx_n_u_second __pyx_string_tab[143]
-#define __pyx_n_u_second_apart __pyx_string_tab[144]
-#define __pyx_n_u_setdefault __pyx_string_tab[145]
-#define __pyx_n_u_shape __pyx_string_tab[146]
-#define __pyx_n_u_sign __pyx_string_tab[147]
-#define __pyx_n_u_signatures __pyx_string_tab[148]
-#define __pyx_n_u_size __pyx_string_tab[149]
-#define __pyx_n_u_slots __pyx_string_tab[150]
-#define __pyx_n_u_solve_points __pyx_string_tab[151]
-#define __pyx_n_u_solve_points_const_double_1_cons __pyx_string_tab[152]
-#define __pyx_n_u_solve_points_const_float_1_const __pyx_string_tab[153]
-#define __pyx_n_u_spare __pyx_string_tab[154]
-#define __pyx_n_u_spare_at __pyx_string_tab[155]
-#define __pyx_n_u_spare_for __pyx_string_tab[156]
-#define __pyx_n_u_spare_size __pyx_string_tab[157]
-#define __pyx_n_u_start __pyx_string_tab[158]
-#define __pyx_n_u_step __pyx_string_tab[159]
-#define __pyx_n_u_stop __pyx_string_tab[160]
-#define __pyx_n_u_stride __pyx_string_tab[161]
-#define __pyx_n_u_struct __pyx_string_tab[162]
-#define __pyx_n_u_tiles __pyx_string_tab[163]
-#define __pyx_n_u_told __pyx_string_tab[164]
-#define __pyx_n_u_tolerance __pyx_string_tab[165]
-#define __pyx_n_u_unpack __pyx_string_tab[166]
-#define __pyx_n_u_update __pyx_string_tab[167]
-#define __pyx_n_u_values __pyx_string_tab[168]
-#define __pyx_n_u_work __pyx_string_tab[169]
-#define __pyx_n_u_x __pyx_string_tab[170]
-#define __pyx_n_b_O __pyx_string_tab[171]
-#define __pyx_kp_b_double___pyx_t_8dualflow_11worki __pyx_string_tab[172]
-#define __pyx_kp_b_iso88591_E_5_b_aq __pyx_string_tab[173]
-#define __pyx_kp_b_iso88591_6_q_fA_vUVVW_uBb_d_Cr_q_c_q_d_P __pyx_string_tab[174]
+#define __pyx_n_u_second __pyx_string_tab[142]
+#define __pyx_n_u_second_apart __pyx_string_tab[143]
+#define __pyx_n_u_setdefault __pyx_string_tab[144]
+#define __pyx_n_u_shape __pyx_string_tab[145]
+#define __pyx_n_u_sign __pyx_string_tab[146]
+#define __pyx_n_u_signatures __pyx_string_tab[147]
+#define __pyx_n_u_size __pyx_string_tab[148]
+#define __pyx_n_u_slots __pyx_string_tab[149]
+#define __pyx_n_u_solve_points __pyx_string_tab[150]
+#define __pyx_n_u_solve_points_const_double_1_cons __pyx_string_tab[151]
+#define __pyx_n_u_solve_points_const_float_1_const __pyx_string_tab[152]
+#define __pyx_n_u_spare __pyx_string_tab[153]
+#define __pyx_n_u_spare_at __pyx_string_tab[154]
+#define __pyx_n_u_spare_for __pyx_string_tab[155]
+#define __pyx_n_u_spare_size __pyx_string_tab[156]
+#define __pyx_n_u_start __pyx_string_tab[157]
+#define __pyx_n_u_step __pyx_string_tab[158]
+#define __pyx_n_u_stop __pyx_string_tab[159]
+#define __pyx_n_u_stride __pyx_string_tab[160]
+#define __pyx_n_u_struct __pyx_string_tab[161]
+#define __pyx_n_u_tiles __pyx_string_tab[162]
+#define __pyx_n_u_told __pyx_string_tab[163]
+#define __pyx_n_u_tolerance __pyx_string_tab[164]
+#define __pyx_n_u_unpack __pyx_string_tab[165]
+#define __pyx_n_u_update __pyx_string_tab[166]
+#define __pyx_n_u_values __pyx_string_tab[167]
+#define __pyx_n_u_work __pyx_string_tab[168]
+#define __pyx_n_u_x __pyx_string_tab[169]
+#define __pyx_n_b_O __pyx_string_tab[170]
+#define __pyx_kp_b_double___pyx_t_8dualflow_11worki __pyx_string_tab[171]
+#define __pyx_kp_b_iso88591_6_q_fA_vUVVW_uBb_d_Cr_q_c_q_d_P __pyx_string_tab[172]
 #define __pyx_int_0 __pyx_number_tab[0]
 #define __pyx_int_neg_1 __pyx_number_tab[1]
-#define __pyx_int_4 __pyx_number_tab[2]
-#define __pyx_int_136983863 __pyx_number_tab[3]
+#define __pyx_int_136983863 __pyx_number_tab[2]
 /* #### Code section: module_state_clear ### */
 #if CYTHON_USE_MODULE_STATE
 static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
@@ -3997,9 +3965,9 @@ static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_values.method);
   for (int i=0; i<1; ++i) { Py_CLEAR(clear_module_state->__pyx_slice[i]); }
   for (int i=0; i<3; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
-  for (int i=0; i<4; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<175; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
-  for (int i=0; i<4; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
+  for (int i=0; i<3; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
+  for (int i=0; i<173; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<3; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_clear_contents ### */
 /* CommonTypesMetaclass.module_state_clear */
 Py_CLEAR(clear_module_state->__pyx_CommonTypesMetaclassType);
@@ -4041,9 +4009,9 @@ static CYTHON_SMALL_CODE int __pyx_m_traverse(PyObject *m, visitproc visit, void
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_values.method);
   for (int i=0; i<1; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_slice[i]); }
   for (int i=0; i<3; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
-  for (int i=0; i<4; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<175; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
-  for (int i=0; i<4; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
+  for (int i=0; i<3; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
+  for (int i=0; i<173; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<3; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_traverse_contents ### */
 /* CommonTypesMetaclass.module_state_traverse */
 Py_VISIT(traverse_module_state->__pyx_CommonTypesMetaclassType);
@@ -19222,6 +19190,70 @@ static PyObject *__pyx_unpickle_Enum__set_state(struct __pyx_MemviewEnum_obj *__
   return __pyx_r;
 }
 
+/* "dualflow/working_set/_from_points.pxd":25
+ * 
+ * 
+ * cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:             # <<<<<<<<<<<<<<
+ *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
+ *     return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)
+*/
+
+static CYTHON_INLINE __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_n, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills) {
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_r;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_1;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_2;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_4;
+  int __pyx_t_5;
+
+  /* "dualflow/working_set/_from_points.pxd":27
+ * cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:
+ *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
+ *     return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)             # <<<<<<<<<<<<<<
+*/
+  if (__pyx_v_fills) {
+
+    __pyx_t_1 = __pyx_v_n;
+  } else {
+
+    __pyx_t_2 = (__pyx_v_more + 4);
+
+    __pyx_t_3 = __pyx_v_n;
+    __pyx_t_5 = (__pyx_t_2 < __pyx_t_3);
+
+    if (__pyx_t_5) {
+
+      __pyx_t_4 = __pyx_t_2;
+    } else {
+
+      __pyx_t_4 = __pyx_t_3;
+    }
+
+
+    __pyx_t_1 = __pyx_t_4;
+
+  }
+  {
+
+    __pyx_r = (__pyx_t_1 * (((__pyx_v_n + 0x7F) / 0x80) * 0x80));
+  }
+
+  goto __pyx_L0;
+
+  /* "dualflow/working_set/_from_points.pxd":25
+ * 
+ * 
+ * cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:             # <<<<<<<<<<<<<<
+ *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
+ *     return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+
+  return __pyx_r;
+}
+
 /* "dualflow/working_set/_from_points.pyx":13
  * 
  * 
@@ -19481,9 +19513,9 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_solve_points(CY
 }
 
 /* Python wrapper */
-static PyObject *__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_5solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds); /*proto*/
-static PyMethodDef __pyx_fuse_0__pyx_mdef_8dualflow_11working_set_12_from_points_5solve_points = {"__pyx_fuse_0solve_points", (PyCFunction)(void(*)(void))(PyCFunctionWithKeywords)__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_5solve_points, METH_VARARGS|METH_KEYWORDS, __pyx_doc_8dualflow_11working_set_12_from_points_solve_points};
-static PyObject *__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_5solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds) {
+static PyObject *__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_3solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds); /*proto*/
+static PyMethodDef __pyx_fuse_0__pyx_mdef_8dualflow_11working_set_12_from_points_3solve_points = {"__pyx_fuse_0solve_points", (PyCFunction)(void(*)(void))(PyCFunctionWithKeywords)__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_3solve_points, METH_VARARGS|METH_KEYWORDS, __pyx_doc_8dualflow_11working_set_12_from_points_solve_points};
+static PyObject *__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_3solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds) {
   __Pyx_memviewslice __pyx_v_points = { 0, 0, { 0 }, { 0 }, { 0 } };
   __Pyx_memviewslice __pyx_v_half = { 0, 0, { 0 }, { 0 }, { 0 } };
   __Pyx_memviewslice __pyx_v_ep = { 0, 0, { 0 }, { 0 }, { 0 } };
@@ -19650,7 +19682,7 @@ static PyObject *__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_5so
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  __pyx_r = __pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(__pyx_self, __pyx_v_points, __pyx_v_half, __pyx_v_ep, __pyx_v_low, __pyx_v_high, __pyx_v_beta, __pyx_v_G, __pyx_v_tolerance, __pyx_v_limit, __pyx_v_room, __pyx_v_more, __pyx_v_fills, __pyx_v_rounds, __pyx_v_few);
+  __pyx_r = __pyx_pf_8dualflow_11working_set_12_from_points_2solve_points(__pyx_self, __pyx_v_points, __pyx_v_half, __pyx_v_ep, __pyx_v_low, __pyx_v_high, __pyx_v_beta, __pyx_v_G, __pyx_v_tolerance, __pyx_v_limit, __pyx_v_room, __pyx_v_more, __pyx_v_fills, __pyx_v_rounds, __pyx_v_few);
 
   /* function exit code */
   for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
@@ -19674,7 +19706,7 @@ static PyObject *__pyx_fuse_0__pyx_pw_8dualflow_11working_set_12_from_points_5so
   return __pyx_r;
 }
 
-static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few) {
+static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_2solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few) {
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_n;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_m;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_stride;
@@ -19705,12 +19737,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_13;
   int __pyx_t_14;
   PyObject *__pyx_t_15 = NULL;
-  PyObject *__pyx_t_16 = NULL;
+  __Pyx_memviewslice __pyx_t_16 = { 0, 0, { 0 }, { 0 }, { 0 } };
   PyObject *__pyx_t_17 = NULL;
-  PyObject *__pyx_t_18 = NULL;
+  __Pyx_memviewslice __pyx_t_18 = { 0, 0, { 0 }, { 0 }, { 0 } };
   PyObject *__pyx_t_19 = NULL;
-  __Pyx_memviewslice __pyx_t_20 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_t_21 = { 0, 0, { 0 }, { 0 }, { 0 } };
+  PyObject *__pyx_t_20 = NULL;
+  PyObject *__pyx_t_21 = NULL;
   Py_ssize_t __pyx_t_22;
   float *__pyx_t_23;
   Py_ssize_t __pyx_t_24;
@@ -19925,7 +19957,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
  *     cdef rules told
  *     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)             # <<<<<<<<<<<<<<
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
 */
   __pyx_t_9 = __pyx_v_tolerance;
 
@@ -19959,7 +19991,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
  *     cdef rules told
  *     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM             # <<<<<<<<<<<<<<
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
 */
   __pyx_t_8 = __pyx_v_fills;
@@ -19985,49 +20017,19 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   /* "dualflow/working_set/_from_points.pyx":34
  *     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)             # <<<<<<<<<<<<<<
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)             # <<<<<<<<<<<<<<
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
  *     cdef real[::1] work = aligned((7 * stride,), dtype)
 */
   __pyx_t_3 = NULL;
   __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 34, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_15 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_16, __pyx_mstate_global->__pyx_n_u_rows_for); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
-  __pyx_t_17 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_17);
-  __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_told.more); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_18);
-  __pyx_t_19 = __Pyx_PyBool_FromLong(__pyx_v_fills); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_5 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_16))) {
-    __pyx_t_15 = PyMethod_GET_SELF(__pyx_t_16);
-    assert(__pyx_t_15);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_16);
-    __Pyx_INCREF(__pyx_t_15);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_16, __pyx__function);
-    __pyx_t_5 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[4] = {__pyx_t_15, __pyx_t_17, __pyx_t_18, __pyx_t_19};
-    __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_16, __pyx_callargs+__pyx_t_5, (4-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_15); __pyx_t_15 = 0;
-    __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
-    __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
-    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 34, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_2);
-  }
-  __pyx_t_16 = PyTuple_New(1); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_v_n, __pyx_v_told.more, __pyx_v_fills)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 34, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  __pyx_t_15 = PyTuple_New(1); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 34, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   __Pyx_GIVEREF(__pyx_t_2);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_16, 0, __pyx_t_2) != (0)) __PYX_ERR(0, 34, __pyx_L1_error);
+  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_15, 0, __pyx_t_2) != (0)) __PYX_ERR(0, 34, __pyx_L1_error);
   __pyx_t_2 = 0;
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
@@ -20042,30 +20044,30 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_3, __pyx_t_16, __pyx_v_dtype};
+    PyObject *__pyx_callargs[3] = {__pyx_t_3, __pyx_t_15, __pyx_v_dtype};
     __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
     __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 34, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 34, __pyx_L1_error)
+  __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 34, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_rows = __pyx_t_20;
-  __pyx_t_20.memview = NULL;
-  __pyx_t_20.data = NULL;
+  __pyx_v_rows = __pyx_t_16;
+  __pyx_t_16.memview = NULL;
+  __pyx_t_16.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":35
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)             # <<<<<<<<<<<<<<
  *     cdef real[::1] work = aligned((7 * stride,), dtype)
  *     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
 */
   __pyx_t_1 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_16, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 35, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __Pyx_GetModuleGlobalName(__pyx_t_15, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 35, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   __pyx_t_3 = PyLong_FromSsize_t((__pyx_v_stride * __pyx_v_m)); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 35, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __pyx_t_2 = PyTuple_New(1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 35, __pyx_L1_error)
@@ -20075,39 +20077,39 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   __pyx_t_3 = 0;
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_16))) {
-    __pyx_t_1 = PyMethod_GET_SELF(__pyx_t_16);
+  if (unlikely(PyMethod_Check(__pyx_t_15))) {
+    __pyx_t_1 = PyMethod_GET_SELF(__pyx_t_15);
     assert(__pyx_t_1);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_16);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_15);
     __Pyx_INCREF(__pyx_t_1);
     __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_16, __pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_15, __pyx__function);
     __pyx_t_5 = 0;
   }
   #endif
   {
     PyObject *__pyx_callargs[3] = {__pyx_t_1, __pyx_t_2, __pyx_v_dtype};
-    __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_16, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_15, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_1); __pyx_t_1 = 0;
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 35, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 35, __pyx_L1_error)
+  __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 35, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_tiles = __pyx_t_20;
-  __pyx_t_20.memview = NULL;
-  __pyx_t_20.data = NULL;
+  __pyx_v_tiles = __pyx_t_16;
+  __pyx_t_16.memview = NULL;
+  __pyx_t_16.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":36
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
  *     cdef real[::1] work = aligned((7 * stride,), dtype)             # <<<<<<<<<<<<<<
  *     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
  *     cdef real[::1] spare
 */
-  __pyx_t_16 = NULL;
+  __pyx_t_15 = NULL;
   __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_aligned); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 36, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __pyx_t_1 = PyLong_FromSsize_t((7 * __pyx_v_stride)); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 36, __pyx_L1_error)
@@ -20120,29 +20122,29 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
   if (unlikely(PyMethod_Check(__pyx_t_2))) {
-    __pyx_t_16 = PyMethod_GET_SELF(__pyx_t_2);
-    assert(__pyx_t_16);
+    __pyx_t_15 = PyMethod_GET_SELF(__pyx_t_2);
+    assert(__pyx_t_15);
     PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
-    __Pyx_INCREF(__pyx_t_16);
+    __Pyx_INCREF(__pyx_t_15);
     __Pyx_INCREF(__pyx__function);
     __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
     __pyx_t_5 = 0;
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_16, __pyx_t_3, __pyx_v_dtype};
+    PyObject *__pyx_callargs[3] = {__pyx_t_15, __pyx_t_3, __pyx_v_dtype};
     __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_XDECREF(__pyx_t_15); __pyx_t_15 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 36, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 36, __pyx_L1_error)
+  __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 36, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_work = __pyx_t_20;
-  __pyx_t_20.memview = NULL;
-  __pyx_t_20.data = NULL;
+  __pyx_v_work = __pyx_t_16;
+  __pyx_t_16.memview = NULL;
+  __pyx_t_16.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":37
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
@@ -20154,32 +20156,32 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   __pyx_t_2 = NULL;
   __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_16 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_empty); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 37, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __pyx_t_15 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_empty); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __pyx_t_3 = PyLong_FromSsize_t((2 * __pyx_v_n)); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_19 = __Pyx_PyObject_GetAttrStr(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_int64); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 37, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
+  __pyx_t_17 = __Pyx_PyObject_GetAttrStr(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_int64); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_17);
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   #if CYTHON_VECTORCALL
   #endif
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_16))) {
-    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_16);
+  if (unlikely(PyMethod_Check(__pyx_t_15))) {
+    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_15);
     assert(__pyx_t_2);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_16);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_15);
     __Pyx_INCREF(__pyx_t_2);
     __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_16, __pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_15, __pyx__function);
     __pyx_t_5 = 0;
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_2, __pyx_t_3, __pyx_t_19};
+    PyObject *__pyx_callargs[3] = {__pyx_t_2, __pyx_t_3, __pyx_t_17};
     #if CYTHON_VECTORCALL
     __pyx_t_1 = __pyx_mstate_global->__pyx_tuple[2];
     if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 37, __pyx_L1_error)
@@ -20192,22 +20194,22 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
       __Pyx_GOTREF(__pyx_t_1);
     }
     #endif
-    __pyx_t_4 = __Pyx_Object_VectorcallKwds((PyObject*)__pyx_t_16, __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET), __pyx_t_1);
+    __pyx_t_4 = __Pyx_Object_VectorcallKwds((PyObject*)__pyx_t_15, __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET), __pyx_t_1);
     __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
     #if CYTHON_VECTORCALL
     #endif
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
+    __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
     __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 37, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_21 = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_21.memview)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __pyx_t_18 = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_18.memview)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_slots = __pyx_t_21;
-  __pyx_t_21.memview = NULL;
-  __pyx_t_21.data = NULL;
+  __pyx_v_slots = __pyx_t_18;
+  __pyx_t_18.memview = NULL;
+  __pyx_t_18.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":39
  *     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
@@ -20236,11 +20238,11 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
 */
   __pyx_t_4 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 41, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __Pyx_GetModuleGlobalName(__pyx_t_16, __pyx_mstate_global->__pyx_n_u_LEAPS_FROM); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 41, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
-  __pyx_t_7 = __Pyx_PyObject_CompareBoolGe_int_object(__pyx_t_4, __pyx_t_16, Py_GE); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 41, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_15, __pyx_mstate_global->__pyx_n_u_LEAPS_FROM); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 41, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
+  __pyx_t_7 = __Pyx_PyObject_CompareBoolGe_int_object(__pyx_t_4, __pyx_t_15, Py_GE); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 41, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+  __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
   if (__pyx_t_7) {
 
 
@@ -20257,12 +20259,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
     __pyx_t_3 = NULL;
     __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 42, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
-    __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_18);
-    __pyx_t_17 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_17);
-    __pyx_t_15 = PyLong_FromSsize_t((__pyx_v_told.more + 4)); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_15);
+    __pyx_t_19 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_19);
+    __pyx_t_20 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_20);
+    __pyx_t_21 = PyLong_FromSsize_t((__pyx_v_told.more + 4)); if (unlikely(!__pyx_t_21)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_21);
     __pyx_t_5 = 1;
     #if CYTHON_UNPACK_METHODS
     if (unlikely(PyMethod_Check(__pyx_t_2))) {
@@ -20276,21 +20278,21 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
     }
     #endif
     {
-      PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_18, __pyx_t_17, __pyx_t_15, __pyx_v_dtype};
-      __pyx_t_19 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_5, (5-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+      PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_19, __pyx_t_20, __pyx_t_21, __pyx_v_dtype};
+      __pyx_t_17 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_5, (5-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-      __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-      __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
-      __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
+      __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
+      __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
+      __Pyx_DECREF(__pyx_t_21); __pyx_t_21 = 0;
       __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-      if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 42, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_19);
+      if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 42, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_17);
     }
     __pyx_t_2 = PyTuple_New(1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 42, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
-    __Pyx_GIVEREF(__pyx_t_19);
-    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_t_19) != (0)) __PYX_ERR(0, 42, __pyx_L1_error);
-    __pyx_t_19 = 0;
+    __Pyx_GIVEREF(__pyx_t_17);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_t_17) != (0)) __PYX_ERR(0, 42, __pyx_L1_error);
+    __pyx_t_17 = 0;
     __pyx_t_5 = 1;
     #if CYTHON_UNPACK_METHODS
     if (unlikely(PyMethod_Check(__pyx_t_1))) {
@@ -20305,18 +20307,18 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
     #endif
     {
       PyObject *__pyx_callargs[3] = {__pyx_t_4, __pyx_t_2, __pyx_v_dtype};
-      __pyx_t_16 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+      __pyx_t_15 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
       __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
       __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-      if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 42, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_16);
+      if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 42, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_15);
     }
-    __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_16, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
-    __pyx_v_spare = __pyx_t_20;
-    __pyx_t_20.memview = NULL;
-    __pyx_t_20.data = NULL;
+    __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_15, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
+    __pyx_v_spare = __pyx_t_16;
+    __pyx_t_16.memview = NULL;
+    __pyx_t_16.data = NULL;
 
     /* "dualflow/working_set/_from_points.pyx":43
  *     if n >= LEAPS_FROM:
@@ -20418,17 +20420,17 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
  * 
  * 
 */
-  __pyx_t_16 = PyFloat_FromDouble(__pyx_v_made); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 48, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __pyx_t_15 = PyFloat_FromDouble(__pyx_v_made); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 48, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   {
     PyObject *__pyx_temp;
     {
       __pyx_temp = __pyx_r;
-      __pyx_r = __pyx_t_16;
+      __pyx_r = __pyx_t_15;
     }
     __Pyx_XDECREF(__pyx_temp);
   }
-  __pyx_t_16 = 0;
+  __pyx_t_15 = 0;
   goto __pyx_L0;
 
   /* "dualflow/working_set/_from_points.pyx":13
@@ -20446,12 +20448,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
   __Pyx_XDECREF(__pyx_t_3);
   __Pyx_XDECREF(__pyx_t_4);
   __Pyx_XDECREF(__pyx_t_15);
-  __Pyx_XDECREF(__pyx_t_16);
+  __PYX_XCLEAR_MEMVIEW(&__pyx_t_16, 1);
   __Pyx_XDECREF(__pyx_t_17);
-  __Pyx_XDECREF(__pyx_t_18);
+  __PYX_XCLEAR_MEMVIEW(&__pyx_t_18, 1);
   __Pyx_XDECREF(__pyx_t_19);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_20, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_21, 1);
+  __Pyx_XDECREF(__pyx_t_20);
+  __Pyx_XDECREF(__pyx_t_21);
   __Pyx_AddTraceback("dualflow.working_set._from_points.solve_points", __pyx_clineno, __pyx_lineno, __pyx_filename);
   __pyx_r = NULL;
   __pyx_L0:;
@@ -20474,9 +20476,9 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(C
 }
 
 /* Python wrapper */
-static PyObject *__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_7solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds); /*proto*/
-static PyMethodDef __pyx_fuse_1__pyx_mdef_8dualflow_11working_set_12_from_points_7solve_points = {"__pyx_fuse_1solve_points", (PyCFunction)(void(*)(void))(PyCFunctionWithKeywords)__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_7solve_points, METH_VARARGS|METH_KEYWORDS, __pyx_doc_8dualflow_11working_set_12_from_points_solve_points};
-static PyObject *__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_7solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds) {
+static PyObject *__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_5solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds); /*proto*/
+static PyMethodDef __pyx_fuse_1__pyx_mdef_8dualflow_11working_set_12_from_points_5solve_points = {"__pyx_fuse_1solve_points", (PyCFunction)(void(*)(void))(PyCFunctionWithKeywords)__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_5solve_points, METH_VARARGS|METH_KEYWORDS, __pyx_doc_8dualflow_11working_set_12_from_points_solve_points};
+static PyObject *__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_5solve_points(PyObject *__pyx_self, PyObject *__pyx_args, PyObject *__pyx_kwds) {
   __Pyx_memviewslice __pyx_v_points = { 0, 0, { 0 }, { 0 }, { 0 } };
   __Pyx_memviewslice __pyx_v_half = { 0, 0, { 0 }, { 0 }, { 0 } };
   __Pyx_memviewslice __pyx_v_ep = { 0, 0, { 0 }, { 0 }, { 0 } };
@@ -20643,7 +20645,7 @@ static PyObject *__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_7so
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  __pyx_r = __pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(__pyx_self, __pyx_v_points, __pyx_v_half, __pyx_v_ep, __pyx_v_low, __pyx_v_high, __pyx_v_beta, __pyx_v_G, __pyx_v_tolerance, __pyx_v_limit, __pyx_v_room, __pyx_v_more, __pyx_v_fills, __pyx_v_rounds, __pyx_v_few);
+  __pyx_r = __pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(__pyx_self, __pyx_v_points, __pyx_v_half, __pyx_v_ep, __pyx_v_low, __pyx_v_high, __pyx_v_beta, __pyx_v_G, __pyx_v_tolerance, __pyx_v_limit, __pyx_v_room, __pyx_v_more, __pyx_v_fills, __pyx_v_rounds, __pyx_v_few);
 
   /* function exit code */
   for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
@@ -20667,7 +20669,7 @@ static PyObject *__pyx_fuse_1__pyx_pw_8dualflow_11working_set_12_from_points_7so
   return __pyx_r;
 }
 
-static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few) {
+static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_4solve_points(CYTHON_UNUSED PyObject *__pyx_self, __Pyx_memviewslice __pyx_v_points, __Pyx_memviewslice __pyx_v_half, __Pyx_memviewslice __pyx_v_ep, __Pyx_memviewslice __pyx_v_low, __Pyx_memviewslice __pyx_v_high, __Pyx_memviewslice __pyx_v_beta, __Pyx_memviewslice __pyx_v_G, double __pyx_v_tolerance, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_limit, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills, int __pyx_v_rounds, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_few) {
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_n;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_m;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_stride;
@@ -20698,12 +20700,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_13;
   int __pyx_t_14;
   PyObject *__pyx_t_15 = NULL;
-  PyObject *__pyx_t_16 = NULL;
+  __Pyx_memviewslice __pyx_t_16 = { 0, 0, { 0 }, { 0 }, { 0 } };
   PyObject *__pyx_t_17 = NULL;
-  PyObject *__pyx_t_18 = NULL;
+  __Pyx_memviewslice __pyx_t_18 = { 0, 0, { 0 }, { 0 }, { 0 } };
   PyObject *__pyx_t_19 = NULL;
-  __Pyx_memviewslice __pyx_t_20 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_t_21 = { 0, 0, { 0 }, { 0 }, { 0 } };
+  PyObject *__pyx_t_20 = NULL;
+  PyObject *__pyx_t_21 = NULL;
   Py_ssize_t __pyx_t_22;
   double *__pyx_t_23;
   Py_ssize_t __pyx_t_24;
@@ -20918,7 +20920,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
  *     cdef rules told
  *     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)             # <<<<<<<<<<<<<<
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
 */
   __pyx_t_9 = __pyx_v_tolerance;
 
@@ -20952,7 +20954,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
  *     cdef rules told
  *     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM             # <<<<<<<<<<<<<<
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
 */
   __pyx_t_8 = __pyx_v_fills;
@@ -20978,49 +20980,19 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   /* "dualflow/working_set/_from_points.pyx":34
  *     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)             # <<<<<<<<<<<<<<
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)             # <<<<<<<<<<<<<<
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
  *     cdef real[::1] work = aligned((7 * stride,), dtype)
 */
   __pyx_t_3 = NULL;
   __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 34, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_15 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_16, __pyx_mstate_global->__pyx_n_u_rows_for); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
-  __pyx_t_17 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_17);
-  __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_told.more); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_18);
-  __pyx_t_19 = __Pyx_PyBool_FromLong(__pyx_v_fills); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_5 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_16))) {
-    __pyx_t_15 = PyMethod_GET_SELF(__pyx_t_16);
-    assert(__pyx_t_15);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_16);
-    __Pyx_INCREF(__pyx_t_15);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_16, __pyx__function);
-    __pyx_t_5 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[4] = {__pyx_t_15, __pyx_t_17, __pyx_t_18, __pyx_t_19};
-    __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_16, __pyx_callargs+__pyx_t_5, (4-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_15); __pyx_t_15 = 0;
-    __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
-    __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
-    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 34, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_2);
-  }
-  __pyx_t_16 = PyTuple_New(1); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 34, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_v_n, __pyx_v_told.more, __pyx_v_fills)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 34, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  __pyx_t_15 = PyTuple_New(1); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 34, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   __Pyx_GIVEREF(__pyx_t_2);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_16, 0, __pyx_t_2) != (0)) __PYX_ERR(0, 34, __pyx_L1_error);
+  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_15, 0, __pyx_t_2) != (0)) __PYX_ERR(0, 34, __pyx_L1_error);
   __pyx_t_2 = 0;
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
@@ -21035,30 +21007,30 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_3, __pyx_t_16, __pyx_v_dtype};
+    PyObject *__pyx_callargs[3] = {__pyx_t_3, __pyx_t_15, __pyx_v_dtype};
     __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
     __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 34, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 34, __pyx_L1_error)
+  __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 34, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_rows = __pyx_t_20;
-  __pyx_t_20.memview = NULL;
-  __pyx_t_20.data = NULL;
+  __pyx_v_rows = __pyx_t_16;
+  __pyx_t_16.memview = NULL;
+  __pyx_t_16.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":35
  *     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)             # <<<<<<<<<<<<<<
  *     cdef real[::1] work = aligned((7 * stride,), dtype)
  *     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
 */
   __pyx_t_1 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_16, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 35, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __Pyx_GetModuleGlobalName(__pyx_t_15, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 35, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   __pyx_t_3 = PyLong_FromSsize_t((__pyx_v_stride * __pyx_v_m)); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 35, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __pyx_t_2 = PyTuple_New(1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 35, __pyx_L1_error)
@@ -21068,39 +21040,39 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   __pyx_t_3 = 0;
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_16))) {
-    __pyx_t_1 = PyMethod_GET_SELF(__pyx_t_16);
+  if (unlikely(PyMethod_Check(__pyx_t_15))) {
+    __pyx_t_1 = PyMethod_GET_SELF(__pyx_t_15);
     assert(__pyx_t_1);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_16);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_15);
     __Pyx_INCREF(__pyx_t_1);
     __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_16, __pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_15, __pyx__function);
     __pyx_t_5 = 0;
   }
   #endif
   {
     PyObject *__pyx_callargs[3] = {__pyx_t_1, __pyx_t_2, __pyx_v_dtype};
-    __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_16, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_15, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_1); __pyx_t_1 = 0;
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 35, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 35, __pyx_L1_error)
+  __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 35, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_tiles = __pyx_t_20;
-  __pyx_t_20.memview = NULL;
-  __pyx_t_20.data = NULL;
+  __pyx_v_tiles = __pyx_t_16;
+  __pyx_t_16.memview = NULL;
+  __pyx_t_16.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":36
- *     cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+ *     cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
  *     cdef real[::1] work = aligned((7 * stride,), dtype)             # <<<<<<<<<<<<<<
  *     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
  *     cdef real[::1] spare
 */
-  __pyx_t_16 = NULL;
+  __pyx_t_15 = NULL;
   __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_aligned); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 36, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __pyx_t_1 = PyLong_FromSsize_t((7 * __pyx_v_stride)); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 36, __pyx_L1_error)
@@ -21113,29 +21085,29 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
   if (unlikely(PyMethod_Check(__pyx_t_2))) {
-    __pyx_t_16 = PyMethod_GET_SELF(__pyx_t_2);
-    assert(__pyx_t_16);
+    __pyx_t_15 = PyMethod_GET_SELF(__pyx_t_2);
+    assert(__pyx_t_15);
     PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
-    __Pyx_INCREF(__pyx_t_16);
+    __Pyx_INCREF(__pyx_t_15);
     __Pyx_INCREF(__pyx__function);
     __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
     __pyx_t_5 = 0;
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_16, __pyx_t_3, __pyx_v_dtype};
+    PyObject *__pyx_callargs[3] = {__pyx_t_15, __pyx_t_3, __pyx_v_dtype};
     __pyx_t_4 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_XDECREF(__pyx_t_15); __pyx_t_15 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 36, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 36, __pyx_L1_error)
+  __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 36, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_work = __pyx_t_20;
-  __pyx_t_20.memview = NULL;
-  __pyx_t_20.data = NULL;
+  __pyx_v_work = __pyx_t_16;
+  __pyx_t_16.memview = NULL;
+  __pyx_t_16.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":37
  *     cdef real[::1] tiles = borrowed((stride * m,), dtype)
@@ -21147,32 +21119,32 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   __pyx_t_2 = NULL;
   __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_16 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_empty); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 37, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __pyx_t_15 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_empty); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __pyx_t_3 = PyLong_FromSsize_t((2 * __pyx_v_n)); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __pyx_t_19 = __Pyx_PyObject_GetAttrStr(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_int64); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 37, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
+  __pyx_t_17 = __Pyx_PyObject_GetAttrStr(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_int64); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_17);
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   #if CYTHON_VECTORCALL
   #endif
   __pyx_t_5 = 1;
   #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_16))) {
-    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_16);
+  if (unlikely(PyMethod_Check(__pyx_t_15))) {
+    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_15);
     assert(__pyx_t_2);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_16);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_15);
     __Pyx_INCREF(__pyx_t_2);
     __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_16, __pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_15, __pyx__function);
     __pyx_t_5 = 0;
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_2, __pyx_t_3, __pyx_t_19};
+    PyObject *__pyx_callargs[3] = {__pyx_t_2, __pyx_t_3, __pyx_t_17};
     #if CYTHON_VECTORCALL
     __pyx_t_1 = __pyx_mstate_global->__pyx_tuple[2];
     if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 37, __pyx_L1_error)
@@ -21185,22 +21157,22 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
       __Pyx_GOTREF(__pyx_t_1);
     }
     #endif
-    __pyx_t_4 = __Pyx_Object_VectorcallKwds((PyObject*)__pyx_t_16, __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET), __pyx_t_1);
+    __pyx_t_4 = __Pyx_Object_VectorcallKwds((PyObject*)__pyx_t_15, __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET), __pyx_t_1);
     __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
     #if CYTHON_VECTORCALL
     #endif
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
+    __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
     __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
     if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 37, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
   }
-  __pyx_t_21 = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_21.memview)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __pyx_t_18 = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(__pyx_t_4, PyBUF_WRITABLE); if (unlikely(!__pyx_t_18.memview)) __PYX_ERR(0, 37, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_v_slots = __pyx_t_21;
-  __pyx_t_21.memview = NULL;
-  __pyx_t_21.data = NULL;
+  __pyx_v_slots = __pyx_t_18;
+  __pyx_t_18.memview = NULL;
+  __pyx_t_18.data = NULL;
 
   /* "dualflow/working_set/_from_points.pyx":39
  *     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
@@ -21229,11 +21201,11 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
 */
   __pyx_t_4 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 41, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __Pyx_GetModuleGlobalName(__pyx_t_16, __pyx_mstate_global->__pyx_n_u_LEAPS_FROM); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 41, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
-  __pyx_t_7 = __Pyx_PyObject_CompareBoolGe_int_object(__pyx_t_4, __pyx_t_16, Py_GE); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 41, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_15, __pyx_mstate_global->__pyx_n_u_LEAPS_FROM); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 41, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
+  __pyx_t_7 = __Pyx_PyObject_CompareBoolGe_int_object(__pyx_t_4, __pyx_t_15, Py_GE); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 41, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
+  __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
   if (__pyx_t_7) {
 
 
@@ -21250,12 +21222,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
     __pyx_t_3 = NULL;
     __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 42, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
-    __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_18);
-    __pyx_t_17 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_17);
-    __pyx_t_15 = PyLong_FromSsize_t((__pyx_v_told.more + 4)); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_15);
+    __pyx_t_19 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_19);
+    __pyx_t_20 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_20);
+    __pyx_t_21 = PyLong_FromSsize_t((__pyx_v_told.more + 4)); if (unlikely(!__pyx_t_21)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_21);
     __pyx_t_5 = 1;
     #if CYTHON_UNPACK_METHODS
     if (unlikely(PyMethod_Check(__pyx_t_2))) {
@@ -21269,21 +21241,21 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
     }
     #endif
     {
-      PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_18, __pyx_t_17, __pyx_t_15, __pyx_v_dtype};
-      __pyx_t_19 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_5, (5-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+      PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_19, __pyx_t_20, __pyx_t_21, __pyx_v_dtype};
+      __pyx_t_17 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_5, (5-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-      __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-      __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
-      __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
+      __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
+      __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
+      __Pyx_DECREF(__pyx_t_21); __pyx_t_21 = 0;
       __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-      if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 42, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_19);
+      if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 42, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_17);
     }
     __pyx_t_2 = PyTuple_New(1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 42, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
-    __Pyx_GIVEREF(__pyx_t_19);
-    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_t_19) != (0)) __PYX_ERR(0, 42, __pyx_L1_error);
-    __pyx_t_19 = 0;
+    __Pyx_GIVEREF(__pyx_t_17);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_t_17) != (0)) __PYX_ERR(0, 42, __pyx_L1_error);
+    __pyx_t_17 = 0;
     __pyx_t_5 = 1;
     #if CYTHON_UNPACK_METHODS
     if (unlikely(PyMethod_Check(__pyx_t_1))) {
@@ -21298,18 +21270,18 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
     #endif
     {
       PyObject *__pyx_callargs[3] = {__pyx_t_4, __pyx_t_2, __pyx_v_dtype};
-      __pyx_t_16 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+      __pyx_t_15 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_5, (3-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
       __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
       __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-      if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 42, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_16);
+      if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 42, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_15);
     }
-    __pyx_t_20 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_16, PyBUF_WRITABLE); if (unlikely(!__pyx_t_20.memview)) __PYX_ERR(0, 42, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
-    __pyx_v_spare = __pyx_t_20;
-    __pyx_t_20.memview = NULL;
-    __pyx_t_20.data = NULL;
+    __pyx_t_16 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_15, PyBUF_WRITABLE); if (unlikely(!__pyx_t_16.memview)) __PYX_ERR(0, 42, __pyx_L1_error)
+    __Pyx_DECREF(__pyx_t_15); __pyx_t_15 = 0;
+    __pyx_v_spare = __pyx_t_16;
+    __pyx_t_16.memview = NULL;
+    __pyx_t_16.data = NULL;
 
     /* "dualflow/working_set/_from_points.pyx":43
  *     if n >= LEAPS_FROM:
@@ -21411,17 +21383,17 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
  * 
  * 
 */
-  __pyx_t_16 = PyFloat_FromDouble(__pyx_v_made); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 48, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_16);
+  __pyx_t_15 = PyFloat_FromDouble(__pyx_v_made); if (unlikely(!__pyx_t_15)) __PYX_ERR(0, 48, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_15);
   {
     PyObject *__pyx_temp;
     {
       __pyx_temp = __pyx_r;
-      __pyx_r = __pyx_t_16;
+      __pyx_r = __pyx_t_15;
     }
     __Pyx_XDECREF(__pyx_temp);
   }
-  __pyx_t_16 = 0;
+  __pyx_t_15 = 0;
   goto __pyx_L0;
 
   /* "dualflow/working_set/_from_points.pyx":13
@@ -21439,12 +21411,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
   __Pyx_XDECREF(__pyx_t_3);
   __Pyx_XDECREF(__pyx_t_4);
   __Pyx_XDECREF(__pyx_t_15);
-  __Pyx_XDECREF(__pyx_t_16);
+  __PYX_XCLEAR_MEMVIEW(&__pyx_t_16, 1);
   __Pyx_XDECREF(__pyx_t_17);
-  __Pyx_XDECREF(__pyx_t_18);
+  __PYX_XCLEAR_MEMVIEW(&__pyx_t_18, 1);
   __Pyx_XDECREF(__pyx_t_19);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_20, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_21, 1);
+  __Pyx_XDECREF(__pyx_t_20);
+  __Pyx_XDECREF(__pyx_t_21);
   __Pyx_AddTraceback("dualflow.working_set._from_points.solve_points", __pyx_clineno, __pyx_lineno, __pyx_filename);
   __pyx_r = NULL;
   __pyx_L0:;
@@ -21467,223 +21439,6 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_6solve_points(C
 }
 
 /* "dualflow/working_set/_from_points.pyx":51
- * 
- * 
- * def rows_for(n, more, fills):             # <<<<<<<<<<<<<<
- *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
- *     return (n if fills else min(n, more + 4)) * padded(n)
-*/
-
-/* Python wrapper */
-static PyObject *__pyx_pw_8dualflow_11working_set_12_from_points_3rows_for(PyObject *__pyx_self, 
-#if CYTHON_VECTORCALL
-PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
-#else
-PyObject *__pyx_args, PyObject *__pyx_kwds
-#endif
-); /*proto*/
-PyDoc_STRVAR(__pyx_doc_8dualflow_11working_set_12_from_points_2rows_for, "Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another.");
-static PyMethodDef __pyx_mdef_8dualflow_11working_set_12_from_points_3rows_for = {"rows_for", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_8dualflow_11working_set_12_from_points_3rows_for, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_8dualflow_11working_set_12_from_points_2rows_for};
-static PyObject *__pyx_pw_8dualflow_11working_set_12_from_points_3rows_for(PyObject *__pyx_self, 
-#if CYTHON_VECTORCALL
-PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
-#else
-PyObject *__pyx_args, PyObject *__pyx_kwds
-#endif
-) {
-  PyObject *__pyx_v_n = 0;
-  PyObject *__pyx_v_more = 0;
-  PyObject *__pyx_v_fills = 0;
-  #if !CYTHON_VECTORCALL
-  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
-  #endif
-  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
-  PyObject* values[3] = {0,0,0};
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  PyObject *__pyx_r = 0;
-  __Pyx_RefNannyDeclarations
-  __Pyx_RefNannySetupContext("rows_for (wrapper)", 0);
-  #if !CYTHON_VECTORCALL
-  #if CYTHON_ASSUME_SAFE_SIZE
-  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
-  #else
-  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
-  #endif
-  #endif
-  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
-  {
-    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_n,&__pyx_mstate_global->__pyx_n_u_more,&__pyx_mstate_global->__pyx_n_u_fills,0};
-    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 51, __pyx_L3_error)
-    if (__pyx_kwds_len > 0) {
-      switch (__pyx_nargs) {
-        case  3:
-        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 51, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  2:
-        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 51, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  1:
-        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 51, __pyx_L3_error)
-        CYTHON_FALLTHROUGH;
-        case  0: break;
-        default: goto __pyx_L5_argtuple_error;
-      }
-      const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "rows_for", 0) < (0)) __PYX_ERR(0, 51, __pyx_L3_error)
-      for (Py_ssize_t i = __pyx_nargs; i < 3; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("rows_for", 1, 3, 3, i); __PYX_ERR(0, 51, __pyx_L3_error) }
-      }
-    } else if (unlikely(__pyx_nargs != 3)) {
-      goto __pyx_L5_argtuple_error;
-    } else {
-      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 51, __pyx_L3_error)
-      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 51, __pyx_L3_error)
-      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 51, __pyx_L3_error)
-    }
-    __pyx_v_n = values[0];
-    __pyx_v_more = values[1];
-    __pyx_v_fills = values[2];
-  }
-  goto __pyx_L6_skip;
-  __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("rows_for", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 51, __pyx_L3_error)
-  __pyx_L6_skip:;
-  goto __pyx_L4_argument_unpacking_done;
-  __pyx_L3_error:;
-  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
-    Py_XDECREF(values[__pyx_temp]);
-  }
-  __Pyx_AddTraceback("dualflow.working_set._from_points.rows_for", __pyx_clineno, __pyx_lineno, __pyx_filename);
-  __Pyx_RefNannyFinishContext();
-  return NULL;
-  __pyx_L4_argument_unpacking_done:;
-  __pyx_r = __pyx_pf_8dualflow_11working_set_12_from_points_2rows_for(__pyx_self, __pyx_v_n, __pyx_v_more, __pyx_v_fills);
-
-  /* function exit code */
-  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
-    Py_XDECREF(values[__pyx_temp]);
-  }
-  __Pyx_RefNannyFinishContext();
-  return __pyx_r;
-}
-
-static PyObject *__pyx_pf_8dualflow_11working_set_12_from_points_2rows_for(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_n, PyObject *__pyx_v_more, PyObject *__pyx_v_fills) {
-  PyObject *__pyx_r = NULL;
-  __Pyx_RefNannyDeclarations
-  PyObject *__pyx_t_1 = NULL;
-  int __pyx_t_2;
-  PyObject *__pyx_t_3 = NULL;
-  PyObject *__pyx_t_4 = NULL;
-  PyObject *__pyx_t_5 = NULL;
-  int __pyx_t_6;
-  size_t __pyx_t_7;
-  int __pyx_lineno = 0;
-  const char *__pyx_filename = NULL;
-  int __pyx_clineno = 0;
-  __Pyx_RefNannySetupContext("rows_for", 0);
-
-  /* "dualflow/working_set/_from_points.pyx":53
- * def rows_for(n, more, fills):
- *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
- *     return (n if fills else min(n, more + 4)) * padded(n)             # <<<<<<<<<<<<<<
- * 
- * 
-*/
-  __pyx_t_2 = __Pyx_PyObject_IsTrue(__pyx_v_fills); if (unlikely((__pyx_t_2 < 0))) __PYX_ERR(0, 53, __pyx_L1_error)
-  if (__pyx_t_2) {
-    __Pyx_INCREF(__pyx_v_n);
-    __pyx_t_1 = __pyx_v_n;
-  } else {
-    __pyx_t_3 = __Pyx_PyLong_AddObjC(__pyx_v_more, __pyx_mstate_global->__pyx_int_4, 4, 0, 0); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 53, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_3);
-    __Pyx_INCREF(__pyx_v_n);
-    __pyx_t_4 = __pyx_v_n;
-    __pyx_t_6 = __Pyx_PyObject_CompareBoolLt_object_object(__pyx_t_3, __pyx_t_4, Py_LT); if (unlikely((__pyx_t_6 < 0))) __PYX_ERR(0, 53, __pyx_L1_error)
-    if (__pyx_t_6) {
-      __Pyx_INCREF(__pyx_t_3);
-      __pyx_t_5 = __pyx_t_3;
-    } else {
-      __Pyx_INCREF(__pyx_t_4);
-      __pyx_t_5 = __pyx_t_4;
-    }
-
-    __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_INCREF(__pyx_t_5);
-    __pyx_t_1 = __pyx_t_5;
-    __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  }
-
-  __pyx_t_3 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_padded); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 53, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_7 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_4))) {
-    __pyx_t_3 = PyMethod_GET_SELF(__pyx_t_4);
-    assert(__pyx_t_3);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_4);
-    __Pyx_INCREF(__pyx_t_3);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_4, __pyx__function);
-    __pyx_t_7 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[2] = {__pyx_t_3, __pyx_v_n};
-    __pyx_t_5 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_4, __pyx_callargs+__pyx_t_7, (2-__pyx_t_7) | (__pyx_t_7*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-    if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 53, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_5);
-  }
-  __pyx_t_4 = __Pyx_PyNumber_Multiply_object_object(__pyx_t_1, __pyx_t_5); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 53, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_4);
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  {
-    PyObject *__pyx_temp;
-    {
-      __pyx_temp = __pyx_r;
-      __pyx_r = __pyx_t_4;
-    }
-    __Pyx_XDECREF(__pyx_temp);
-  }
-  __pyx_t_4 = 0;
-  goto __pyx_L0;
-
-  /* "dualflow/working_set/_from_points.pyx":51
- * 
- * 
- * def rows_for(n, more, fills):             # <<<<<<<<<<<<<<
- *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
- *     return (n if fills else min(n, more + 4)) * padded(n)
-*/
-
-  /* function exit code */
-  __pyx_L1_error:;
-  __Pyx_XDECREF(__pyx_t_1);
-  __Pyx_XDECREF(__pyx_t_3);
-  __Pyx_XDECREF(__pyx_t_4);
-  __Pyx_XDECREF(__pyx_t_5);
-  __Pyx_AddTraceback("dualflow.working_set._from_points.rows_for", __pyx_clineno, __pyx_lineno, __pyx_filename);
-  __pyx_r = NULL;
-  __pyx_L0:;
-  __Pyx_XGIVEREF(__pyx_r);
-  __Pyx_RefNannyFinishContext();
-  return __pyx_r;
-}
-
-/* "dualflow/working_set/_from_points.pyx":56
  * 
  * 
  * cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,             # <<<<<<<<<<<<<<
@@ -21719,8 +21474,8 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   memory_float __pyx_t_9;
   double __pyx_t_10;
 
-  /* "dualflow/working_set/_from_points.pyx":61
- *     """As `solve_points`. ``rows`` holds `rows_for`, ``tiles`` the padded points, ``work`` 7 of the padded n, ``spare``
+  /* "dualflow/working_set/_from_points.pyx":56
+ *     """As `solve_points`. ``rows`` holds `rows_of`, ``tiles`` the padded points, ``work`` 7 of the padded n, ``spare``
  *     `spare_for`, if there is any, and ``slots`` and ``wanted`` n each."""
  *     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k             # <<<<<<<<<<<<<<
  *     cdef real *halves = work + 4 * stride
@@ -21735,7 +21490,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   __pyx_v_room = __pyx_t_1;
   __pyx_v_moved = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":62
+  /* "dualflow/working_set/_from_points.pyx":57
  *     `spare_for`, if there is any, and ``slots`` and ``wanted`` n each."""
  *     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k
  *     cdef real *halves = work + 4 * stride             # <<<<<<<<<<<<<<
@@ -21744,7 +21499,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_halves = (__pyx_v_work + (4 * __pyx_v_stride));
 
-  /* "dualflow/working_set/_from_points.pyx":63
+  /* "dualflow/working_set/_from_points.pyx":58
  *     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k
  *     cdef real *halves = work + 4 * stride
  *     cdef real *ones = work + 5 * stride             # <<<<<<<<<<<<<<
@@ -21753,7 +21508,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_ones = (__pyx_v_work + (5 * __pyx_v_stride));
 
-  /* "dualflow/working_set/_from_points.pyx":64
+  /* "dualflow/working_set/_from_points.pyx":59
  *     cdef real *halves = work + 4 * stride
  *     cdef real *ones = work + 5 * stride
  *     cdef real *ridge = work + 6 * stride             # <<<<<<<<<<<<<<
@@ -21762,7 +21517,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_ridge = (__pyx_v_work + (6 * __pyx_v_stride));
 
-  /* "dualflow/working_set/_from_points.pyx":65
+  /* "dualflow/working_set/_from_points.pyx":60
  *     cdef real *ones = work + 5 * stride
  *     cdef real *ridge = work + 6 * stride
  *     cdef double violation = 0.0             # <<<<<<<<<<<<<<
@@ -21771,7 +21526,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_violation = 0.0;
 
-  /* "dualflow/working_set/_from_points.pyx":66
+  /* "dualflow/working_set/_from_points.pyx":61
  *     cdef real *ridge = work + 6 * stride
  *     cdef double violation = 0.0
  *     cdef int turn = 0             # <<<<<<<<<<<<<<
@@ -21780,7 +21535,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_turn = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":67
+  /* "dualflow/working_set/_from_points.pyx":62
  *     cdef double violation = 0.0
  *     cdef int turn = 0
  *     cdef bint gave_up = False             # <<<<<<<<<<<<<<
@@ -21789,7 +21544,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_gave_up = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":68
+  /* "dualflow/working_set/_from_points.pyx":63
  *     cdef int turn = 0
  *     cdef bint gave_up = False
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -21803,7 +21558,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":69
+    /* "dualflow/working_set/_from_points.pyx":64
  *     cdef bint gave_up = False
  *     for k in range(n):
  *         slots[k] = -1             # <<<<<<<<<<<<<<
@@ -21812,7 +21567,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     (__pyx_v_slots[__pyx_v_k]) = -1LL;
 
-    /* "dualflow/working_set/_from_points.pyx":70
+    /* "dualflow/working_set/_from_points.pyx":65
  *     for k in range(n):
  *         slots[k] = -1
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -21824,7 +21579,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":71
+      /* "dualflow/working_set/_from_points.pyx":66
  *         slots[k] = -1
  *         if beta[k] != 0:
  *             wanted[begun] = k             # <<<<<<<<<<<<<<
@@ -21833,7 +21588,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       (__pyx_v_wanted[__pyx_v_begun]) = __pyx_v_k;
 
-      /* "dualflow/working_set/_from_points.pyx":72
+      /* "dualflow/working_set/_from_points.pyx":67
  *         if beta[k] != 0:
  *             wanted[begun] = k
  *             begun += 1             # <<<<<<<<<<<<<<
@@ -21842,7 +21597,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_begun = (__pyx_v_begun + 1);
 
-      /* "dualflow/working_set/_from_points.pyx":70
+      /* "dualflow/working_set/_from_points.pyx":65
  *     for k in range(n):
  *         slots[k] = -1
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -21853,7 +21608,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":73
+  /* "dualflow/working_set/_from_points.pyx":68
  *             wanted[begun] = k
  *             begun += 1
  *     if begun > told.more and not told.fills:             # <<<<<<<<<<<<<<
@@ -21879,7 +21634,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   if (__pyx_t_4) {
 
 
-    /* "dualflow/working_set/_from_points.pyx":74
+    /* "dualflow/working_set/_from_points.pyx":69
  *             begun += 1
  *     if begun > told.more and not told.fills:
  *         return 0.0             # <<<<<<<<<<<<<<
@@ -21892,7 +21647,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
     }
     goto __pyx_L0;
 
-    /* "dualflow/working_set/_from_points.pyx":73
+    /* "dualflow/working_set/_from_points.pyx":68
  *             wanted[begun] = k
  *             begun += 1
  *     if begun > told.more and not told.fills:             # <<<<<<<<<<<<<<
@@ -21901,7 +21656,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   }
 
-  /* "dualflow/working_set/_from_points.pyx":75
+  /* "dualflow/working_set/_from_points.pyx":70
  *     if begun > told.more and not told.fills:
  *         return 0.0
  *     for k in range(stride):             # <<<<<<<<<<<<<<
@@ -21915,7 +21670,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":76
+    /* "dualflow/working_set/_from_points.pyx":71
  *         return 0.0
  *     for k in range(stride):
  *         ones[k], ridge[k] = 1, 0             # <<<<<<<<<<<<<<
@@ -21933,7 +21688,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":78
+  /* "dualflow/working_set/_from_points.pyx":73
  *         ones[k], ridge[k] = 1, 0
  *     if real is float:
  *         source = source_float(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)             # <<<<<<<<<<<<<<
@@ -21958,7 +21713,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   __pyx_t_8.second_apart = 0;
   __pyx_v_source = __pyx_t_8;
 
-  /* "dualflow/working_set/_from_points.pyx":79
+  /* "dualflow/working_set/_from_points.pyx":74
  *     if real is float:
  *         source = source_float(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)
  *         memory = memory_float(spare, spare_size, 0, &entries, told.leaves)             # <<<<<<<<<<<<<<
@@ -21972,7 +21727,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   __pyx_t_9.leaves = __pyx_v_told.leaves;
   __pyx_v_memory = __pyx_t_9;
 
-  /* "dualflow/working_set/_from_points.pyx":80
+  /* "dualflow/working_set/_from_points.pyx":75
  *         source = source_float(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)
  *         memory = memory_float(spare, spare_size, 0, &entries, told.leaves)
  *         pack_all_float(n, stride, m, points, half, tiles, halves)             # <<<<<<<<<<<<<<
@@ -21981,7 +21736,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   pack_all_float(__pyx_v_n, __pyx_v_stride, __pyx_v_m, __pyx_v_points, __pyx_v_half, __pyx_v_tiles, __pyx_v_halves);
 
-  /* "dualflow/working_set/_from_points.pyx":85
+  /* "dualflow/working_set/_from_points.pyx":80
  *         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)
  *         pack_all_double(n, stride, m, points, half, tiles, halves)
  *     if begun:             # <<<<<<<<<<<<<<
@@ -21993,7 +21748,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   if (__pyx_t_4) {
 
 
-    /* "dualflow/working_set/_from_points.pyx":86
+    /* "dualflow/working_set/_from_points.pyx":81
  *         pack_all_double(n, stride, m, points, half, tiles, halves)
  *     if begun:
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)             # <<<<<<<<<<<<<<
@@ -22002,7 +21757,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     __pyx_fuse_0_0__pyx_f_8dualflow_11working_set_12_from_points_fetch(__pyx_v_stride, __pyx_v_begun, __pyx_v_wanted, (&__pyx_v_source), __pyx_v_rows, __pyx_v_slots, (&__pyx_v_used));
 
-    /* "dualflow/working_set/_from_points.pyx":85
+    /* "dualflow/working_set/_from_points.pyx":80
  *         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)
  *         pack_all_double(n, stride, m, points, half, tiles, halves)
  *     if begun:             # <<<<<<<<<<<<<<
@@ -22011,7 +21766,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   }
 
-  /* "dualflow/working_set/_from_points.pyx":87
+  /* "dualflow/working_set/_from_points.pyx":82
  *     if begun:
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)
  *     while turn < told.rounds:             # <<<<<<<<<<<<<<
@@ -22024,7 +21779,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 
     if (!__pyx_t_4) break;
 
-    /* "dualflow/working_set/_from_points.pyx":88
+    /* "dualflow/working_set/_from_points.pyx":83
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)
  *     while turn < told.rounds:
  *         if used <= room:             # <<<<<<<<<<<<<<
@@ -22036,7 +21791,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":89
+      /* "dualflow/working_set/_from_points.pyx":84
  *     while turn < told.rounds:
  *         if used <= room:
  *             gradient_of_rows(n, stride, beta, ep, rows, slots, G)             # <<<<<<<<<<<<<<
@@ -22045,7 +21800,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_of_rows(__pyx_v_n, __pyx_v_stride, __pyx_v_beta, __pyx_v_ep, __pyx_v_rows, __pyx_v_slots, __pyx_v_G);
 
-      /* "dualflow/working_set/_from_points.pyx":91
+      /* "dualflow/working_set/_from_points.pyx":86
  *             gradient_of_rows(n, stride, beta, ep, rows, slots, G)
  *             if real is float:
  *                 moved = pairs_float(n, stride, rows, slots, &used, &source, G, ones, beta, low, high, True,             # <<<<<<<<<<<<<<
@@ -22054,7 +21809,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_moved = pairs_float(__pyx_v_n, __pyx_v_stride, __pyx_v_rows, __pyx_v_slots, (&__pyx_v_used), (&__pyx_v_source), __pyx_v_G, __pyx_v_ones, __pyx_v_beta, __pyx_v_low, __pyx_v_high, 1, __pyx_v_told.tolerance, __pyx_v_told.limit, __pyx_v_room, __pyx_v_work, (&__pyx_v_violation), __pyx_v_memory, 0);
 
-      /* "dualflow/working_set/_from_points.pyx":88
+      /* "dualflow/working_set/_from_points.pyx":83
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)
  *     while turn < told.rounds:
  *         if used <= room:             # <<<<<<<<<<<<<<
@@ -22063,7 +21818,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":96
+    /* "dualflow/working_set/_from_points.pyx":91
  *                 moved = pairs_double(n, stride, rows, slots, &used, &source, G, ones, beta, low, high, True,
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:             # <<<<<<<<<<<<<<
@@ -22075,7 +21830,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":97
+      /* "dualflow/working_set/_from_points.pyx":92
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:
  *             if room < told.more and are_held(n, beta, low, high):             # <<<<<<<<<<<<<<
@@ -22101,7 +21856,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
       if (__pyx_t_4) {
 
 
-        /* "dualflow/working_set/_from_points.pyx":98
+        /* "dualflow/working_set/_from_points.pyx":93
  *         if used > room:
  *             if room < told.more and are_held(n, beta, low, high):
  *                 room = told.more             # <<<<<<<<<<<<<<
@@ -22112,7 +21867,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 
         __pyx_v_room = __pyx_t_1;
 
-        /* "dualflow/working_set/_from_points.pyx":99
+        /* "dualflow/working_set/_from_points.pyx":94
  *             if room < told.more and are_held(n, beta, low, high):
  *                 room = told.more
  *                 continue             # <<<<<<<<<<<<<<
@@ -22121,7 +21876,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
         goto __pyx_L12_continue;
 
-        /* "dualflow/working_set/_from_points.pyx":97
+        /* "dualflow/working_set/_from_points.pyx":92
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:
  *             if room < told.more and are_held(n, beta, low, high):             # <<<<<<<<<<<<<<
@@ -22130,7 +21885,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       }
 
-      /* "dualflow/working_set/_from_points.pyx":100
+      /* "dualflow/working_set/_from_points.pyx":95
  *                 room = told.more
  *                 continue
  *             gave_up = not told.fills             # <<<<<<<<<<<<<<
@@ -22139,7 +21894,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_gave_up = (!__pyx_v_told.fills);
 
-      /* "dualflow/working_set/_from_points.pyx":101
+      /* "dualflow/working_set/_from_points.pyx":96
  *                 continue
  *             gave_up = not told.fills
  *             if gave_up:             # <<<<<<<<<<<<<<
@@ -22148,7 +21903,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       if (__pyx_v_gave_up) {
 
-        /* "dualflow/working_set/_from_points.pyx":102
+        /* "dualflow/working_set/_from_points.pyx":97
  *             gave_up = not told.fills
  *             if gave_up:
  *                 break             # <<<<<<<<<<<<<<
@@ -22157,7 +21912,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
         goto __pyx_L13_break;
 
-        /* "dualflow/working_set/_from_points.pyx":101
+        /* "dualflow/working_set/_from_points.pyx":96
  *                 continue
  *             gave_up = not told.fills
  *             if gave_up:             # <<<<<<<<<<<<<<
@@ -22166,7 +21921,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       }
 
-      /* "dualflow/working_set/_from_points.pyx":103
+      /* "dualflow/working_set/_from_points.pyx":98
  *             if gave_up:
  *                 break
  *             room = n             # <<<<<<<<<<<<<<
@@ -22175,7 +21930,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_room = __pyx_v_n;
 
-      /* "dualflow/working_set/_from_points.pyx":104
+      /* "dualflow/working_set/_from_points.pyx":99
  *                 break
  *             room = n
  *             for k in range(n):             # <<<<<<<<<<<<<<
@@ -22189,7 +21944,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
       for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
         __pyx_v_k = __pyx_t_3;
 
-        /* "dualflow/working_set/_from_points.pyx":105
+        /* "dualflow/working_set/_from_points.pyx":100
  *             room = n
  *             for k in range(n):
  *                 wanted[k] = k             # <<<<<<<<<<<<<<
@@ -22200,7 +21955,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
       }
 
 
-      /* "dualflow/working_set/_from_points.pyx":106
+      /* "dualflow/working_set/_from_points.pyx":101
  *             for k in range(n):
  *                 wanted[k] = k
  *             fetch(stride, n, wanted, &source, rows, slots, &used)             # <<<<<<<<<<<<<<
@@ -22209,7 +21964,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_fuse_0_0__pyx_f_8dualflow_11working_set_12_from_points_fetch(__pyx_v_stride, __pyx_v_n, __pyx_v_wanted, (&__pyx_v_source), __pyx_v_rows, __pyx_v_slots, (&__pyx_v_used));
 
-      /* "dualflow/working_set/_from_points.pyx":107
+      /* "dualflow/working_set/_from_points.pyx":102
  *                 wanted[k] = k
  *             fetch(stride, n, wanted, &source, rows, slots, &used)
  *             continue             # <<<<<<<<<<<<<<
@@ -22218,7 +21973,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       goto __pyx_L12_continue;
 
-      /* "dualflow/working_set/_from_points.pyx":96
+      /* "dualflow/working_set/_from_points.pyx":91
  *                 moved = pairs_double(n, stride, rows, slots, &used, &source, G, ones, beta, low, high, True,
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:             # <<<<<<<<<<<<<<
@@ -22227,7 +21982,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":108
+    /* "dualflow/working_set/_from_points.pyx":103
  *             fetch(stride, n, wanted, &source, rows, slots, &used)
  *             continue
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):             # <<<<<<<<<<<<<<
@@ -22263,7 +22018,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":109
+      /* "dualflow/working_set/_from_points.pyx":104
  *             continue
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):
  *             break             # <<<<<<<<<<<<<<
@@ -22272,7 +22027,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       goto __pyx_L13_break;
 
-      /* "dualflow/working_set/_from_points.pyx":108
+      /* "dualflow/working_set/_from_points.pyx":103
  *             fetch(stride, n, wanted, &source, rows, slots, &used)
  *             continue
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):             # <<<<<<<<<<<<<<
@@ -22281,7 +22036,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":110
+    /* "dualflow/working_set/_from_points.pyx":105
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):
  *             break
  *         gave_up = not told.fills and moved == told.limit             # <<<<<<<<<<<<<<
@@ -22306,7 +22061,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
     __pyx_L26_bool_binop_done:;
     __pyx_v_gave_up = __pyx_t_4;
 
-    /* "dualflow/working_set/_from_points.pyx":111
+    /* "dualflow/working_set/_from_points.pyx":106
  *             break
  *         gave_up = not told.fills and moved == told.limit
  *         if gave_up:             # <<<<<<<<<<<<<<
@@ -22315,7 +22070,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     if (__pyx_v_gave_up) {
 
-      /* "dualflow/working_set/_from_points.pyx":112
+      /* "dualflow/working_set/_from_points.pyx":107
  *         gave_up = not told.fills and moved == told.limit
  *         if gave_up:
  *             break             # <<<<<<<<<<<<<<
@@ -22324,7 +22079,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       goto __pyx_L13_break;
 
-      /* "dualflow/working_set/_from_points.pyx":111
+      /* "dualflow/working_set/_from_points.pyx":106
  *             break
  *         gave_up = not told.fills and moved == told.limit
  *         if gave_up:             # <<<<<<<<<<<<<<
@@ -22333,7 +22088,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":113
+    /* "dualflow/working_set/_from_points.pyx":108
  *         if gave_up:
  *             break
  *         turn += 1             # <<<<<<<<<<<<<<
@@ -22345,7 +22100,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
   __pyx_L13_break:;
 
-  /* "dualflow/working_set/_from_points.pyx":114
+  /* "dualflow/working_set/_from_points.pyx":109
  *             break
  *         turn += 1
  *     return 0.0 if gave_up else used + <double>entries / n             # <<<<<<<<<<<<<<
@@ -22364,7 +22119,7 @@ static double __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
   goto __pyx_L0;
 
-  /* "dualflow/working_set/_from_points.pyx":56
+  /* "dualflow/working_set/_from_points.pyx":51
  * 
  * 
  * cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,             # <<<<<<<<<<<<<<
@@ -22419,8 +22174,8 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   source_double __pyx_t_8;
   memory_double __pyx_t_9;
 
-  /* "dualflow/working_set/_from_points.pyx":61
- *     """As `solve_points`. ``rows`` holds `rows_for`, ``tiles`` the padded points, ``work`` 7 of the padded n, ``spare``
+  /* "dualflow/working_set/_from_points.pyx":56
+ *     """As `solve_points`. ``rows`` holds `rows_of`, ``tiles`` the padded points, ``work`` 7 of the padded n, ``spare``
  *     `spare_for`, if there is any, and ``slots`` and ``wanted`` n each."""
  *     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k             # <<<<<<<<<<<<<<
  *     cdef real *halves = work + 4 * stride
@@ -22435,7 +22190,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   __pyx_v_room = __pyx_t_1;
   __pyx_v_moved = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":62
+  /* "dualflow/working_set/_from_points.pyx":57
  *     `spare_for`, if there is any, and ``slots`` and ``wanted`` n each."""
  *     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k
  *     cdef real *halves = work + 4 * stride             # <<<<<<<<<<<<<<
@@ -22444,7 +22199,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_halves = (__pyx_v_work + (4 * __pyx_v_stride));
 
-  /* "dualflow/working_set/_from_points.pyx":63
+  /* "dualflow/working_set/_from_points.pyx":58
  *     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k
  *     cdef real *halves = work + 4 * stride
  *     cdef real *ones = work + 5 * stride             # <<<<<<<<<<<<<<
@@ -22453,7 +22208,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_ones = (__pyx_v_work + (5 * __pyx_v_stride));
 
-  /* "dualflow/working_set/_from_points.pyx":64
+  /* "dualflow/working_set/_from_points.pyx":59
  *     cdef real *halves = work + 4 * stride
  *     cdef real *ones = work + 5 * stride
  *     cdef real *ridge = work + 6 * stride             # <<<<<<<<<<<<<<
@@ -22462,7 +22217,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_ridge = (__pyx_v_work + (6 * __pyx_v_stride));
 
-  /* "dualflow/working_set/_from_points.pyx":65
+  /* "dualflow/working_set/_from_points.pyx":60
  *     cdef real *ones = work + 5 * stride
  *     cdef real *ridge = work + 6 * stride
  *     cdef double violation = 0.0             # <<<<<<<<<<<<<<
@@ -22471,7 +22226,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_violation = 0.0;
 
-  /* "dualflow/working_set/_from_points.pyx":66
+  /* "dualflow/working_set/_from_points.pyx":61
  *     cdef real *ridge = work + 6 * stride
  *     cdef double violation = 0.0
  *     cdef int turn = 0             # <<<<<<<<<<<<<<
@@ -22480,7 +22235,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_turn = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":67
+  /* "dualflow/working_set/_from_points.pyx":62
  *     cdef double violation = 0.0
  *     cdef int turn = 0
  *     cdef bint gave_up = False             # <<<<<<<<<<<<<<
@@ -22489,7 +22244,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   __pyx_v_gave_up = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":68
+  /* "dualflow/working_set/_from_points.pyx":63
  *     cdef int turn = 0
  *     cdef bint gave_up = False
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -22503,7 +22258,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":69
+    /* "dualflow/working_set/_from_points.pyx":64
  *     cdef bint gave_up = False
  *     for k in range(n):
  *         slots[k] = -1             # <<<<<<<<<<<<<<
@@ -22512,7 +22267,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     (__pyx_v_slots[__pyx_v_k]) = -1LL;
 
-    /* "dualflow/working_set/_from_points.pyx":70
+    /* "dualflow/working_set/_from_points.pyx":65
  *     for k in range(n):
  *         slots[k] = -1
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -22524,7 +22279,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":71
+      /* "dualflow/working_set/_from_points.pyx":66
  *         slots[k] = -1
  *         if beta[k] != 0:
  *             wanted[begun] = k             # <<<<<<<<<<<<<<
@@ -22533,7 +22288,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       (__pyx_v_wanted[__pyx_v_begun]) = __pyx_v_k;
 
-      /* "dualflow/working_set/_from_points.pyx":72
+      /* "dualflow/working_set/_from_points.pyx":67
  *         if beta[k] != 0:
  *             wanted[begun] = k
  *             begun += 1             # <<<<<<<<<<<<<<
@@ -22542,7 +22297,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_begun = (__pyx_v_begun + 1);
 
-      /* "dualflow/working_set/_from_points.pyx":70
+      /* "dualflow/working_set/_from_points.pyx":65
  *     for k in range(n):
  *         slots[k] = -1
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -22553,7 +22308,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":73
+  /* "dualflow/working_set/_from_points.pyx":68
  *             wanted[begun] = k
  *             begun += 1
  *     if begun > told.more and not told.fills:             # <<<<<<<<<<<<<<
@@ -22579,7 +22334,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   if (__pyx_t_4) {
 
 
-    /* "dualflow/working_set/_from_points.pyx":74
+    /* "dualflow/working_set/_from_points.pyx":69
  *             begun += 1
  *     if begun > told.more and not told.fills:
  *         return 0.0             # <<<<<<<<<<<<<<
@@ -22592,7 +22347,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
     }
     goto __pyx_L0;
 
-    /* "dualflow/working_set/_from_points.pyx":73
+    /* "dualflow/working_set/_from_points.pyx":68
  *             wanted[begun] = k
  *             begun += 1
  *     if begun > told.more and not told.fills:             # <<<<<<<<<<<<<<
@@ -22601,7 +22356,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   }
 
-  /* "dualflow/working_set/_from_points.pyx":75
+  /* "dualflow/working_set/_from_points.pyx":70
  *     if begun > told.more and not told.fills:
  *         return 0.0
  *     for k in range(stride):             # <<<<<<<<<<<<<<
@@ -22615,7 +22370,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":76
+    /* "dualflow/working_set/_from_points.pyx":71
  *         return 0.0
  *     for k in range(stride):
  *         ones[k], ridge[k] = 1, 0             # <<<<<<<<<<<<<<
@@ -22633,7 +22388,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":82
+  /* "dualflow/working_set/_from_points.pyx":77
  *         pack_all_float(n, stride, m, points, half, tiles, halves)
  *     else:
  *         source = source_double(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)             # <<<<<<<<<<<<<<
@@ -22658,7 +22413,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   __pyx_t_8.second_apart = 0;
   __pyx_v_source = __pyx_t_8;
 
-  /* "dualflow/working_set/_from_points.pyx":83
+  /* "dualflow/working_set/_from_points.pyx":78
  *     else:
  *         source = source_double(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)
  *         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)             # <<<<<<<<<<<<<<
@@ -22672,7 +22427,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   __pyx_t_9.leaves = __pyx_v_told.leaves;
   __pyx_v_memory = __pyx_t_9;
 
-  /* "dualflow/working_set/_from_points.pyx":84
+  /* "dualflow/working_set/_from_points.pyx":79
  *         source = source_double(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)
  *         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)
  *         pack_all_double(n, stride, m, points, half, tiles, halves)             # <<<<<<<<<<<<<<
@@ -22681,7 +22436,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   pack_all_double(__pyx_v_n, __pyx_v_stride, __pyx_v_m, __pyx_v_points, __pyx_v_half, __pyx_v_tiles, __pyx_v_halves);
 
-  /* "dualflow/working_set/_from_points.pyx":85
+  /* "dualflow/working_set/_from_points.pyx":80
  *         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)
  *         pack_all_double(n, stride, m, points, half, tiles, halves)
  *     if begun:             # <<<<<<<<<<<<<<
@@ -22693,7 +22448,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   if (__pyx_t_4) {
 
 
-    /* "dualflow/working_set/_from_points.pyx":86
+    /* "dualflow/working_set/_from_points.pyx":81
  *         pack_all_double(n, stride, m, points, half, tiles, halves)
  *     if begun:
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)             # <<<<<<<<<<<<<<
@@ -22702,7 +22457,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     __pyx_fuse_1_1__pyx_f_8dualflow_11working_set_12_from_points_fetch(__pyx_v_stride, __pyx_v_begun, __pyx_v_wanted, (&__pyx_v_source), __pyx_v_rows, __pyx_v_slots, (&__pyx_v_used));
 
-    /* "dualflow/working_set/_from_points.pyx":85
+    /* "dualflow/working_set/_from_points.pyx":80
  *         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)
  *         pack_all_double(n, stride, m, points, half, tiles, halves)
  *     if begun:             # <<<<<<<<<<<<<<
@@ -22711,7 +22466,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
   }
 
-  /* "dualflow/working_set/_from_points.pyx":87
+  /* "dualflow/working_set/_from_points.pyx":82
  *     if begun:
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)
  *     while turn < told.rounds:             # <<<<<<<<<<<<<<
@@ -22724,7 +22479,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 
     if (!__pyx_t_4) break;
 
-    /* "dualflow/working_set/_from_points.pyx":88
+    /* "dualflow/working_set/_from_points.pyx":83
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)
  *     while turn < told.rounds:
  *         if used <= room:             # <<<<<<<<<<<<<<
@@ -22736,7 +22491,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":89
+      /* "dualflow/working_set/_from_points.pyx":84
  *     while turn < told.rounds:
  *         if used <= room:
  *             gradient_of_rows(n, stride, beta, ep, rows, slots, G)             # <<<<<<<<<<<<<<
@@ -22745,7 +22500,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_of_rows(__pyx_v_n, __pyx_v_stride, __pyx_v_beta, __pyx_v_ep, __pyx_v_rows, __pyx_v_slots, __pyx_v_G);
 
-      /* "dualflow/working_set/_from_points.pyx":94
+      /* "dualflow/working_set/_from_points.pyx":89
  *                                     told.tolerance, told.limit, room, work, &violation, memory, False)
  *             else:
  *                 moved = pairs_double(n, stride, rows, slots, &used, &source, G, ones, beta, low, high, True,             # <<<<<<<<<<<<<<
@@ -22754,7 +22509,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_moved = pairs_double(__pyx_v_n, __pyx_v_stride, __pyx_v_rows, __pyx_v_slots, (&__pyx_v_used), (&__pyx_v_source), __pyx_v_G, __pyx_v_ones, __pyx_v_beta, __pyx_v_low, __pyx_v_high, 1, __pyx_v_told.tolerance, __pyx_v_told.limit, __pyx_v_room, __pyx_v_work, (&__pyx_v_violation), __pyx_v_memory, 0);
 
-      /* "dualflow/working_set/_from_points.pyx":88
+      /* "dualflow/working_set/_from_points.pyx":83
  *         fetch(stride, begun, wanted, &source, rows, slots, &used)
  *     while turn < told.rounds:
  *         if used <= room:             # <<<<<<<<<<<<<<
@@ -22763,7 +22518,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":96
+    /* "dualflow/working_set/_from_points.pyx":91
  *                 moved = pairs_double(n, stride, rows, slots, &used, &source, G, ones, beta, low, high, True,
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:             # <<<<<<<<<<<<<<
@@ -22775,7 +22530,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":97
+      /* "dualflow/working_set/_from_points.pyx":92
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:
  *             if room < told.more and are_held(n, beta, low, high):             # <<<<<<<<<<<<<<
@@ -22801,7 +22556,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
       if (__pyx_t_4) {
 
 
-        /* "dualflow/working_set/_from_points.pyx":98
+        /* "dualflow/working_set/_from_points.pyx":93
  *         if used > room:
  *             if room < told.more and are_held(n, beta, low, high):
  *                 room = told.more             # <<<<<<<<<<<<<<
@@ -22812,7 +22567,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 
         __pyx_v_room = __pyx_t_1;
 
-        /* "dualflow/working_set/_from_points.pyx":99
+        /* "dualflow/working_set/_from_points.pyx":94
  *             if room < told.more and are_held(n, beta, low, high):
  *                 room = told.more
  *                 continue             # <<<<<<<<<<<<<<
@@ -22821,7 +22576,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
         goto __pyx_L12_continue;
 
-        /* "dualflow/working_set/_from_points.pyx":97
+        /* "dualflow/working_set/_from_points.pyx":92
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:
  *             if room < told.more and are_held(n, beta, low, high):             # <<<<<<<<<<<<<<
@@ -22830,7 +22585,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       }
 
-      /* "dualflow/working_set/_from_points.pyx":100
+      /* "dualflow/working_set/_from_points.pyx":95
  *                 room = told.more
  *                 continue
  *             gave_up = not told.fills             # <<<<<<<<<<<<<<
@@ -22839,7 +22594,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_gave_up = (!__pyx_v_told.fills);
 
-      /* "dualflow/working_set/_from_points.pyx":101
+      /* "dualflow/working_set/_from_points.pyx":96
  *                 continue
  *             gave_up = not told.fills
  *             if gave_up:             # <<<<<<<<<<<<<<
@@ -22848,7 +22603,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       if (__pyx_v_gave_up) {
 
-        /* "dualflow/working_set/_from_points.pyx":102
+        /* "dualflow/working_set/_from_points.pyx":97
  *             gave_up = not told.fills
  *             if gave_up:
  *                 break             # <<<<<<<<<<<<<<
@@ -22857,7 +22612,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
         goto __pyx_L13_break;
 
-        /* "dualflow/working_set/_from_points.pyx":101
+        /* "dualflow/working_set/_from_points.pyx":96
  *                 continue
  *             gave_up = not told.fills
  *             if gave_up:             # <<<<<<<<<<<<<<
@@ -22866,7 +22621,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       }
 
-      /* "dualflow/working_set/_from_points.pyx":103
+      /* "dualflow/working_set/_from_points.pyx":98
  *             if gave_up:
  *                 break
  *             room = n             # <<<<<<<<<<<<<<
@@ -22875,7 +22630,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_v_room = __pyx_v_n;
 
-      /* "dualflow/working_set/_from_points.pyx":104
+      /* "dualflow/working_set/_from_points.pyx":99
  *                 break
  *             room = n
  *             for k in range(n):             # <<<<<<<<<<<<<<
@@ -22889,7 +22644,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
       for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
         __pyx_v_k = __pyx_t_3;
 
-        /* "dualflow/working_set/_from_points.pyx":105
+        /* "dualflow/working_set/_from_points.pyx":100
  *             room = n
  *             for k in range(n):
  *                 wanted[k] = k             # <<<<<<<<<<<<<<
@@ -22900,7 +22655,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
       }
 
 
-      /* "dualflow/working_set/_from_points.pyx":106
+      /* "dualflow/working_set/_from_points.pyx":101
  *             for k in range(n):
  *                 wanted[k] = k
  *             fetch(stride, n, wanted, &source, rows, slots, &used)             # <<<<<<<<<<<<<<
@@ -22909,7 +22664,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       __pyx_fuse_1_1__pyx_f_8dualflow_11working_set_12_from_points_fetch(__pyx_v_stride, __pyx_v_n, __pyx_v_wanted, (&__pyx_v_source), __pyx_v_rows, __pyx_v_slots, (&__pyx_v_used));
 
-      /* "dualflow/working_set/_from_points.pyx":107
+      /* "dualflow/working_set/_from_points.pyx":102
  *                 wanted[k] = k
  *             fetch(stride, n, wanted, &source, rows, slots, &used)
  *             continue             # <<<<<<<<<<<<<<
@@ -22918,7 +22673,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       goto __pyx_L12_continue;
 
-      /* "dualflow/working_set/_from_points.pyx":96
+      /* "dualflow/working_set/_from_points.pyx":91
  *                 moved = pairs_double(n, stride, rows, slots, &used, &source, G, ones, beta, low, high, True,
  *                                      told.tolerance, told.limit, room, work, &violation, memory, False)
  *         if used > room:             # <<<<<<<<<<<<<<
@@ -22927,7 +22682,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":108
+    /* "dualflow/working_set/_from_points.pyx":103
  *             fetch(stride, n, wanted, &source, rows, slots, &used)
  *             continue
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):             # <<<<<<<<<<<<<<
@@ -22963,7 +22718,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":109
+      /* "dualflow/working_set/_from_points.pyx":104
  *             continue
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):
  *             break             # <<<<<<<<<<<<<<
@@ -22972,7 +22727,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       goto __pyx_L13_break;
 
-      /* "dualflow/working_set/_from_points.pyx":108
+      /* "dualflow/working_set/_from_points.pyx":103
  *             fetch(stride, n, wanted, &source, rows, slots, &used)
  *             continue
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):             # <<<<<<<<<<<<<<
@@ -22981,7 +22736,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":110
+    /* "dualflow/working_set/_from_points.pyx":105
  *         if moved == 0 or (violation <= told.tolerance and moved < told.few):
  *             break
  *         gave_up = not told.fills and moved == told.limit             # <<<<<<<<<<<<<<
@@ -23006,7 +22761,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
     __pyx_L26_bool_binop_done:;
     __pyx_v_gave_up = __pyx_t_4;
 
-    /* "dualflow/working_set/_from_points.pyx":111
+    /* "dualflow/working_set/_from_points.pyx":106
  *             break
  *         gave_up = not told.fills and moved == told.limit
  *         if gave_up:             # <<<<<<<<<<<<<<
@@ -23015,7 +22770,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     if (__pyx_v_gave_up) {
 
-      /* "dualflow/working_set/_from_points.pyx":112
+      /* "dualflow/working_set/_from_points.pyx":107
  *         gave_up = not told.fills and moved == told.limit
  *         if gave_up:
  *             break             # <<<<<<<<<<<<<<
@@ -23024,7 +22779,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
       goto __pyx_L13_break;
 
-      /* "dualflow/working_set/_from_points.pyx":111
+      /* "dualflow/working_set/_from_points.pyx":106
  *             break
  *         gave_up = not told.fills and moved == told.limit
  *         if gave_up:             # <<<<<<<<<<<<<<
@@ -23033,7 +22788,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 */
     }
 
-    /* "dualflow/working_set/_from_points.pyx":113
+    /* "dualflow/working_set/_from_points.pyx":108
  *         if gave_up:
  *             break
  *         turn += 1             # <<<<<<<<<<<<<<
@@ -23045,7 +22800,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
   __pyx_L13_break:;
 
-  /* "dualflow/working_set/_from_points.pyx":114
+  /* "dualflow/working_set/_from_points.pyx":109
  *             break
  *         turn += 1
  *     return 0.0 if gave_up else used + <double>entries / n             # <<<<<<<<<<<<<<
@@ -23064,7 +22819,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   }
   goto __pyx_L0;
 
-  /* "dualflow/working_set/_from_points.pyx":56
+  /* "dualflow/working_set/_from_points.pyx":51
  * 
  * 
  * cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,             # <<<<<<<<<<<<<<
@@ -23092,7 +22847,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
   return __pyx_r;
 }
 
-/* "dualflow/working_set/_from_points.pyx":122
+/* "dualflow/working_set/_from_points.pyx":117
  * 
  * 
  * cdef void fetch(Index stride, Index count, const long long *wanted, const a_source *source, real *rows,             # <<<<<<<<<<<<<<
@@ -23102,7 +22857,7 @@ static double __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search(
 
 static void __pyx_fuse_0_0__pyx_f_8dualflow_11working_set_12_from_points_fetch(__pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_stride, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_count, PY_LONG_LONG const *__pyx_v_wanted, source_float const *__pyx_v_source, float *__pyx_v_rows, PY_LONG_LONG *__pyx_v_slots, __pyx_t_8dualflow_11working_set_5_loop_Index *__pyx_v_used) {
 
-  /* "dualflow/working_set/_from_points.pyx":125
+  /* "dualflow/working_set/_from_points.pyx":120
  *                 long long *slots, Index *used) noexcept nogil:
  *     if a_source is source_float and real is float:
  *         fetch_wanted_float(stride, count, wanted, source, rows, slots, used)             # <<<<<<<<<<<<<<
@@ -23111,7 +22866,7 @@ static void __pyx_fuse_0_0__pyx_f_8dualflow_11working_set_12_from_points_fetch(_
 */
   fetch_wanted_float(__pyx_v_stride, __pyx_v_count, __pyx_v_wanted, __pyx_v_source, __pyx_v_rows, __pyx_v_slots, __pyx_v_used);
 
-  /* "dualflow/working_set/_from_points.pyx":122
+  /* "dualflow/working_set/_from_points.pyx":117
  * 
  * 
  * cdef void fetch(Index stride, Index count, const long long *wanted, const a_source *source, real *rows,             # <<<<<<<<<<<<<<
@@ -23124,7 +22879,7 @@ static void __pyx_fuse_0_0__pyx_f_8dualflow_11working_set_12_from_points_fetch(_
 
 static void __pyx_fuse_1_1__pyx_f_8dualflow_11working_set_12_from_points_fetch(__pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_stride, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_count, PY_LONG_LONG const *__pyx_v_wanted, source_double const *__pyx_v_source, double *__pyx_v_rows, PY_LONG_LONG *__pyx_v_slots, __pyx_t_8dualflow_11working_set_5_loop_Index *__pyx_v_used) {
 
-  /* "dualflow/working_set/_from_points.pyx":127
+  /* "dualflow/working_set/_from_points.pyx":122
  *         fetch_wanted_float(stride, count, wanted, source, rows, slots, used)
  *     elif a_source is source_double and real is double:
  *         fetch_wanted_double(stride, count, wanted, source, rows, slots, used)             # <<<<<<<<<<<<<<
@@ -23133,7 +22888,7 @@ static void __pyx_fuse_1_1__pyx_f_8dualflow_11working_set_12_from_points_fetch(_
 */
   fetch_wanted_double(__pyx_v_stride, __pyx_v_count, __pyx_v_wanted, __pyx_v_source, __pyx_v_rows, __pyx_v_slots, __pyx_v_used);
 
-  /* "dualflow/working_set/_from_points.pyx":122
+  /* "dualflow/working_set/_from_points.pyx":117
  * 
  * 
  * cdef void fetch(Index stride, Index count, const long long *wanted, const a_source *source, real *rows,             # <<<<<<<<<<<<<<
@@ -23144,7 +22899,7 @@ static void __pyx_fuse_1_1__pyx_f_8dualflow_11working_set_12_from_points_fetch(_
   /* function exit code */
 }
 
-/* "dualflow/working_set/_from_points.pyx":130
+/* "dualflow/working_set/_from_points.pyx":125
  * 
  * 
  * cdef bint are_held(Index n, const double *beta, const double *low, const double *high) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -23162,7 +22917,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
   int __pyx_t_4;
 
-  /* "dualflow/working_set/_from_points.pyx":132
+  /* "dualflow/working_set/_from_points.pyx":127
  * cdef bint are_held(Index n, const double *beta, const double *low, const double *high) noexcept nogil:
  *     """Whether of those that moved at least half are at their bounds."""
  *     cdef Index k, moved = 0, free = 0             # <<<<<<<<<<<<<<
@@ -23172,7 +22927,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
   __pyx_v_moved = 0;
   __pyx_v_free = 0;
 
-  /* "dualflow/working_set/_from_points.pyx":133
+  /* "dualflow/working_set/_from_points.pyx":128
  *     """Whether of those that moved at least half are at their bounds."""
  *     cdef Index k, moved = 0, free = 0
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -23186,7 +22941,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":134
+    /* "dualflow/working_set/_from_points.pyx":129
  *     cdef Index k, moved = 0, free = 0
  *     for k in range(n):
  *         moved += beta[k] != 0             # <<<<<<<<<<<<<<
@@ -23195,7 +22950,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
 */
     __pyx_v_moved = (__pyx_v_moved + ((__pyx_v_beta[__pyx_v_k]) != 0.0));
 
-    /* "dualflow/working_set/_from_points.pyx":135
+    /* "dualflow/working_set/_from_points.pyx":130
  *     for k in range(n):
  *         moved += beta[k] != 0
  *         free += low[k] < beta[k] < high[k]             # <<<<<<<<<<<<<<
@@ -23211,7 +22966,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":136
+  /* "dualflow/working_set/_from_points.pyx":131
  *         moved += beta[k] != 0
  *         free += low[k] < beta[k] < high[k]
  *     return 2 * free <= moved             # <<<<<<<<<<<<<<
@@ -23224,7 +22979,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
   }
   goto __pyx_L0;
 
-  /* "dualflow/working_set/_from_points.pyx":130
+  /* "dualflow/working_set/_from_points.pyx":125
  * 
  * 
  * cdef bint are_held(Index n, const double *beta, const double *low, const double *high) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -23240,7 +22995,7 @@ static int __pyx_f_8dualflow_11working_set_12_from_points_are_held(__pyx_t_8dual
   return __pyx_r;
 }
 
-/* "dualflow/working_set/_from_points.pyx":139
+/* "dualflow/working_set/_from_points.pyx":134
  * 
  * 
  * cdef void gradient_of_rows(Index n, Index stride, const double *beta, const real *ep, const real *rows,             # <<<<<<<<<<<<<<
@@ -23261,7 +23016,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_7;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_8;
 
-  /* "dualflow/working_set/_from_points.pyx":144
+  /* "dualflow/working_set/_from_points.pyx":139
  *     cdef Index k, j
  *     cdef const real *row
  *     for j in range(n):             # <<<<<<<<<<<<<<
@@ -23275,7 +23030,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_j = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":145
+    /* "dualflow/working_set/_from_points.pyx":140
  *     cdef const real *row
  *     for j in range(n):
  *         G[j] = -ep[j]             # <<<<<<<<<<<<<<
@@ -23286,7 +23041,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":146
+  /* "dualflow/working_set/_from_points.pyx":141
  *     for j in range(n):
  *         G[j] = -ep[j]
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -23300,7 +23055,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":147
+    /* "dualflow/working_set/_from_points.pyx":142
  *         G[j] = -ep[j]
  *     for k in range(n):
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -23312,7 +23067,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":148
+      /* "dualflow/working_set/_from_points.pyx":143
  *     for k in range(n):
  *         if beta[k] != 0:
  *             row = rows + stride * slots[k]             # <<<<<<<<<<<<<<
@@ -23321,7 +23076,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
 */
       __pyx_v_row = (__pyx_v_rows + (__pyx_v_stride * (__pyx_v_slots[__pyx_v_k])));
 
-      /* "dualflow/working_set/_from_points.pyx":149
+      /* "dualflow/working_set/_from_points.pyx":144
  *         if beta[k] != 0:
  *             row = rows + stride * slots[k]
  *             for j in range(n):             # <<<<<<<<<<<<<<
@@ -23334,7 +23089,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
       for (__pyx_t_7 = 0; __pyx_t_7 < __pyx_t_6; __pyx_t_7+=1) {
         __pyx_v_j = __pyx_t_7;
 
-        /* "dualflow/working_set/_from_points.pyx":150
+        /* "dualflow/working_set/_from_points.pyx":145
  *             row = rows + stride * slots[k]
  *             for j in range(n):
  *                 G[j] += beta[k] * row[j]             # <<<<<<<<<<<<<<
@@ -23345,7 +23100,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
       }
 
 
-      /* "dualflow/working_set/_from_points.pyx":147
+      /* "dualflow/working_set/_from_points.pyx":142
  *         G[j] = -ep[j]
  *     for k in range(n):
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -23356,7 +23111,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":139
+  /* "dualflow/working_set/_from_points.pyx":134
  * 
  * 
  * cdef void gradient_of_rows(Index n, Index stride, const double *beta, const real *ep, const real *rows,             # <<<<<<<<<<<<<<
@@ -23383,7 +23138,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_7;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_8;
 
-  /* "dualflow/working_set/_from_points.pyx":144
+  /* "dualflow/working_set/_from_points.pyx":139
  *     cdef Index k, j
  *     cdef const real *row
  *     for j in range(n):             # <<<<<<<<<<<<<<
@@ -23397,7 +23152,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_j = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":145
+    /* "dualflow/working_set/_from_points.pyx":140
  *     cdef const real *row
  *     for j in range(n):
  *         G[j] = -ep[j]             # <<<<<<<<<<<<<<
@@ -23408,7 +23163,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":146
+  /* "dualflow/working_set/_from_points.pyx":141
  *     for j in range(n):
  *         G[j] = -ep[j]
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -23422,7 +23177,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_from_points.pyx":147
+    /* "dualflow/working_set/_from_points.pyx":142
  *         G[j] = -ep[j]
  *     for k in range(n):
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -23434,7 +23189,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_from_points.pyx":148
+      /* "dualflow/working_set/_from_points.pyx":143
  *     for k in range(n):
  *         if beta[k] != 0:
  *             row = rows + stride * slots[k]             # <<<<<<<<<<<<<<
@@ -23443,7 +23198,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
 */
       __pyx_v_row = (__pyx_v_rows + (__pyx_v_stride * (__pyx_v_slots[__pyx_v_k])));
 
-      /* "dualflow/working_set/_from_points.pyx":149
+      /* "dualflow/working_set/_from_points.pyx":144
  *         if beta[k] != 0:
  *             row = rows + stride * slots[k]
  *             for j in range(n):             # <<<<<<<<<<<<<<
@@ -23456,7 +23211,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
       for (__pyx_t_7 = 0; __pyx_t_7 < __pyx_t_6; __pyx_t_7+=1) {
         __pyx_v_j = __pyx_t_7;
 
-        /* "dualflow/working_set/_from_points.pyx":150
+        /* "dualflow/working_set/_from_points.pyx":145
  *             row = rows + stride * slots[k]
  *             for j in range(n):
  *                 G[j] += beta[k] * row[j]             # <<<<<<<<<<<<<<
@@ -23467,7 +23222,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
       }
 
 
-      /* "dualflow/working_set/_from_points.pyx":147
+      /* "dualflow/working_set/_from_points.pyx":142
  *         G[j] = -ep[j]
  *     for k in range(n):
  *         if beta[k] != 0:             # <<<<<<<<<<<<<<
@@ -23478,7 +23233,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_gradient_
   }
 
 
-  /* "dualflow/working_set/_from_points.pyx":139
+  /* "dualflow/working_set/_from_points.pyx":134
  * 
  * 
  * cdef void gradient_of_rows(Index n, Index stride, const double *beta, const real *ep, const real *rows,             # <<<<<<<<<<<<<<
@@ -25989,7 +25744,7 @@ __Pyx_RefNannySetupContext("PyInit__from_points", 0);
 */
   __pyx_t_4 = __Pyx_PyDict_NewPresized(2); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 13, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_5 = __pyx_FusedFunction_New(&__pyx_fuse_0__pyx_mdef_8dualflow_11working_set_12_from_points_5solve_points, 0, __pyx_mstate_global->__pyx_n_u_solve_points_const_float_1_const, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__from_point, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 13, __pyx_L1_error)
+  __pyx_t_5 = __pyx_FusedFunction_New(&__pyx_fuse_0__pyx_mdef_8dualflow_11working_set_12_from_points_3solve_points, 0, __pyx_mstate_global->__pyx_n_u_solve_points_const_float_1_const, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__from_point, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 13, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
@@ -25997,7 +25752,7 @@ __Pyx_RefNannySetupContext("PyInit__from_points", 0);
   __Pyx_CyFunction_SetDefaultsTuple(__pyx_t_5, __pyx_mstate_global->__pyx_empty_tuple);
   if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_float, __pyx_t_5) < (0)) __PYX_ERR(0, 13, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  __pyx_t_5 = __pyx_FusedFunction_New(&__pyx_fuse_1__pyx_mdef_8dualflow_11working_set_12_from_points_7solve_points, 0, __pyx_mstate_global->__pyx_n_u_solve_points_const_double_1_cons, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__from_point, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 13, __pyx_L1_error)
+  __pyx_t_5 = __pyx_FusedFunction_New(&__pyx_fuse_1__pyx_mdef_8dualflow_11working_set_12_from_points_5solve_points, 0, __pyx_mstate_global->__pyx_n_u_solve_points_const_double_1_cons, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__from_point, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 13, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
@@ -26024,21 +25779,6 @@ __Pyx_RefNannySetupContext("PyInit__from_points", 0);
   __Pyx_INCREF(__pyx_t_4);
   if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_solve_points, __pyx_t_4) < (0)) __PYX_ERR(0, 13, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-
-  /* "dualflow/working_set/_from_points.pyx":51
- * 
- * 
- * def rows_for(n, more, fills):             # <<<<<<<<<<<<<<
- *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
- *     return (n if fills else min(n, more + 4)) * padded(n)
-*/
-  __pyx_t_5 = __Pyx_CyFunction_New(&__pyx_mdef_8dualflow_11working_set_12_from_points_3rows_for, 0, __pyx_mstate_global->__pyx_n_u_rows_for, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__from_point, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 51, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_5);
-  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
-  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_5);
-  #endif
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_rows_for, __pyx_t_5) < (0)) __PYX_ERR(0, 51, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
 
   /* "dualflow/working_set/_from_points.pyx":1
@@ -26232,38 +25972,38 @@ static int __Pyx_InitConstants(__pyx_mstatetype *__pyx_mstate) {
   int __pyx_clineno = 0;
   CYTHON_UNUSED_VAR(__pyx_mstate);
   {
-    const struct { const unsigned int length: 8; } str_length_index[] = {{6},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{27},{179},{8},{15},{7},{21},{19},{27},{6},{2},{9},{50},{82},{41},{30},{37},{1},{5},{8},{1},{10},{11},{8},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{12},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{15},{13},{6},{3},{7},{3},{15},{4},{18},{4},{4},{7},{13},{8},{1},{18},{12},{10},{5},{8},{6},{5},{15},{33},{5},{6},{7},{9},{2},{5},{6},{3},{5},{5},{11},{5},{5},{7},{7},{6},{7},{3},{4},{6},{4},{4},{2},{5},{5},{5},{8},{4},{6},{6},{5},{3},{1},{4},{7},{4},{4},{1},{4},{4},{2},{5},{3},{6},{4},{6},{6},{3},{8},{5},{4},{6},{4},{8},{6},{12},{10},{5},{4},{10},{4},{5},{12},{82},{78},{5},{8},{9},{10},{5},{4},{4},{6},{6},{5},{4},{9},{6},{6},{6},{4},{1}};
-    const struct { const unsigned int length: 10; } bytes_length_index[] = {{1},{977},{25},{494}};
+    const struct { const unsigned int length: 8; } str_length_index[] = {{6},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{27},{179},{8},{15},{7},{21},{19},{27},{6},{2},{9},{50},{82},{41},{30},{37},{1},{5},{8},{1},{10},{11},{8},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{12},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{15},{13},{6},{3},{7},{3},{15},{4},{18},{4},{4},{7},{13},{8},{1},{18},{12},{10},{5},{8},{6},{5},{15},{33},{5},{6},{7},{9},{2},{5},{6},{3},{5},{5},{11},{5},{5},{7},{7},{6},{7},{3},{4},{6},{4},{4},{2},{5},{5},{5},{8},{4},{6},{6},{5},{3},{1},{4},{7},{4},{4},{1},{4},{4},{2},{5},{3},{6},{4},{6},{6},{3},{8},{5},{4},{6},{4},{6},{12},{10},{5},{4},{10},{4},{5},{12},{82},{78},{5},{8},{9},{10},{5},{4},{4},{6},{6},{5},{4},{9},{6},{6},{6},{4},{1}};
+    const struct { const unsigned int length: 10; } bytes_length_index[] = {{1},{977},{494}};
     #ifndef CYTHON_COMPRESS_STRINGS
       #define CYTHON_COMPRESS_STRINGS 90
     #endif
-    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (1677 bytes) */
-static const char cstring[] = "x\332\275U\315o\333F\026\217\263j\326\273\r\272\315\007\274Xo\201N\0037N\026\212\022\245n\020\030E\n;q]\003M\342\217\324F\222\032\304\220|\224\246&g\350\231\241,\265\213E\216:\352\310#\217<\362\250\243\216:\362\250c\376\204\376\t\373\206\224d\271k\244\rv\261\0028\363f\346\315{\277\367\233\367\236\010\325\344^\233\010\373Gp\364\243\332*\371\352)\004Bv\366\031\234\020\341\221\257\034\3015kD\"R\204r\227\270L\032\305_o3>9PZ2\027\334\031e\"\344;\317\317\356M5\037}\375\230r.4\241J\261\006\047Z\020\t\324\275#\270\337!A\001\262\205 \267x\213\372\314%\201p\241J\240\035\342]4\265\354,\033\277\313\236\220ZR\276\\%\r45QVM\032\002\272\"\264\315\024y&H@\265\323d\274A\214+\252#\t\304\023\021w\237\t\rD7\221\244\307\035\335\024\234\240\272\013>\263AR\r\010\304@G\207\322(q\262\275\261}g\345\341J\021\210\004C\251\"*\262\035\037c\000e\370\264#\346kt\254;!\250\032\331\362HGD\204\003B\306\000C\324\233\275\240\233\300\211\002m\004\262\\\320A5\023\334\302\353\210vy\314 k\201\271\375\r\365\025\324\250\353Z\250\007\216\360}s&\270\252Q\333q\231\242\266\017nD}\317\027\0475GH\250Y\222\272\214\372g7\251\004N\247[\047B\036\241+\013Q\324\254\2202\251\360\024\r5\0346\226\\.\220\023\217F\276&\226%\321\205\003\226E\334\250\000\305\005\277\203\034\265\320\r\236:\2143mY\241`\034\251\t\"\245\211\r\344\026\257\242\214\274\204>\030\222VnW\013\n\233\210\001\3374\254\022DR%M\326hVQ_\323\342t\323\334CMN\036\221{J:w\047\230\357\316`\276kyR\004c\207\265\260\323\216\n\314\006\031\365}\341\340+\022*%\355\020\227jZ;\347\264\314\025\343\260LSU\373\347\332\336\343\255\255\r\337g\241bj\363\273\215\265\355=\353\233\335\347OQ\332\337(\305=8\216\200;`\352\250vZR\226\265\335i\343\367\004\223\306z\006m\275\013\236e\215\037\026YC\206\314\323\237\n\r\320LC`6\\s\007\177^\304\0353\343\221\232\334bA\210\211n\244\2002^\314\302\215\374\342\214\323\240\234\215{\344\036\00184dS\271\t\316\221\212\202r5\266hD\223\242\245\024\361\2209Ghm\203O\364Z\332\020el\034#\353\023\027\223\307\237JNQ53\033\3206\013|\230),5\023\306T>\275\247A""\351\"h\005\256\205\325\211\375\001m0ea\256\212\010K\t\312\254\304\024\307\322npp\361\345&\217g\331\221\347a\251\312\206\242\252\303\035&j\323k\312\246\nL2\341w\002\300\307\223EC*\265-\244\024\047\340:\216o< \245\330E\034\260\251s4[8\247\365\342`\267\320\343*P\256\210L]\030\002\213\301\300-;\354\371e5\223\242\020\204\272\203\211\203\335\0148\346\033`\221EA\321m \004\004%=\352h\034\341\304c\276\257<\014]\027C\t\334\363iC\241\007\252\213\341\213\373\305\364`\005\373 \366\270q7\304\3141\245\205_\013T\023\233\252\251,\346\026\324\"\210\007+&\345T9\374\004\210\323=:1\034\372@\361\202\317\002\2461\206 \240.`#6]\330t_\314q\340\346U\261\203\007<D\330a\007\243\026\236\207A\206\310\\\210\255\t\3342\316P\204\022\032La\353\304\242j\200\024\"\220\246\343*\344\275\370,\004\253\260\213\341V1\226\361\241\251\t\313\246.M\273\236\266le\320*_h\245\004F6ftV~\215\206\260\345\224\357\363z\265JVW\353\207\325\263\233\347\357\314\310\207\347X,X\376\225\301\361\336\271\033\247\342\241\302\260\240\030,\252\313\331D^\010E@\332\204\255!TZ\204\343\026\244e\344h\315|\224\204\357\342\207\t\202\315\006\353\024i\216Ble\200\177t\021(\223f\355\347%xrk\\\327\326\303I\032Z\365\372L\"Z_Z\276\020\241\265e\362\240J\336O{\354\243\214\364\037\377\263\365\031\251\214\3737\201\325\357\317V\224%\261\017\252\363\r\236J\333/\255\357\236?\333,\206\363\326\247\232\357C\313\355\013\027\376\037\334\027\331tJ\335\273\227\277\237\370\362\342\177\313\373\324\312\177\n\277E\372T\361=9/\325\315_\206UW@\245\323\274PNg\352\037\r\277{\371>\302\341\254\323{\3479\235\004\363\256\325\357\234\017\337\314\275\255\\\356n\364>M\376\220|\231^L\227R;\273\224\321\354\370\315\334/\213\027>\270\336{\020/\304\307\311|z)\365\262\265\354pps87\\\030\266\362\357\367\363\375\203Q\345\217o\242\356z\327\356]\354-\365\334\370f2\227\\K\036\0472]H\217\321\216\323_\350\037\017.\r\334\341\315|{\047\3379\310\017^\347\257iN\355\334n\346M\2263\221\2130\017[y\353dt\371c\264r\243\267\216vn\304\353\261\215\210\352\243\371\217\272?\306s\361\225\021\242""\\\317?\3724\376W\272\233\036\277\255\314w/\367\236\304\363I%\331LW\322v\366\363`y\370\267|w/\337{\231\277|5\302\363\371^\245\267\025\277H\026\022\235\256f\007\375o\007\033\303\253\303/\206tTY\214o%7\222o\323\265t/\253d\233\375\325\301\316\250\362\367\370ar?9H\327S\310\352Fg9\271\212\033\273\311O\031z\047\311\305\344f:\227^M\357\343\245K\231\335G\342\026\343\317F\225O\3425C\203\354^\353\256\215\346?\356\315\307\027\343\333I\035YP\310\246\227\255#\013\213\003\214\344j\357\0162\371A\262\223\270\351\347i+\333\311\350\333?\375y4\377\227n\253\267\323s\342k\361Z\274_\\\324i=}\222\315e\327Q\007\035\365\257\367w\372\316\340\312`i@\007zX\037>)\310\374\276x\203W\371+\244\364\207\374\207\303\374\020\211m\344\r$\326\317\375 \017\370h\341\257\275\010\255\276H\256$K\t-\354ndW\262%|\340\250\277\326\1771X\034b\250\037v\353\377\0062\344C\232";
-    PyObject *data = __Pyx_DecompressString(cstring, 1677, 1);
+    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (1645 bytes) */
+static const char cstring[] = "x\332\275U\313o\033E\030oJ(\001*\350KA\024$\206*4-r\335\272\r\245\212PQ\222\206\022\251\217<\332Dm\211V\343\335o\355ivg63\263\216\r\010q\364\321\307=\356q\217{\364\321G\037\367\350c\377\004\376\004\276\331\265\035\007\242\322\n\204\245\235\371f\346{\376\276\207\t\325\344F\223\210\352K\260\365\335\362\"\371\356!\370B\266\266\031\034\020\341\222\357l\3015\253\205\"T\204r\2078L\032\306\277^3>zPZ2\007\234\tf\"\344k\337\217\336\2159\357~\277B9\027\232P\245X\215\023-\210\004\352\\\023\334k\021?w\262\201N\256\361\006\365\230C|\341@\211@3@YT5o\317\033\273\363\256\220ZR>_\"5T5bVu\032\000\232\"\264\311\024y$\210O\265]g\274F\214)\252C\t\304\025!w\036\t\rD\327\021\244\225\226\256\013N\220\335\001\217UAR\r\350\210q\035\rJ\303\304\311\372\352\372\265\205;\013y \022\014\244\212\250\260j{\030\003(\203g5d\236F\303\272\025\200*\2235\227\264DH8\240\313\030`\200|\223\002\272\016\234(\320\206 \3639\034T3\301-\024Go\347\207\010\262\006\030\351\037\250\247\240L\035\307B>\260\205\347\2317\301U\231Vm\207)Z\365\300\t\251\347z\342\240l\013\teKR\207Q\357\350%\225\300\351\370\352@\310=4e\241\027e+\240L*|EE5\233\r)\207\013\304\304\245\241\247\211eI4a\203e\021\047\314\235\342\202_C\214\032h\006_m\306\231\266\254@0\216\320\370\241\322\244\n\344\n/!\215\270\004\036\030\220\026\256\226r\010\353\350\003\3464(\021\364\244D\352\254V/!\277\246\371\353}#\207\234\234\334%7\224\264\257\217|\276>\341\363u\313\225\302\037\032,\007\255f\230\373l<\243\236\047l\314\"\241R\322\026q\250\246\345c^\213Z1\006\2132U\345_\227\266V\326\326V=\217\005\212\251\373\017V\227\326\267\254\0376\037?Dj{\265 \267`?\004n\203\351\243\362aKY\326z\253\211\337=,\032\353\0214\365&\270\2265L,\242\206\010\231\324\037\0225\320L\203o.\034#\203?7\344\266\331\361I\215\244\230\037`\241\033\312\247\214\347\273pB/\177\343\324/vc\036\261G\007l\032\2601]\007{O\205~q\032j4\244)\321\202\ny\300\354=\324\266\312G|\rm\2002:\366\021\365\221\211Q\362\307\224\235w\315\304\0054\315\001\0233vKM\2041\246\017\3454(\235\007\255\300\261\260;q>\240\016\246,""\254U\021b+AQ\225X\342\330\3325\016\016fn\224<\253\032\272.\266\252\254)\252Z\334f\242<\026SU\252\300\024\023~\007\000|\270Y4\240RW\205\224\342\000\034\333\366\214\005\204\024\247\210\rUj\357M6\316a\277\3308-\364\260\013\224#B\323\027\006\300|1\356\026\023\366\370\266\232(Q\360\003\335\302\302\301i\006\034\353\r\260\311B?\2376\020\000:%]jk\\\341\300e\236\247\\\014]\347K\341\270\353\321\232B\013T\347\313\255\233\371v{\001\347 \316\270\3414\304\3121\255\205_\003T\035\207\252\351,\346\344\320\242\023\267\027L\311\251b\371\031\320Og\357\300`\350\001E\001\217\371Lc\014\276O\035\300Al\246\260\231\276X\343\300MVq\202\373<@\267\203\026F-\\\027\203\014\020\271\000G\0238E\234\201\010$\324\230\302\321\211MU\003)\204/\315\304U\210;\316>\374\177q\212\265\210\013U\214\3205\375h\306\364xT+\343\245\362\204VJ`DC$\047\351\027\250\010GM\221\227\027\213%\262\270X\331-\035\275<\376f\202\336=Fc\216\356_\024\016\357\216\2758$w\025\206\005\371bQ]\354\230\236\202\310\003\322&l\r\201\322\"\030\216\036-C[k\346!%<\007?,\014\0342\330\237\010o\030\340\010\003\374\203\013A\231\362j>.\234\047W\206\375l\335\031\225\237U\251L\024\240\365\215\345\t\021Xk&\377%\362v\334C\033E\244_\377g\347#T\021\367?:V\2719\331I\226\304\371\247\216WxH\255?\263\036<~t?_\216;\037r\276\r,WO\234\370?\260\317\253\351\020\272\327\037\337\034\370B\360\337\342>\326\362w\342\237@\0373\276%\346\005\273\371\253\260*\n\250\264\353\047\212\355H\377\243\342\327\037\337\206\330\2354z\3438\243\243`^wz\303}\367\367\251?.\236x\367B\347v4\033\355\3073\311\251\304M\227\322\335\336\345\376T\177\266\337\310\236ng\333;\203\351\367~\017\333\313\355j\347dg\256\343D\227\343\251\370|\274\022\313d6\331OO\245vw\266\273\337;\325s\372\227\263\365\215lc\047\333y\221\275\240\031\255f\325zVg\031\023\231\010\262\240\2215\016\006\247\317\240\226K\235e\324s)Z\216\252\361;qe0\363Q\373e4\025\235\035L\237n/g\037}\021\375\226l&\373\257\246g\332\247;\367\242\231x:\276\237,$\315\364\227\336|\377\323ls+\333z\226={>\300\367\231\316tg-z\022\317\306:YLw\272?\366V""\373\347\372\267\372t0}1\272\022_B\301J\262\222\350\364\333\356\327\275\245\301\364g\321\235\370f\274\223,\047\220V\014\317||\016/6\343\237S\264N\342\223\361\345d*9\227\334L\2660\262jw\352\025\362|9\230\376<Z20\310\366\371\366\322`\346Lg&:\031]\215+\210\202J\346\020\264eD\341b\017#9\327\271\206H\276\033o\304N\362U\322H7R\372\352\375\017\0063\037\267\033\235\215\216\035\235\217\226\242\355\\P\243g\367\322\251\364\002\362\240\241\356\205\356F\327\356\235\355\315\365hO\367+\375{9\230O\363\034<\317\236#\244?e?\355f\273\010l-\253!\260^\346\371\231\317\007\263\237tB\324\372$>\033\317\3054\327\273\232\236M\347R\232\206\335\245\356\223\336\305>\206\372a\273\362\047\254\3406s";
+    PyObject *data = __Pyx_DecompressString(cstring, 1645, 1);
     #define __Pyx_DecompressString_LZSS_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (2228 bytes) */
-static const char cstring[] = "\377 at 0x o\377bject>.:\377 <Memory\377View of \377<contigu\377ous and gdir%\001\007\rin\021\005\177strided\"\010o or \004\031><(\t\376A\006>?Canno\377t assign\377 to read\177-only m\240\002\375v\242\000Invali\377d mode, \347exp\305\000|\000\047c\047\376t\001\047fortra\237n\047, gH\000%\005s\357hape\222\000 ax\377is No ma\177tching g\001\377ature fo\377undNote \373th\242 Cytho\373n ,\000delib\237erate\206\000\353\001c\367ter!\001n PE\337P-484\245\"re\376\317!s subcl\366\301\000es\314!buil\373ti\313\000ypes.\377 If you \223ne\257 \336\000p\351\000%\tt\177hen set\200\000\367e \047\212\"atio_n_typ\253\000\047\210D\373iv\242\000o Fal\177se.add_\264 \237ecoll\321@+\000s\377.abcdisa\377bledualf\377low.core\377._radial\276\007\013arena\037\006w\327ork\226 _\203\000._\237pairs\033\000F\000g\373ci\003\004dno d\377efault _\373_r`\000ce__ {du\220\002non-\220`\371vd\000\033\000cinit\377__points\377 must be\317 (n,\t\000\225 pl]e\361a4),\350bh\251\000\356\321@p, \257\000, hoigh,-\000ta\206\204\002\371G4\001\047\000n > 0\257src/\324\005/\251\010/\337_fromj\004.p\317yxun\203!\312aal\367loc\303@ arr\377ay data.\360\013\020\246c\370\204\001\325\204\003s.|A\377SCIIElli\377psisGLEA\177PS_FROM\007\000\373VE\005\003Seque\327nce\304\205\001.\311\205\007__\367Pyx\001\000Dict\377_NextRef\263__\322D\263 __\247b_\375_\001\005getite\345m\r\001d0\001\027\000funyc\035\001\030\000stat1\002\337impor\326 __\357main;\001mod\273ulM\002nam\002\003e\371wT\001\201 _capi~\003\006hecksu`\000\300\026\001K\004!\001\341`\305@+\001unopickK\000En \005\023vt\312a\244\001q\317`[\005\365Eb\376Fc\261\205\002\313\001\221dex\330\001\357set_\217\005set\270\276\006\003\006.\007tes\324\001f\377used_sig\367indA\000is_c\377oroutine\376\220\204\003abcalig\347ned\325@\323E_bu\377fferargs\377asyncio.\376.\006sbasebe\376\305\000etweenb\376\001\003_apartb\377orrowedc\363cl^\001\320 trac\037eback\255\205\t\300\205\002\253\205\002\337count\377\204\004sd\023ou\347\205\001\275!d\301\"\254\000\334\211\003|\301\205\023\230\204""\010empty\266`\373od\220\000tries\271e\361 \351\207\002epe\222\000r\377factorfe\377wfillsfi\347rst\000\002\263\003fla\177gsfloat\000\002\37332\007\00264for\341m\021\000\210\211\003\322`\327\205\001hal\177veshead\326\205\001\373id\326\"int64\372\357as\000\002izeki\357ndkw\300!lea\376.\000limitlo\377wmmademe\371m\202\212\001\372\211\001moren~\351andimnp\250`\377pyobjoff\357setp\267 pad\367ded\366\206\003popr\337egist\321\000id\277geroom\315@n\363ds\365 \000\001s_fo\037rseco\020\000\001\002\223C\303se\335&\300\212\001\226\213\001\252\212\006ss\376\253\000slotsso\370\327\000\337\207\004\000\t[cons\373t \232C[:, :\017:1],\007\013\000\017 \001+\005\002-\000]?\020\355\"B\014\r\004X\007\006\010\326\022\007]s\355`e\000\002_a\321t\002\003\366\001\022\001_\314\002ta\373rt\245 pstop\376\374\207\004tructti\373le\021\000ldtol\377eranceun\376\343!updatev\337alues\272\212\001xO\336\212\204\003 (__\323\206\002_8\356\376\212\005_11\325\212\010_5_\277loop_I\337\205\001,q \000+]\004\333#*, \000\r\220\000\035)\024@\007Q\000s\363\002x\0361\0352\351\212\t_ru\245 \210\006D\n\374\222$\254\000PY_LON\305G\000\002 \000\rx\n\231\201))\000\t\000\230\201a\353\206\002 \362&\000\014\017\014\202\202$\000\300@Q\003\270\201==\006F\006O\006\325=x\006\370\305\201,\342\204\003\257\213\001_1sea\017rch\000\001\003\363\206\n\344@\203\207\t\300\000\014\202`\225f\236f\000\017\272e]\000\002j\0100a\021\306%\375\207\003\000\013\342%\352%\374\000\r\021\014]\200\001\340\004\014\377\210E\220\037\240\003\2405\377\250\002\250$\250b\260\006\377\260a\260q\200\001\360\032\377\000\005\024\2206\230\026\230\377q\240\010\250\006\250f\260\377A\260]\300&\310\001\310\377\026\310v\320UV\320V\377W\330\004\007\200u\210B\377\210b\220\002\220$\220d\377\230&\240\001\240\023\240C\277\240r\250\026\250qE\000c\377\270\026\270q\300\006\300d\377\310&\320PQ\320QW\377\320W[\320[a\320a\377b\320bh\320hi\320\377io\320op\320pv\277\320vw\330\014\020C\000\"\373\220BE\000\"\230B\230b\376\217\0001\330\010\016\210j\230\357\001\230\021\330\243\000B""\320\016\377\037\230~\250R\250q\340\377\004\010\210\014\220D\230\010\377\240\004\240G\2504\250x\377\260{\300\047\310\031\320R\377S\320SY\320YZ\330\376\035\000\010\220\004\220I\230T\377\240\026\240t\250:\260W\377\270H\300E\310\022\3103\377\310a\330\004\032\230(\240\377\"\240H\250A\250S\260\377\004\260G\270:\300Q\330\377\004\033\2308\2402\240W\277\250B\250e\2601 \001\047{\240\022\016\000R\240z\260{\000\377 \240\002\240&\250\001\250\367\022\25022\000\006\260b\270\376\266 \032\230!\330\004\034\230\375A\203!r\210\023\210A\330\377\010\020\220\010\230\002\230)\353\2401\203 s\313 f\260B\337\260c\270\032\300\307\000\022\220\375-\307 \005\240Q\240d\250\377%\250v\260Q\260a\340\377\t\n\330\010\017\210v\220\377Q\220c\230\023\230A\230\375V4\002t\2501\250D\260\347\001\260\024!\000f\000\270\024\270\377Q\270c\300\021\300$\300\177a\300t\3101\310D\310\"\335U\377\"Z\320Z\320 \\\320\357\\]\320]\326 g\320g\376\326 l\320lm\320mn\337\330\026\027\220uS\000T\240\337\021\240$\240a\206 1\250\337E\260\021\260$\336@u\270\277A\270T\300\032\310\350\000\013\003\2101";
-    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 2228, 3517);
+    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (2197 bytes) */
+static const char cstring[] = "\377 at 0x o\377bject>.:\377 <Memory\377View of \377<contigu\377ous and gdir%\001\007\rin\021\005\177strided\"\010o or \004\031><(\t\376A\006>?Canno\377t assign\377 to read\177-only m\240\002\375v\242\000Invali\377d mode, \347exp\305\000|\000\047c\047\376t\001\047fortra\237n\047, gH\000%\005s\357hape\222\000 ax\377is No ma\177tching g\001\377ature fo\377undNote \373th\242 Cytho\373n ,\000delib\237erate\206\000\353\001c\367ter!\001n PE\337P-484\245\"re\376\317!s subcl\366\301\000es\314!buil\373ti\313\000ypes.\377 If you \223ne\257 \336\000p\351\000%\tt\177hen set\200\000\367e \047\212\"atio_n_typ\253\000\047\210D\373iv\242\000o Fal\177se.add_\264 \237ecoll\321@+\000s\377.abcdisa\377bledualf\377low.core\377._radial\276\007\013arena\037\006w\327ork\226 _\203\000._\237pairs\033\000F\000g\373ci\003\004dno d\377efault _\373_r`\000ce__ {du\220\002non-\220`\371vd\000\033\000cinit\377__points\377 must be\317 (n,\t\000\225 pl]e\361a4),\350bh\251\000\356\321@p, \257\000, hoigh,-\000ta\206\204\002\371G4\001\047\000n > 0\257src/\324\005/\251\010/\337_fromj\004.p\317yxun\203!\312aal\367loc\303@ arr\377ay data.\360\013\020\246c\370\204\001\325\204\003s.|A\377SCIIElli\377psisGLEA\177PS_FROM\007\000\373VE\005\003Seque\327nce\304\205\001.\311\205\007__\367Pyx\001\000Dict\377_NextRef\263__\322D\263 __\247b_\375_\001\005getite\345m\r\001d0\001\027\000funyc\035\001\030\000stat1\002\337impor\326 __\357main;\001mod\273ulM\002nam\002\003e\371wT\001\201 _capi~\003\006hecksu`\000\300\026\001K\004!\001\341`\305@+\001unopickK\000En \005\023vt\312a\244\001q\317`[\005\365Eb\376Fc\261\205\002\313\001\221dex\330\001\357set_\217\005set\270\276\006\003\006.\007tes\324\001f\377used_sig\367indA\000is_c\377oroutine\376\220\204\003abcalig\347ned\325@\323E_bu\377fferargs\377asyncio.\376.\006sbasebe\376\305\000etweenb\376\001\003_apartb\377orrowedc\363cl^\001\320 trac\037eback\255\205\t\300\205\002\253\205\002\337count\377\204\004sd\023ou\347\205\001\275!d\301\"\254\000\334\211\003|\301\205\023\230\204""\010empty\266`\373od\220\000tries\271e\361 \351\207\002epe\222\000r\377factorfe\377wfillsfi\347rst\000\002\263\003fla\177gsfloat\000\002\37332\007\00264for\341m\021\000\210\211\003\322`\327\205\001hal\177veshead\326\205\001\373id\326\"int64\372\357as\000\002izeki\357ndkw\300!lea\376.\000limitlo\377wmmademe\371m\202\212\001\372\211\001moren~\351andimnp\250`\377pyobjoff\357setp\267 pad\367ded\366\206\003popr\337egist\321\000id\277geroom\315@n\373ds\365 sseco\030\010\000\001\002\213Cse\325&\270\212\001\216\213\001\366\242\212\006ss\243\000slot\307sso\317\000\327\207\004\000\t[c\337onst \222C[:\177, ::1],\007\013\020\000\017 \001+\005-\000]?\020\345\"B\014\260\r\004X\007\006\010\022\007]s\345`e\356\000\002_at\002\003for\274\013\003\314\002tart\235 p\357stop\364\207\004tru\277cttile\021\000l\377dtoleran\357ceun\333!upd\377atevalue\355s\262\212\001xO\202\204\003 (_\355_\313\206\002_8\366\212\005_11\376\315\212\010_5_loop\033_I\327\205\001, \000+]\004\333#\007*, \000\r\000\035)\024@\007Q\000\331s\363\002x\03612\341\212\t_r\301u\245 \210\006D\n\222$\254\000PY__LONG\000\002 \000\r\234x\n\231\201))\000\000\230\201a\343\206\002 \000\362&\000\014\017\014\202\202$\300@Q\003\270\201==\006\200F\006O\006\325=x\006\305\201,\342\204\003\247\213\001_\3771search\000\000\001\003\363\206\n\344@\203\207\t\000\014\202`\225f\236f,\000\017\272e]\000j\0100a\021\306%\300\375\207\003\000\013\342%\352%\000\r\021\014]\200\377\001\360\032\000\005\024\2206\377\230\026\230q\240\010\250\006\377\250f\260A\260]\300&\377\310\001\310\026\310v\320U\377V\320VW\330\004\007\200\377u\210B\210b\220\002\220\377$\220d\230&\240\001\240\377\023\240C\240r\250\026\250\377q\260\006\260c\270\026\270\377q\300\006\300d\310&\320\377PQ\320QW\320W[\377\320[a\320ab\320b\377h\320hi\320io\320\377op\320pv\320vww\330\014\020C\000\"\220BE\000\377\"\230B\230b\240\003\240\3771\330\010\016\210j\230\001\377\230\021\330\004\014\210B\320\377\016\037\230~\250R\250q\377\340\004\010\210\014\220D\230\377\010\240\004\240G\2504\250\377x""\260{\300\047\310\031\320\377RS\320SY\320YZ\375\330\035\000\010\220\004\220I\230\377T\240\026\240t\250:\260\377W\270H\300E\310\022\310\3773\310a\330\004\032\230(\373\240\"6\0001\250C\250t\377\2607\270*\300A\330\004\377\033\2308\2402\240W\250\337B\250e\2601 \001\047\240\275\022\016\000R\240z\260{\000 \377\240\002\240&\250\001\250\022\357\2502\250S\327\000b\270\001}\340E\000!\330\004\034\230:\000\377\007\200r\210\023\210A\330\377\010\020\220\010\230\002\230)\273\2401\203 s\250$\262 Bv\203 \032\300\307\000\022\220-\307 \377\005\240Q\240d\250%\250\377v\260Q\260a\340\t\n\377\330\010\017\210v\220Q\220\177c\230\023\230A\230V4\002\377t\2501\250D\260\001\260\371\024!\000f\000\270\024\270Q\270\377c\300\021\300$\300a\300_t\3101\310D\310\"U\377\"\367Z\320Z\320 \\\320\\]\273\320]\326 g\320g\326 l\377\320lm\320mn\330\026\367\027\220uS\000T\240\021\240\367$\240a\206 1\250E\260\377\021\260$\260a\260u\270\277A\270T\300\032\310\350\000\013\003\2101";
+    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 2197, 3484);
     #define __Pyx_DecompressString_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #else /* compression: none (3517 bytes) */
-static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis No matching signature foundNote that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notecollections.abcdisabledualflow.core._radialdualflow.core.arenadualflow.working_set._pairsenablegcisenabledno default __reduce__ due to non-trivial __cinit__points must be (n, multiple of 4), and half, ep, low, high, beta and G (n,), n > 0src/dualflow/working_set/_from_points.pyxunable to allocate array data.unable to allocate shape and strides.|ASCIIEllipsisGLEAPS_FROMLEAVES_FROMSequenceView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_capi____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___fused_sigindex_is_coroutine_pairsabcalignedallallocate_bufferargsasyncio.coroutinesbasebetabetweenbetween_apartborrowedccline_in_tracebackcore._radialcore.arenacountdefaultsdoubledtypedtype_is_objectdualflow.working_set._from_pointsemptyencodeentriesenumerateeperrorfactorfewfillsfirstfirst_apartflagsfloatfloat32float64formatfortrangethalfhalvesheadhighidindexint64itemsitemsizekindkwargsleaveslimitlowmmadememviewmodemorennamendimnpnumpyobjoffsetpackpaddedpointspopregisterridgeroomroundsrowsrows_forsecondsecond_apartsetdefaultshapesignsignaturessizeslotssolve_pointssolve_points[const double[:, ::1],const double[::1],const double[::1],double[::1]]solve_points[const float[:, ::1],const float[::1],const float[::1],float[::1]]sparespare_atspare_forspare_sizestartstepstopstridestructtil""estoldtoleranceunpackupdatevaluesworkxOdouble (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000\000double (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000\000__pyx_fuse_1search\000search[const double *,const double *,const double *,double *,double *,double *,double *,double *]\000__pyx_fuse_0search\000search[const float *,const float *,const float *,float *,float *,float *,float *,float *]\200\001\340\004\014\210E\220\037\240\003\2405\250\002\250$\250b\260\006\260a\260q\200\001\360\032\000\005\024\2206\230\026\230q\240\010\250\006\250f\260A\260]\300&\310\001\310\026\310v\320UV\320VW\330\004\007\200u\210B\210b\220\002\220$\220d\230&\240\001\240\023\240C\240r\250\026\250q\260\006\260c\270\026\270q\300\006\300d\310&\320PQ\320QW\320W[\320[a\320ab\320bh\320hi\320io\320op\320pv\320vw\330\014\020\220\002\220\"\220B\220d\230\"\230B\230b\240\003\2401\330\010\016\210j\230\001\230\021\330\004\014\210B\320\016\037\230~\250R\250q\340\004\010\210\014\220D\230\010\240\004\240G\2504\250x\260{\300\047\310\031\320RS\320SY\320YZ\330\004\010\210\010\220\004\220I\230T\240\026\240t\250:\260W\270H\300E\310\022\3103\310a\330\004\032\230(\240\"\240H\250A\250S\260\004\260G\270:\300Q\330\004\033\2308\2402\240W\250B\250e\2601\330\004\032\230\047\240\022\2402\240R\240z\260\021\330\004 \240\002\240&\250\001\250\022\2502\250S\260\006\260b\270\001\340\004\032\230!""\330\004\034\230A\330\004\007\200r\210\023\210A\330\010\020\220\010\230\002\230)\2401\240C\240s\250$\250f\260B\260c\270\032\3001\330\010\022\220-\230q\240\005\240Q\240d\250%\250v\260Q\260a\340\t\n\330\010\017\210v\220Q\220c\230\023\230A\230V\2401\240C\240t\2501\250D\260\001\260\024\260Q\260b\270\001\270\024\270Q\270c\300\021\300$\300a\300t\3101\310D\320PQ\320QU\320UV\320VZ\320Z[\320[\\\320\\]\320]a\320ag\320gh\320hl\320lm\320mn\330\026\027\220u\230A\230T\240\021\240$\240a\240t\2501\250E\260\021\260$\260a\260u\270A\270T\300\032\3101\330\004\013\2101";
+    #else /* compression: none (3484 bytes) */
+static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis No matching signature foundNote that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notecollections.abcdisabledualflow.core._radialdualflow.core.arenadualflow.working_set._pairsenablegcisenabledno default __reduce__ due to non-trivial __cinit__points must be (n, multiple of 4), and half, ep, low, high, beta and G (n,), n > 0src/dualflow/working_set/_from_points.pyxunable to allocate array data.unable to allocate shape and strides.|ASCIIEllipsisGLEAPS_FROMLEAVES_FROMSequenceView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_capi____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___fused_sigindex_is_coroutine_pairsabcalignedallallocate_bufferargsasyncio.coroutinesbasebetabetweenbetween_apartborrowedccline_in_tracebackcore._radialcore.arenacountdefaultsdoubledtypedtype_is_objectdualflow.working_set._from_pointsemptyencodeentriesenumerateeperrorfactorfewfillsfirstfirst_apartflagsfloatfloat32float64formatfortrangethalfhalvesheadhighidindexint64itemsitemsizekindkwargsleaveslimitlowmmadememviewmodemorennamendimnpnumpyobjoffsetpackpaddedpointspopregisterridgeroomroundsrowssecondsecond_apartsetdefaultshapesignsignaturessizeslotssolve_pointssolve_points[const double[:, ::1],const double[::1],const double[::1],double[::1]]solve_points[const float[:, ::1],const float[::1],const float[::1],float[::1]]sparespare_atspare_forspare_sizestartstepstopstridestructtilestoldto""leranceunpackupdatevaluesworkxOdouble (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000\000double (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000\000__pyx_fuse_1search\000search[const double *,const double *,const double *,double *,double *,double *,double *,double *]\000__pyx_fuse_0search\000search[const float *,const float *,const float *,float *,float *,float *,float *,float *]\200\001\360\032\000\005\024\2206\230\026\230q\240\010\250\006\250f\260A\260]\300&\310\001\310\026\310v\320UV\320VW\330\004\007\200u\210B\210b\220\002\220$\220d\230&\240\001\240\023\240C\240r\250\026\250q\260\006\260c\270\026\270q\300\006\300d\310&\320PQ\320QW\320W[\320[a\320ab\320bh\320hi\320io\320op\320pv\320vw\330\014\020\220\002\220\"\220B\220d\230\"\230B\230b\240\003\2401\330\010\016\210j\230\001\230\021\330\004\014\210B\320\016\037\230~\250R\250q\340\004\010\210\014\220D\230\010\240\004\240G\2504\250x\260{\300\047\310\031\320RS\320SY\320YZ\330\004\010\210\010\220\004\220I\230T\240\026\240t\250:\260W\270H\300E\310\022\3103\310a\330\004\032\230(\240\"\240G\2501\250C\250t\2607\270*\300A\330\004\033\2308\2402\240W\250B\250e\2601\330\004\032\230\047\240\022\2402\240R\240z\260\021\330\004 \240\002\240&\250\001\250\022\2502\250S\260\006\260b\270\001\340\004\032\230!\330\004\034\230A\330\004\007\200r\210\023\210A\330\010\020\220\010\230\002\230)\2401\240C""\240s\250$\250f\260B\260c\270\032\3001\330\010\022\220-\230q\240\005\240Q\240d\250%\250v\260Q\260a\340\t\n\330\010\017\210v\220Q\220c\230\023\230A\230V\2401\240C\240t\2501\250D\260\001\260\024\260Q\260b\270\001\270\024\270Q\270c\300\021\300$\300a\300t\3101\310D\320PQ\320QU\320UV\320VZ\320Z[\320[\\\320\\]\320]a\320ag\320gh\320hl\320lm\320mn\330\026\027\220u\230A\230T\240\021\240$\240a\240t\2501\250E\260\021\260$\260a\260u\270A\270T\300\032\3101\330\004\013\2101";
     PyObject *data = NULL;
     #define __Pyx_DecompressString_UNUSED
     #define __Pyx_DecompressString_LZSS_UNUSED
     #endif
     PyObject **stringtab = __pyx_mstate->__pyx_string_tab;
     Py_ssize_t pos = 0;
-    for (int i = 0; i < 171; i++) {
+    for (int i = 0; i < 170; i++) {
       Py_ssize_t bytes_length = str_length_index[i].length;
       PyObject *string = PyUnicode_DecodeUTF8(bytes + pos, bytes_length, NULL);
       if (likely(string) && i >= 32) PyUnicode_InternInPlace(&string);
@@ -26274,8 +26014,8 @@ static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and dir
       stringtab[i] = string;
       pos += bytes_length;
     }
-    for (int i = 171; i < 175; i++) {
-      Py_ssize_t bytes_length = bytes_length_index[i-171].length;
+    for (int i = 170; i < 173; i++) {
+      Py_ssize_t bytes_length = bytes_length_index[i-170].length;
       PyObject *string = PyBytes_FromStringAndSize(bytes + pos, bytes_length);
       stringtab[i] = string;
       pos += bytes_length;
@@ -26285,15 +26025,15 @@ static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and dir
       }
     }
     Py_XDECREF(data);
-    for (Py_ssize_t i = 0; i < 175; i++) {
+    for (Py_ssize_t i = 0; i < 173; i++) {
       if (unlikely(PyObject_Hash(stringtab[i]) == -1)) {
         __PYX_ERR(0, 1, __pyx_L1_error)
       }
     }
     #if CYTHON_IMMORTAL_CONSTANTS
     {
-      PyObject **table = stringtab + 171;
-      for (Py_ssize_t i=0; i<4; ++i) {
+      PyObject **table = stringtab + 170;
+      for (Py_ssize_t i=0; i<3; ++i) {
         #if PY_VERSION_HEX >= 0x030F0000
         PyUnstable_SetImmortal(table[i]);
         #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -26316,17 +26056,17 @@ static const char bytes[] = " at 0x object>.: <MemoryView of <contiguous and dir
   }
   {
     PyObject **numbertab = __pyx_mstate->__pyx_number_tab + 0;
-    int8_t const cint_constants_1[] = {0,-1,4};
+    int8_t const cint_constants_1[] = {0,-1};
     int32_t const cint_constants_4[] = {136983863L};
-    for (int i = 0; i < 4; i++) {
-      numbertab[i] = PyLong_FromLong((i < 3 ? cint_constants_1[i - 0] : cint_constants_4[i - 3]));
+    for (int i = 0; i < 3; i++) {
+      numbertab[i] = PyLong_FromLong((i < 2 ? cint_constants_1[i - 0] : cint_constants_4[i - 2]));
       if (unlikely(!numbertab[i])) __PYX_ERR(0, 1, __pyx_L1_error)
     }
   }
   #if CYTHON_IMMORTAL_CONSTANTS
   {
     PyObject **table = __pyx_mstate->__pyx_number_tab;
-    for (Py_ssize_t i=0; i<4; ++i) {
+    for (Py_ssize_t i=0; i<3; ++i) {
       #if PY_VERSION_HEX >= 0x030F0000
       PyUnstable_SetImmortal(table[i]);
       #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -26360,7 +26100,7 @@ typedef struct {
     unsigned int num_kwonly_args : 1;
     unsigned int nlocals : 5;
     unsigned int flags : 10;
-    unsigned int first_line : 6;
+    unsigned int first_line : 4;
 } __Pyx_PyCode_New_function_description;
 #ifdef __cplusplus
 } /* anonymous namespace */
@@ -26393,11 +26133,6 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
     const __Pyx_PyCode_New_function_description descr = {14, 0, 0, 27, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 13};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_points, __pyx_mstate->__pyx_n_u_half, __pyx_mstate->__pyx_n_u_ep, __pyx_mstate->__pyx_n_u_low, __pyx_mstate->__pyx_n_u_high, __pyx_mstate->__pyx_n_u_beta, __pyx_mstate->__pyx_n_u_G, __pyx_mstate->__pyx_n_u_tolerance, __pyx_mstate->__pyx_n_u_limit, __pyx_mstate->__pyx_n_u_room, __pyx_mstate->__pyx_n_u_more, __pyx_mstate->__pyx_n_u_fills, __pyx_mstate->__pyx_n_u_rounds, __pyx_mstate->__pyx_n_u_few, __pyx_mstate->__pyx_n_u_n, __pyx_mstate->__pyx_n_u_m, __pyx_mstate->__pyx_n_u_stride, __pyx_mstate->__pyx_n_u_dtype, __pyx_mstate->__pyx_n_u_told, __pyx_mstate->__pyx_n_u_rows, __pyx_mstate->__pyx_n_u_tiles, __pyx_mstate->__pyx_n_u_work, __pyx_mstate->__pyx_n_u_slots, __pyx_mstate->__pyx_n_u_spare, __pyx_mstate->__pyx_n_u_spare_at, __pyx_mstate->__pyx_n_u_spare_size, __pyx_mstate->__pyx_n_u_made};
     __pyx_mstate_global->__pyx_codeobj_tab[2] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_dualflow_working_set__from_p, __pyx_mstate->__pyx_n_u_solve_points_const_float_1_const, __pyx_mstate->__pyx_kp_b_iso88591_6_q_fA_vUVVW_uBb_d_Cr_q_c_q_d_P, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[2])) goto bad;
-  }
-  {
-    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 3, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 51};
-    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_n, __pyx_mstate->__pyx_n_u_more, __pyx_mstate->__pyx_n_u_fills};
-    __pyx_mstate_global->__pyx_codeobj_tab[3] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_dualflow_working_set__from_p, __pyx_mstate->__pyx_n_u_rows_for, __pyx_mstate->__pyx_kp_b_iso88591_E_5_b_aq, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[3])) goto bad;
   }
   Py_DECREF(tuple_dedup_map);
   return 0;
@@ -30200,659 +29935,6 @@ __pyx_return_false:
     return 0;
 }
 
-/* PyLongBinop */
-#if !CYTHON_COMPILING_IN_PYPY
-static PyObject* __Pyx_Fallback___Pyx_PyLong_AddObjC(PyObject *op1, PyObject *op2, int inplace) {
-    return (inplace ? PyNumber_InPlaceAdd : PyNumber_Add)(op1, op2);
-}
-#if CYTHON_USE_PYLONG_INTERNALS
-static PyObject* __Pyx_Unpacked___Pyx_PyLong_AddObjC(PyObject *op1, PyObject *op2, long intval, int inplace, int zerodivision_check) {
-    CYTHON_MAYBE_UNUSED_VAR(inplace);
-    CYTHON_UNUSED_VAR(zerodivision_check);
-    const long b = intval;
-    long a;
-    const PY_LONG_LONG llb = intval;
-    PY_LONG_LONG lla;
-    if (unlikely(__Pyx_PyLong_IsZero(op1))) {
-        return __Pyx_NewRef(op2);
-    }
-    const int is_positive = __Pyx_PyLong_IsPos(op1);
-    const digit* digits = __Pyx_PyLong_Digits(op1);
-    const Py_ssize_t size = __Pyx_PyLong_DigitCount(op1);
-    if (likely(size == 1)) {
-        a = (long) digits[0];
-        if (!is_positive) a *= -1;
-    } else {
-        if (size == 2 && 8 * sizeof(long) - 1 > 2 * PyLong_SHIFT) {
-            a = (long) (((((unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0]));
-            if (!is_positive) a *= -1;
-            goto calculate_long;
-        } else if (size == 2 && 8 * sizeof(PY_LONG_LONG) - 1 > 2 * PyLong_SHIFT) {
-            lla = (PY_LONG_LONG) (((((unsigned PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (unsigned PY_LONG_LONG)digits[0]));
-            if (!is_positive) lla *= -1;
-            goto calculate_long_long;
-        } else
-        if (size == 3 && 8 * sizeof(long) - 1 > 3 * PyLong_SHIFT) {
-            a = (long) (((((((unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0]));
-            if (!is_positive) a *= -1;
-            goto calculate_long;
-        } else if (size == 3 && 8 * sizeof(PY_LONG_LONG) - 1 > 3 * PyLong_SHIFT) {
-            lla = (PY_LONG_LONG) (((((((unsigned PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (unsigned PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (unsigned PY_LONG_LONG)digits[0]));
-            if (!is_positive) lla *= -1;
-            goto calculate_long_long;
-        } else
-        if (size == 4 && 8 * sizeof(long) - 1 > 4 * PyLong_SHIFT) {
-            a = (long) (((((((((unsigned long)digits[3]) << PyLong_SHIFT) | (unsigned long)digits[2]) << PyLong_SHIFT) | (unsigned long)digits[1]) << PyLong_SHIFT) | (unsigned long)digits[0]));
-            if (!is_positive) a *= -1;
-            goto calculate_long;
-        } else if (size == 4 && 8 * sizeof(PY_LONG_LONG) - 1 > 4 * PyLong_SHIFT) {
-            lla = (PY_LONG_LONG) (((((((((unsigned PY_LONG_LONG)digits[3]) << PyLong_SHIFT) | (unsigned PY_LONG_LONG)digits[2]) << PyLong_SHIFT) | (unsigned PY_LONG_LONG)digits[1]) << PyLong_SHIFT) | (unsigned PY_LONG_LONG)digits[0]));
-            if (!is_positive) lla *= -1;
-            goto calculate_long_long;
-        } else
-        {}
-        return PyLong_Type.tp_as_number->nb_add(op1, op2);
-    }
-    calculate_long:
-        {
-            long x;
-            x = a + b;
-            return PyLong_FromLong(x);
-        }
-    calculate_long_long:
-        {
-            PY_LONG_LONG llx;
-            llx = lla + llb;
-            return PyLong_FromLongLong(llx);
-        }
-    
-}
-#endif
-static PyObject* __Pyx_Float___Pyx_PyLong_AddObjC(PyObject *float_val, long intval, int zerodivision_check) {
-    CYTHON_UNUSED_VAR(zerodivision_check);
-    const long b = intval;
-    double a = __Pyx_PyFloat_AS_DOUBLE(float_val);
-        double result;
-        
-        result = ((double)a) + (double)b;
-        return PyFloat_FromDouble(result);
-}
-static CYTHON_INLINE PyObject* __Pyx_PyLong_AddObjC(PyObject *op1, PyObject *op2, long intval, int inplace, int zerodivision_check) {
-    CYTHON_MAYBE_UNUSED_VAR(intval);
-    CYTHON_UNUSED_VAR(zerodivision_check);
-    #if CYTHON_USE_PYLONG_INTERNALS
-    if (likely(PyLong_CheckExact(op1))) {
-        return __Pyx_Unpacked___Pyx_PyLong_AddObjC(op1, op2, intval, inplace, zerodivision_check);
-    }
-    #endif
-    if (PyFloat_CheckExact(op1)) {
-        return __Pyx_Float___Pyx_PyLong_AddObjC(op1, intval, zerodivision_check);
-    }
-    return __Pyx_Fallback___Pyx_PyLong_AddObjC(op1, op2, inplace);
-}
-#endif
-
-/* PyObjectCompare */
-#ifndef __Pyx_DEFINED_PyObject_CompareStrStrBoolLt
-#define __Pyx_DEFINED_PyObject_CompareStrStrBoolLt
-static CYTHON_INLINE int __Pyx_PyObject_CompareStrStrBoolLt(PyObject* s1, PyObject* s2) {
-    int result = PyUnicode_Compare(s1, s2);
-    if (unlikely((result == -1) && PyErr_Occurred())) return -1;
-    if (result < 0) goto __pyx_return_true; else goto __pyx_return_false;
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL)
-#ifndef __Pyx_DEFINED_PyObject_ComparePyBytesPyBytesBoolLt
-#define __Pyx_DEFINED_PyObject_ComparePyBytesPyBytesBoolLt
-static CYTHON_INLINE int __Pyx_PyObject_ComparePyBytesPyBytesBoolLt(PyObject* s1, PyObject* s2) {
-    Py_ssize_t cmp;
-    Py_ssize_t length1, length2, short_length;
-    #if CYTHON_ASSUME_SAFE_SIZE && CYTHON_ASSUME_SAFE_MACROS
-    const char *ps1, *ps2;
-    length1 = __Pyx_PyBytes_GET_SIZE(s1);
-    length2 = __Pyx_PyBytes_GET_SIZE(s2);
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    ps1 = PyBytes_AS_STRING(s1);
-    ps2 = PyBytes_AS_STRING(s2);
-    #else
-    char *ps1, *ps2;
-    if (unlikely(PyBytes_AsStringAndSize(s1, &ps1, &length1) == -1)) return -1;
-    if (unlikely(PyBytes_AsStringAndSize(s2, &ps2, &length2) == -1)) return -1;
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    #endif
-    cmp = (Py_ssize_t) ((const unsigned char*) ps1)[0] - (Py_ssize_t) ((const unsigned char*) ps2)[0];
-    if (cmp == 0 && short_length > 1) {
-        cmp = memcmp(ps1, ps2, (size_t)short_length);
-    }
-    if (cmp == 0) cmp = (length1 - length2);
-    if (cmp < 0) goto __pyx_return_true; else goto __pyx_return_false;
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#endif
-#if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL)
-#ifndef __Pyx_DEFINED_PyObject_ComparePyBytesPyByteArrayBoolLt
-#define __Pyx_DEFINED_PyObject_ComparePyBytesPyByteArrayBoolLt
-static CYTHON_INLINE int __Pyx_PyObject_ComparePyBytesPyByteArrayBoolLt(PyObject* s1, PyObject* s2) {
-    Py_ssize_t cmp;
-    Py_ssize_t length1, length2, short_length;
-    #if CYTHON_ASSUME_SAFE_SIZE && CYTHON_ASSUME_SAFE_MACROS
-    const char *ps1, *ps2;
-    length1 = __Pyx_PyBytes_GET_SIZE(s1);
-    length2 = __Pyx_PyByteArray_GET_SIZE(s2);
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    ps1 = PyBytes_AS_STRING(s1);
-    ps2 = PyByteArray_AS_STRING(s2);
-    #else
-    char *ps1, *ps2;
-    if (unlikely(PyBytes_AsStringAndSize(s1, &ps1, &length1) == -1)) return -1;
-    ps2 = __Pyx_PyByteArray_AsString(s2); if (unlikely(!ps2)) return -1;
-    length2 = __Pyx_PyByteArray_GET_SIZE(s2); if (unlikely(length2 == -1)) return -1;
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    #endif
-    cmp = (Py_ssize_t) ((const unsigned char*) ps1)[0] - (Py_ssize_t) ((const unsigned char*) ps2)[0];
-    if (cmp == 0 && short_length > 1) {
-        cmp = memcmp(ps1, ps2, (size_t)short_length);
-    }
-    if (cmp == 0) cmp = (length1 - length2);
-    if (cmp < 0) goto __pyx_return_true; else goto __pyx_return_false;
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#endif
-#if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL)
-#ifndef __Pyx_DEFINED_PyObject_ComparePyByteArrayPyBytesBoolLt
-#define __Pyx_DEFINED_PyObject_ComparePyByteArrayPyBytesBoolLt
-static CYTHON_INLINE int __Pyx_PyObject_ComparePyByteArrayPyBytesBoolLt(PyObject* s1, PyObject* s2) {
-    Py_ssize_t cmp;
-    Py_ssize_t length1, length2, short_length;
-    #if CYTHON_ASSUME_SAFE_SIZE && CYTHON_ASSUME_SAFE_MACROS
-    const char *ps1, *ps2;
-    length1 = __Pyx_PyByteArray_GET_SIZE(s1);
-    length2 = __Pyx_PyBytes_GET_SIZE(s2);
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    ps1 = PyByteArray_AS_STRING(s1);
-    ps2 = PyBytes_AS_STRING(s2);
-    #else
-    char *ps1, *ps2;
-    ps1 = __Pyx_PyByteArray_AsString(s1); if (unlikely(!ps1)) return -1;
-    length1 = __Pyx_PyByteArray_GET_SIZE(s1); if (unlikely(length1 == -1)) return -1;
-    if (unlikely(PyBytes_AsStringAndSize(s2, &ps2, &length2) == -1)) return -1;
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    #endif
-    cmp = (Py_ssize_t) ((const unsigned char*) ps1)[0] - (Py_ssize_t) ((const unsigned char*) ps2)[0];
-    if (cmp == 0 && short_length > 1) {
-        cmp = memcmp(ps1, ps2, (size_t)short_length);
-    }
-    if (cmp == 0) cmp = (length1 - length2);
-    if (cmp < 0) goto __pyx_return_true; else goto __pyx_return_false;
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#endif
-#if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL)
-#ifndef __Pyx_DEFINED_PyObject_ComparePyByteArrayPyByteArrayBoolLt
-#define __Pyx_DEFINED_PyObject_ComparePyByteArrayPyByteArrayBoolLt
-static CYTHON_INLINE int __Pyx_PyObject_ComparePyByteArrayPyByteArrayBoolLt(PyObject* s1, PyObject* s2) {
-    Py_ssize_t cmp;
-    Py_ssize_t length1, length2, short_length;
-    #if CYTHON_ASSUME_SAFE_SIZE && CYTHON_ASSUME_SAFE_MACROS
-    const char *ps1, *ps2;
-    length1 = __Pyx_PyByteArray_GET_SIZE(s1);
-    length2 = __Pyx_PyByteArray_GET_SIZE(s2);
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    ps1 = PyByteArray_AS_STRING(s1);
-    ps2 = PyByteArray_AS_STRING(s2);
-    #else
-    char *ps1, *ps2;
-    ps1 = __Pyx_PyByteArray_AsString(s1); if (unlikely(!ps1)) return -1;
-    length1 = __Pyx_PyByteArray_GET_SIZE(s1); if (unlikely(length1 == -1)) return -1;
-    ps2 = __Pyx_PyByteArray_AsString(s2); if (unlikely(!ps2)) return -1;
-    length2 = __Pyx_PyByteArray_GET_SIZE(s2); if (unlikely(length2 == -1)) return -1;
-    short_length = (length1 < length2) ? length1 : length2;
-    if (short_length == 0) {
-        if (length1 == 0) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    #endif
-    cmp = (Py_ssize_t) ((const unsigned char*) ps1)[0] - (Py_ssize_t) ((const unsigned char*) ps2)[0];
-    if (cmp == 0 && short_length > 1) {
-        cmp = memcmp(ps1, ps2, (size_t)short_length);
-    }
-    if (cmp == 0) cmp = (length1 - length2);
-    if (cmp < 0) goto __pyx_return_true; else goto __pyx_return_false;
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#endif
-#ifndef __Pyx_DEFINED_PyObject_CompareFloatIntBoolLt
-#define __Pyx_DEFINED_PyObject_CompareFloatIntBoolLt
-static int __Pyx_PyObject_CompareFloatIntBoolLt(PyObject *op1, PyObject *op2) {
-    double float_op1 = __Pyx_PyFloat_AS_DOUBLE(op1);
-    #if !CYTHON_ASSUME_SAFE_MACROS
-    if (unlikely(float_op1 == -1. && PyErr_Occurred())) return -1;
-    #endif
-    #if CYTHON_USE_PYLONG_INTERNALS
-    if (__Pyx_PyLong_IsCompact(op2)) {
-        Py_ssize_t iop2 = __Pyx_PyLong_CompactValue(op2);
-        if (float_op1 < ((double)iop2)) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    if (unlikely(!__Pyx_isfinite(float_op1))) {
-        if (float_op1 < 0.0) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        int sign2 = __Pyx_PyLong_Sign(op2);
-        if (float_op1 >= 0.) {
-            if (sign2 < 0) goto __pyx_return_false;
-            if (float_op1 < (double) (1L << PyLong_SHIFT)) goto __pyx_return_true;
-        } else {
-            if (sign2 > 0) goto __pyx_return_true;
-            if (float_op1 > -(double) (1L << PyLong_SHIFT)) goto __pyx_return_false;
-        }
-    }
-    #else
-    if (unlikely(!__Pyx_isfinite(float_op1))) {
-        if (float_op1 < 0.0) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        int overflow2;
-        long iop2 = PyLong_AsLongAndOverflow(op2, &overflow2);
-        if (likely(!overflow2)) {
-            if ((long long) iop2 >= (1LL << 53)) {
-                overflow2 = 1;
-            } else if ((long long) iop2 <= - (1LL << 53)) {
-                overflow2 = -1;
-            } else {
-                if (float_op1 < ((double) iop2)) goto __pyx_return_true; else goto __pyx_return_false;
-            }
-        }
-        if (overflow2 > 0) {
-            if (float_op1 < ((double) (1LL << 53))) goto __pyx_return_true;
-        } else {
-            if (float_op1 > - ((double) (1LL << 53))) goto __pyx_return_false;
-        }
-    }
-    #endif
-    return __Pyx_PyObject_RichCompareBool(op1, op2, Py_LT);
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#ifndef __Pyx_DEFINED_PyObject_CompareIntFloatBoolLt
-#define __Pyx_DEFINED_PyObject_CompareIntFloatBoolLt
-static int __Pyx_PyObject_CompareIntFloatBoolLt(PyObject *op1, PyObject *op2) {
-    double float_op2 = __Pyx_PyFloat_AS_DOUBLE(op2);
-    #if !CYTHON_ASSUME_SAFE_MACROS
-    if (unlikely(float_op2 == -1. && PyErr_Occurred())) return -1;
-    #endif
-    #if CYTHON_USE_PYLONG_INTERNALS
-    if (__Pyx_PyLong_IsCompact(op1)) {
-        Py_ssize_t iop1 = __Pyx_PyLong_CompactValue(op1);
-        if (((double)iop1) < float_op2) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    if (unlikely(!__Pyx_isfinite(float_op2))) {
-        if (0.0 < float_op2) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        int sign1 = __Pyx_PyLong_Sign(op1);
-        if (float_op2 >= 0.) {
-            if (sign1 < 0) goto __pyx_return_true;
-            if (float_op2 < (double) (1L << PyLong_SHIFT)) goto __pyx_return_false;
-        } else {
-            if (sign1 > 0) goto __pyx_return_false;
-            if (float_op2 > -(double) (1L << PyLong_SHIFT)) goto __pyx_return_true;
-        }
-    }
-    #else
-    if (unlikely(!__Pyx_isfinite(float_op2))) {
-        if (0.0 < float_op2) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        int overflow1;
-        long iop1 = PyLong_AsLongAndOverflow(op1, &overflow1);
-        if (likely(!overflow1)) {
-            if ((long long) iop1 >= (1LL << 53)) {
-                overflow1 = 1;
-            } else if ((long long) iop1 <= - (1LL << 53)) {
-                overflow1 = -1;
-            } else {
-                if (((double) iop1) < float_op2) goto __pyx_return_true; else goto __pyx_return_false;
-            }
-        }
-        if (overflow1 < 0) {
-            if (float_op2 > ((double) (1LL << 53))) goto __pyx_return_true;
-        } else {
-            if (float_op2 < - ((double) (1LL << 53))) goto __pyx_return_false;
-        }
-    }
-    #endif
-    return __Pyx_PyObject_RichCompareBool(op1, op2, Py_LT);
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#if CYTHON_USE_PYLONG_INTERNALS
-#ifndef __Pyx_DEFINED_PyObject_CompareIntIntBoolLt
-#define __Pyx_DEFINED_PyObject_CompareIntIntBoolLt
-static int __Pyx_PyObject_CompareIntIntBoolLt(PyObject *op1, PyObject *op2) {
-    Py_ssize_t cmp = __Pyx_PyLong_CompareSignAndSize(op1, op2);
-    if (cmp == 0) {
-        Py_ssize_t size = __Pyx_PyLong_DigitCount(op1);
-        if (size > 0) {
-            const digit* digits1 = __Pyx_PyLong_Digits(op1);
-            const digit* digits2 = __Pyx_PyLong_Digits(op2);
-            if (size == 1) {
-                cmp = (Py_ssize_t) digits1[0] - (Py_ssize_t) digits2[0];
-            } else if ((size == 2) && (8 * sizeof(Py_ssize_t) >= 2 * PyLong_SHIFT)) {
-                cmp = (Py_ssize_t) (((((size_t)digits1[1]) << PyLong_SHIFT) | (size_t)digits1[0])) - (Py_ssize_t) (((((size_t)digits2[1]) << PyLong_SHIFT) | (size_t)digits2[0]));
-            } else {
-                for (Py_ssize_t i=size-1; i >= 0 && !cmp; --i) {
-                    cmp = (Py_ssize_t) digits1[i] - (Py_ssize_t) digits2[i];
-                }
-            }
-        }
-        if (cmp == 0) return 0;
-        if (__Pyx_PyLong_IsNeg(op1)) cmp = -cmp;
-    }
-    return (cmp < 0);
-}
-#endif
-#ifndef __Pyx_DEFINED_PyObject_CompareIntIntBoolLt
-#define __Pyx_DEFINED_PyObject_CompareIntIntBoolLt
-static CYTHON_INLINE PyObject* __Pyx_PyObject_CompareIntIntLt(PyObject *op1, PyObject *op2) {
-    int result = __Pyx_PyObject_CompareIntIntBoolLt(op1, op2);
-    if (unlikely(result == -1)) return NULL;
-    return __Pyx_NewRef(result ? Py_True : Py_False);
-}
-#endif
-#else
-#ifndef __Pyx_DEFINED_PyObject_CompareIntIntBoolLt
-#define __Pyx_DEFINED_PyObject_CompareIntIntBoolLt
-static int __Pyx_PyObject_CompareIntIntBoolLt(PyObject *op1, PyObject *op2) {
-    int overflow1, overflow2;
-    long long iop1 = PyLong_AsLongLongAndOverflow(op1, &overflow1);
-    long long iop2 = PyLong_AsLongLongAndOverflow(op2, &overflow2);
-    if (likely(!(overflow1 | overflow2))) {
-        if (iop1 < iop2) goto __pyx_return_true; else goto __pyx_return_false;
-    } else if (overflow1 != overflow2) {
-        if (overflow1 < overflow2) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        return __Pyx_PyObject_RichCompareBool(op1, op2, Py_LT);
-    }
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#endif
-static CYTHON_INLINE int __Pyx_PyObject_CompareBoolLt_object_object(PyObject *op1, PyObject *op2, int pyop) {
-    CYTHON_UNUSED_VAR(pyop);
-    if (PyFloat_CheckExact(op1)) {
-        if (PyFloat_CheckExact(op2)) {
-            double float_op1 = __Pyx_PyFloat_AS_DOUBLE(op1);
-            #if !CYTHON_ASSUME_SAFE_MACROS
-            if (unlikely(float_op1 == -1. && PyErr_Occurred())) return -1;
-            #endif
-            double float_op2 = __Pyx_PyFloat_AS_DOUBLE(op2);
-            #if !CYTHON_ASSUME_SAFE_MACROS
-            if (unlikely(float_op2 == -1. && PyErr_Occurred())) return -1;
-            #endif
-            if (float_op1 < float_op2) goto __pyx_return_true; else goto __pyx_return_false;
-        }
-        if (PyLong_CheckExact(op2)) {
-            return __Pyx_PyObject_CompareFloatIntBoolLt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    if (PyLong_CheckExact(op1)) {
-        if (op1 == op2) goto __pyx_return_false;
-        if (PyLong_CheckExact(op2)) {
-            return __Pyx_PyObject_CompareIntIntBoolLt(op1, op2);
-        }
-        if (PyFloat_CheckExact(op2)) {
-            return __Pyx_PyObject_CompareIntFloatBoolLt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    
-    if (PyUnicode_CheckExact(op1)) {
-        if (op1 == op2) goto __pyx_return_false;
-        if (PyUnicode_CheckExact(op2)) {
-            return __Pyx_PyObject_CompareStrStrBoolLt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    
-    #if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL)
-    if (PyBytes_CheckExact(op1)) {
-        if (op1 == op2) goto __pyx_return_false;
-        if (PyBytes_CheckExact(op2)) {
-            return __Pyx_PyObject_ComparePyBytesPyBytesBoolLt(op1, op2);
-        }
-        if (PyByteArray_CheckExact(op2)) {
-            return __Pyx_PyObject_ComparePyBytesPyByteArrayBoolLt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    #endif
-    #if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL)
-    if (PyByteArray_CheckExact(op1)) {
-        if (op1 == op2) goto __pyx_return_false;
-        if (PyByteArray_CheckExact(op2)) {
-            return __Pyx_PyObject_ComparePyByteArrayPyByteArrayBoolLt(op1, op2);
-        }
-        if (PyBytes_CheckExact(op2)) {
-            return __Pyx_PyObject_ComparePyByteArrayPyBytesBoolLt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    #endif
-    if ((0)) goto __pyx_richcmp;
-    if ((0)) goto __pyx_return_true;
-    if ((0)) goto __pyx_return_false;
-__pyx_richcmp:
-    return __Pyx_PyObject_RichCompareBool(op1, op2, Py_LT);
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-
-/* PyNumberBinop */
-#if !(CYTHON_COMPILING_IN_PYPY || CYTHON_COMPILING_IN_GRAAL || CYTHON_COMPILING_IN_LIMITED_API)
-#if CYTHON_USE_TYPE_SLOTS || __PYX_LIMITED_VERSION_HEX >= 0x030A0000
-#ifndef __Pyx_DEFINED_BinopTypeError
-#define __Pyx_DEFINED_BinopTypeError
-static void __Pyx_BinopTypeError(PyObject *op1, PyObject *op2, const char* op, int inplace) {
-    char opname[4] = {op[0], op[1], 0, 0};
-    if (inplace) {
-        opname[op[1] ? 2 : 1] = '=';
-    }
-    __Pyx_RaiseErrorWithObjectTypes1(
-        PyExc_TypeError,
-        "unsupported operand type(s) for %.3s: '" __Pyx_FMT_TYPENAME "' and '" __Pyx_FMT_TYPENAME "'",
-        opname, op1, op2);
-}
-#endif
-#endif
-#ifndef __Pyx_DEFINED_PyNumber_Multiply_xfloat_object
-#define __Pyx_DEFINED_PyNumber_Multiply_xfloat_object
-static PyObject* __Pyx_PyNumber_Multiply_xfloat_object(PyObject *op1, PyObject *op2, int inplace) {
-    if (PyLong_CheckExact(op2)) {
-        double int_op2;
-        #if CYTHON_USE_PYLONG_INTERNALS
-        if (__Pyx_PyLong_IsCompact(op2)) {
-            Py_ssize_t compact_op2 = __Pyx_PyLong_CompactValue(op2);
-            int_op2 = (double) compact_op2;
-        } else
-        #endif
-        {
-            int_op2 = PyLong_AsDouble(op2);
-            if (unlikely((int_op2 == -1.) && PyErr_Occurred())) return NULL;
-        }
-        double float_op1 = __Pyx_PyFloat_AS_DOUBLE(op1);
-        #if !CYTHON_ASSUME_SAFE_MACROS
-        if (unlikely((float_op1 == -1.) && PyErr_Occurred())) return NULL;
-        #endif
-        if (float_op1 == 0.) return __Pyx_NewRef(op1);
-        return PyFloat_FromDouble(float_op1 * int_op2);
-    }
-    if (PyLong_Check(op2)) {
-        binaryfunc slot_func = __Pyx_PyType_GetSubSlot(&PyFloat_Type, tp_as_number, nb_multiply, binaryfunc);
-        if (likely(slot_func)) {
-            return slot_func(op1, op2);
-        }
-    }
-    #if CYTHON_USE_TYPE_SLOTS || __PYX_LIMITED_VERSION_HEX >= 0x030A0000
-    {
-        PyTypeObject *type_op2 = Py_TYPE(op2);
-        binaryfunc slot_func = __Pyx_PyType_GetSubSlot(type_op2, tp_as_number, nb_multiply, binaryfunc);
-        if (likely(slot_func)) {
-            PyObject *result = slot_func(op1, op2);
-            if (likely(result != Py_NotImplemented)) {
-                return result;
-            }
-            Py_DECREF(result);
-        }
-        __Pyx_BinopTypeError(op1, op2, "*", inplace);
-        return NULL;
-    }
-    #else
-    return (inplace) ? PyNumber_InPlaceMultiply(op1, op2) : PyNumber_Multiply(op1, op2);
-    #endif
-}
-#endif
-#ifndef __Pyx_DEFINED_PyNumber_Multiply_xint_object
-#define __Pyx_DEFINED_PyNumber_Multiply_xint_object
-static PyObject* __Pyx_PyNumber_Multiply_xint_object(PyObject *op1, PyObject *op2, int inplace) {
-    if (PyFloat_CheckExact(op2)) {
-        double int_op1;
-        #if CYTHON_USE_PYLONG_INTERNALS
-        if (__Pyx_PyLong_IsCompact(op1)) {
-            Py_ssize_t compact_op1 = __Pyx_PyLong_CompactValue(op1);
-            int_op1 = (double) compact_op1;
-        } else
-        #endif
-        {
-            int_op1 = PyLong_AsDouble(op1);
-            if (unlikely((int_op1 == -1.) && PyErr_Occurred())) return NULL;
-        }
-        double float_op2 = __Pyx_PyFloat_AS_DOUBLE(op2);
-        #if !CYTHON_ASSUME_SAFE_MACROS
-        if (unlikely((float_op2 == -1.) && PyErr_Occurred())) return NULL;
-        #endif
-        return PyFloat_FromDouble(int_op1 * float_op2);
-    }
-    #if CYTHON_USE_TYPE_SLOTS || __PYX_LIMITED_VERSION_HEX >= 0x030A0000
-    {
-        PyTypeObject *type_op2 = Py_TYPE(op2);
-        binaryfunc slot_func = __Pyx_PyType_GetSubSlot(type_op2, tp_as_number, nb_multiply, binaryfunc);
-        if (likely(slot_func)) {
-            PyObject *result = slot_func(op1, op2);
-            if (likely(result != Py_NotImplemented)) {
-                return result;
-            }
-            Py_DECREF(result);
-        }
-        ssizeargfunc repeat_func = __Pyx_PyType_GetSubSlot(type_op2, tp_as_sequence, sq_repeat, ssizeargfunc);
-        if (likely(repeat_func)) {
-            Py_ssize_t count;
-            #if CYTHON_USE_PYLONG_INTERNALS
-            if (__Pyx_PyLong_IsCompact(op1)) {
-                count = __Pyx_PyLong_CompactValue(op1);
-            } else
-            #endif
-            {
-                count = PyLong_AsSsize_t(op1);
-                if (unlikely((count == -1) && PyErr_Occurred())) return NULL;
-            }
-            return repeat_func(op2, count);
-        }
-        __Pyx_BinopTypeError(op1, op2, "*", inplace);
-        return NULL;
-    }
-    #else
-    return (inplace) ? PyNumber_InPlaceMultiply(op1, op2) : PyNumber_Multiply(op1, op2);
-    #endif
-}
-#endif
-static CYTHON_INLINE PyObject* __Pyx__PyNumber_Multiply_object_object(PyObject *op1, PyObject *op2, int inplace) {
-    if (PyFloat_CheckExact(op1)) {
-        if (PyFloat_CheckExact(op2)) {
-            double float_op2 = __Pyx_PyFloat_AS_DOUBLE(op2);
-            #if !CYTHON_ASSUME_SAFE_MACROS
-            if (unlikely((float_op2 == -1.) && PyErr_Occurred())) return NULL;
-            #endif
-            double float_op1 = __Pyx_PyFloat_AS_DOUBLE(op1);
-            #if !CYTHON_ASSUME_SAFE_MACROS
-            if (unlikely((float_op1 == -1.) && PyErr_Occurred())) return NULL;
-            #endif
-            return PyFloat_FromDouble(float_op1 * float_op2);
-        }
-        return __Pyx_PyNumber_Multiply_xfloat_object(op1, op2, inplace);
-    }
-    if (PyLong_CheckExact(op1)) {
-        if (PyLong_CheckExact(op2)) {
-            #if CYTHON_USE_PYLONG_INTERNALS
-            if (__Pyx_PyLong_IsCompact(op1)) {
-                long long int_op1 = (long long) __Pyx_PyLong_CompactValue(op1);
-                if (int_op1 == 0) return __Pyx_NewRef(op1);
-                if (__Pyx_PyLong_IsCompact(op2)) {
-                    long long int_op2 = (long long) __Pyx_PyLong_CompactValue(op2);
-                    if (int_op2 == 0) return __Pyx_NewRef(op2);
-                    return PyLong_FromLongLong(int_op1 * int_op2);
-                }
-            }
-            else if (__Pyx_PyLong_IsZero(op2)) return __Pyx_NewRef(op2);
-            #endif
-            binaryfunc slot_func = __Pyx_PyType_GetSubSlot(&PyLong_Type, tp_as_number, nb_multiply, binaryfunc);
-            if (likely(slot_func)) {
-                return slot_func(op1, op2);
-            }
-        }
-        return __Pyx_PyNumber_Multiply_xint_object(op1, op2, inplace);
-    }
-    return (inplace) ? PyNumber_InPlaceMultiply(op1, op2) : PyNumber_Multiply(op1, op2);
-}
-#endif
-
 /* AllocateExtensionType */
 static PyObject *__Pyx_AllocateExtensionType(PyTypeObject *t, int is_final) {
     if (is_final || likely(!__Pyx_PyType_HasFeature(t, Py_TPFLAGS_IS_ABSTRACT))) {
@@ -33531,25 +32613,6 @@ static int __pyx_FusedFunction_init(PyObject *module) {
 }
 static PyTypeObject *__Pyx_Get_FusedFunction_Type(void) {
     PyTypeObject *tp = __pyx_mstate_global->__pyx_FusedFunctionType;
-    Py_INCREF((PyObject*)tp);
-    return tp;
-}
-
-/* CythonFunction */
-static PyObject *__Pyx_CyFunction_New(PyMethodDef *ml, int flags, PyObject* qualname,
-                                      PyObject *closure, PyObject *module, PyObject* globals, PyObject* code) {
-    (void)&__Pyx_Get_CyFunction_Type;
-    PyObject *op = __Pyx_CyFunction_Init(
-        PyObject_GC_New(PyObject, __pyx_mstate_global->__pyx_CyFunctionType),
-        ml, flags, qualname, closure, module, globals, code
-    );
-    if (likely(op)) {
-        PyObject_GC_Track(op);
-    }
-    return op;
-}
-static PyTypeObject *__Pyx_Get_CyFunction_Type(void) {
-    PyTypeObject *tp = __pyx_mstate_global->__pyx_CyFunctionType;
     Py_INCREF((PyObject*)tp);
     return tp;
 }

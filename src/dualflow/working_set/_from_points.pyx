@@ -31,7 +31,7 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
     cdef rules told
     told.tolerance, told.limit, told.room, told.more = tolerance, limit, room, max(room, more)
     told.fills, told.rounds, told.few, told.leaves = fills, rounds, few, n >= LEAVES_FROM
-    cdef real[::1] rows = borrowed((rows_for(n, told.more, fills),), dtype)
+    cdef real[::1] rows = borrowed((rows_of(n, told.more, fills),), dtype)
     cdef real[::1] tiles = borrowed((stride * m,), dtype)
     cdef real[::1] work = aligned((7 * stride,), dtype)
     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
@@ -48,15 +48,10 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
     return made
 
 
-def rows_for(n, more, fills):
-    """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
-    return (n if fills else min(n, more + 4)) * padded(n)
-
-
 cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,
                    const double *high, double *beta, real *G, rules told, real *rows, real *tiles, real *work,
                    long long *slots, long long *wanted, real *spare, Index spare_size) noexcept nogil:
-    """As `solve_points`. ``rows`` holds `rows_for`, ``tiles`` the padded points, ``work`` 7 of the padded n, ``spare``
+    """As `solve_points`. ``rows`` holds `rows_of`, ``tiles`` the padded points, ``work`` 7 of the padded n, ``spare``
     `spare_for`, if there is any, and ``slots`` and ``wanted`` n each."""
     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, room = told.room, moved = 0, k
     cdef real *halves = work + 4 * stride

@@ -44,7 +44,8 @@ cdef struct Desk:
     void *rows
     void *packed
     void *spare
-    Index spare_bytes, room
+    Index spare_bytes, room, size
+    char *memory
     long long *slots
     long long *W
     long long *others
@@ -52,25 +53,36 @@ cdef struct Desk:
     double entries
 
 
-cdef void lay_out(Desk *d, Index m, Index wide, double *doubles, float *floats, long long *places) noexcept:
-    """Where everything is, each from a cache line on."""
-    cdef double **to_doubles[18]
-    cdef float **to_floats[5]
-    cdef Index k
-    d.points, d.near, d.rest = doubles, doubles + wide * m, doubles + 2 * wide * m
-    doubles += 3 * wide * m
-    to_doubles[:] = [&d.half, &d.e, &d.upper, &d.low, &d.high, &d.beta, &d.G, &d.sums, &d.doubt, &d.near_half, &d.shares,
-                     &d.rest_half, &d.gradient, &d.start, &d.some, &d.floor, &d.ceiling, &d.diag]
-    for k in range(18):
-        to_doubles[k][0] = doubles + k * wide
-    d.found, d.work = doubles + 18 * wide, doubles + 21 * wide  # 3 and 7 of them
-    d.points_32, d.near_32, d.rest_32 = floats, floats + wide * m, floats + 2 * wide * m
-    floats += 3 * wide * m
-    to_floats[:] = [&d.half_32, &d.ep_32, &d.G_32, &d.near_half_32, &d.rest_half_32]
-    for k in range(5):
-        to_floats[k][0] = floats + k * wide
-    d.shares_32, d.work_32 = floats + 5 * wide, floats + 8 * wide  # 3, and 7 or a few tiles
-    d.slots, d.W, d.others = places, places + 2 * wide, places + 3 * wide
+cdef void lay_out(Desk *d, char *memory, Index m, Index most, Index room, Index rows, Index spare) noexcept:
+    """Where everything is, each from a cache line on, for pairs of up to so many points, of whom up to ``room`` are
+    brought to their end together; with bytes for rows and to spare. It takes ``size`` bytes of memory."""
+    cdef Index wide = (most + 127) // 128 * 128, tiles = TILE * (m + 8)
+    d.memory, d.size, d.m, d.room, d.spare_bytes = memory, 0, m, room, spare
+    d.points, d.near, d.rest = doubles(d, wide * m), doubles(d, wide * m), doubles(d, wide * m)
+    d.half, d.e, d.upper, d.low = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+    d.high, d.beta, d.G, d.sums = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+    d.doubt, d.near_half, d.shares = doubles(d, wide), doubles(d, wide), doubles(d, wide)
+    d.rest_half, d.found, d.work = doubles(d, wide), doubles(d, 3 * wide), doubles(d, 7 * wide)
+    d.gradient, d.start, d.some, d.floor = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+    d.ceiling, d.diag, d.tiles = doubles(d, wide), doubles(d, wide), doubles(d, tiles + CACHED // 4)
+    d.points_32, d.near_32, d.rest_32 = floats(d, wide * m), floats(d, wide * m), floats(d, wide * m)
+    d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)
+    d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)
+    d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)
+    d.others = <long long *>doubles(d, wide)
+    d.chosen, d.packed = <unsigned char *>doubles(d, wide // 8), doubles(d, wide * m)
+    # What is large comes last, for little of it may be used.
+    d.spare, d.rows, d.K = doubles(d, spare // 8 + 1), doubles(d, rows // 8 + 1), doubles(d, room * room)
+
+
+cdef double *doubles(Desk *d, Index count) noexcept:
+    cdef double *here = <double *>(d.memory + d.size)
+    d.size += (8 * count + 63) // 64 * 64
+    return here
+
+
+cdef float *floats(Desk *d, Index count) noexcept:
+    return <float *>doubles(d, (count + 1) // 2)
 
 
 cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half, const long long[::1] members,

@@ -1888,6 +1888,8 @@ struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk {
   void *spare;
   __pyx_t_8dualflow_11working_set_5_loop_Index spare_bytes;
   __pyx_t_8dualflow_11working_set_5_loop_Index room;
+  __pyx_t_8dualflow_11working_set_5_loop_Index size;
+  char *memory;
   PY_LONG_LONG *slots;
   PY_LONG_LONG *W;
   PY_LONG_LONG *others;
@@ -1895,7 +1897,7 @@ struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk {
   double entries;
 };
 
-/* "src/dualflow/working_set/_point_desk.pxi":86
+/* "src/dualflow/working_set/_point_desk.pxi":98
  *         d.e[k] = d.sign if k < d.head else -d.sign
  *         d.upper[k], d.beta[k], d.chosen[k] = upper[place], 0.0, 0
  *         d.low[k], d.high[k] = (0.0, d.upper[k]) if d.e[k] > 0 else (-d.upper[k], 0.0)             # <<<<<<<<<<<<<<
@@ -2873,6 +2875,9 @@ static void __Pyx_RaiseUnboundLocalError(const char *varname);
 /* DivInt[long].proto */
 static CYTHON_INLINE long __Pyx_div_long(long, long, int b_is_constant);
 
+/* DivInt[__pyx_t_8dualflow_11working_set_5_loop_Index].proto */
+static CYTHON_INLINE __pyx_t_8dualflow_11working_set_5_loop_Index __Pyx_div___pyx_t_8dualflow_11working_set_5_loop_Index(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, int b_is_constant);
+
 /* WriteUnraisableException.proto */
 static void __Pyx_WriteUnraisable(const char *name, int clineno,
                                   int lineno, const char *filename,
@@ -2888,9 +2893,6 @@ static void __Pyx_WriteUnraisable(const char *name, int clineno,
 static CYTHON_INLINE PyObject* __Pyx__PyNumber_Add_object_float(PyObject *op1, PyObject *op2, int inplace);
 #endif
 
-/* PyObjectCompare.proto */
-static CYTHON_INLINE int __Pyx_PyObject_CompareBoolGt_object_int(PyObject *op1, PyObject *op2, int pyop);
-
 /* PyLongBinop.proto */
 #if !CYTHON_COMPILING_IN_PYPY
 static CYTHON_INLINE PyObject* __Pyx_PyLong_MultiplyObjC(PyObject *op1, PyObject *op2, long intval, int inplace, int zerodivision_check);
@@ -2901,16 +2903,6 @@ static CYTHON_INLINE PyObject* __Pyx_PyLong_MultiplyObjC(PyObject *op1, PyObject
 
 /* PyObjectCompare.proto */
 static CYTHON_INLINE int __Pyx_PyObject_CompareBoolGt_object_object(PyObject *op1, PyObject *op2, int pyop);
-
-/* PyObjectVectorcallKwds.proto */
-#if CYTHON_VECTORCALL
-#define __Pyx_Object_VectorcallKwds PyObject_Vectorcall
-CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject *kwnames, Py_ssize_t i);
-#else
-#define __Pyx_Object_VectorcallKwds __Pyx_PyObject_FastCallDict
-CYTHON_UNUSED static PyObject *__Pyx_MakeKwargDict(PyObject **keys, PyObject **values, Py_ssize_t n);
-CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject **kwnames, Py_ssize_t i);
-#endif
 
 /* PyObjectCompare.proto */
 static CYTHON_INLINE PyObject* __Pyx_PyObject_CompareGe_int_object(PyObject *op1, PyObject *op2, int pyop);
@@ -3296,18 +3288,22 @@ static CYTHON_INLINE __Pyx_memviewslice __Pyx_PyObject_to_MemoryviewSlice_d_dc_d
 /* ObjectToMemviewSlice.proto */
 static CYTHON_INLINE __Pyx_memviewslice __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char(PyObject *, int writable_flag);
 
-/* ObjectToMemviewSlice.proto */
-static CYTHON_INLINE __Pyx_memviewslice __Pyx_PyObject_to_MemoryviewSlice_dc_float(PyObject *, int writable_flag);
-
-/* ObjectToMemviewSlice.proto */
-static CYTHON_INLINE __Pyx_memviewslice __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(PyObject *, int writable_flag);
-
 /* MemviewSliceCopy.proto */
 static __Pyx_memviewslice
 __pyx_memoryview_copy_new_contig(const __Pyx_memviewslice *from_mvs,
                                  const char *mode, int ndim,
                                  Py_ssize_t sizeof_dtype, int contig_flag,
                                  int dtype_is_object);
+
+/* PyObjectVectorcallKwds.proto (used by PyObjectVectorcallMethodKwds) */
+#if CYTHON_VECTORCALL
+#define __Pyx_Object_VectorcallKwds PyObject_Vectorcall
+CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject *kwnames, Py_ssize_t i);
+#else
+#define __Pyx_Object_VectorcallKwds __Pyx_PyObject_FastCallDict
+CYTHON_UNUSED static PyObject *__Pyx_MakeKwargDict(PyObject **keys, PyObject **values, Py_ssize_t n);
+CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject **kwnames, Py_ssize_t i);
+#endif
 
 /* PyObjectVectorcallMethodKwds.proto (used by CIntToPy) */
 #if CYTHON_VECTORCALL
@@ -3465,6 +3461,7 @@ static void (*__pyx_f_8dualflow_4core_11_pair_bound_bound_one)(__pyx_t_8dualflow
 /* Module declarations from "dualflow.working_set._loop" */
 
 /* Module declarations from "dualflow.working_set._from_points" */
+static CYTHON_INLINE __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, int); /*proto*/
 static double (*__pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search)(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
 static double (*__pyx_fuse_1__pyx_f_8dualflow_11working_set_12_from_points_search)(__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
 
@@ -3501,7 +3498,9 @@ static PyObject *contiguous = 0;
 static PyObject *indirect_contiguous = 0;
 static int __pyx_memoryview_thread_locks_used;
 static PyThread_type_lock __pyx_memoryview_thread_locks[8];
-static void __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *, __pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double *, float *, PY_LONG_LONG *); /*proto*/
+static void __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *, char *, __pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
+static double *__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
+static float *__pyx_f_8dualflow_11working_set_12_point_pairs_floats(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *, __pyx_t_8dualflow_11working_set_5_loop_Index); /*proto*/
 static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *, __Pyx_memviewslice, __Pyx_memviewslice, __Pyx_memviewslice, __Pyx_memviewslice, PY_LONG_LONG const *); /*proto*/
 static CYTHON_INLINE void __pyx_f_8dualflow_11working_set_12_point_pairs_add_row(__pyx_t_8dualflow_11working_set_5_loop_Index, double, double const *, double *); /*proto*/
 static double __pyx_f_8dualflow_11working_set_12_point_pairs_multiplier_of(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk const *); /*proto*/
@@ -3560,8 +3559,6 @@ static const __Pyx_TypeInfo __Pyx_TypeInfo_double__const__ = { "const double", N
 static const __Pyx_TypeInfo __Pyx_TypeInfo_PY_LONG_LONG__const__ = { "const long long", NULL, sizeof(PY_LONG_LONG const ), { 0 }, 0, __PYX_IS_UNSIGNED(PY_LONG_LONG const ) ? 'U' : 'I', __PYX_IS_UNSIGNED(PY_LONG_LONG const ), 0 };
 static const __Pyx_TypeInfo __Pyx_TypeInfo_double = { "double", NULL, sizeof(double), { 0 }, 0, 'R', 0, 0 };
 static const __Pyx_TypeInfo __Pyx_TypeInfo_unsigned_char = { "unsigned char", NULL, sizeof(unsigned char), { 0 }, 0, __PYX_IS_UNSIGNED(unsigned char) ? 'U' : 'I', __PYX_IS_UNSIGNED(unsigned char), 0 };
-static const __Pyx_TypeInfo __Pyx_TypeInfo_float = { "float", NULL, sizeof(float), { 0 }, 0, 'R', 0, 0 };
-static const __Pyx_TypeInfo __Pyx_TypeInfo_PY_LONG_LONG = { "long long", NULL, sizeof(PY_LONG_LONG), { 0 }, 0, __PYX_IS_UNSIGNED(PY_LONG_LONG) ? 'U' : 'I', __PYX_IS_UNSIGNED(PY_LONG_LONG), 0 };
 /* #### Code section: before_global_var ### */
 #define __Pyx_MODULE_NAME "dualflow.working_set._point_pairs"
 extern int __pyx_module_is_main_dualflow__working_set___point_pairs;
@@ -3766,9 +3763,9 @@ namespace {
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_pop;
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_values;
     PyObject *__pyx_slice[1];
-    PyObject *__pyx_tuple[3];
+    PyObject *__pyx_tuple[2];
     PyObject *__pyx_codeobj_tab[1];
-    PyObject *__pyx_string_tab[195];
+    PyObject *__pyx_string_tab[181];
     PyObject *__pyx_number_tab[5];
 /* #### Code section: module_state_contents ### */
 /* PyFrozenDict.module_state_decls */
@@ -3842,177 +3839,163 @@ static __pyx_mstatetype * const __pyx_mstate_global = &__pyx_mstate_global_stati
 #define __pyx_kp_u_dualflow_core_arena __pyx_string_tab[21]
 #define __pyx_kp_u_dualflow_core_radial __pyx_string_tab[22]
 #define __pyx_kp_u_dualflow_core_screening __pyx_string_tab[23]
-#define __pyx_kp_u_dualflow_working_set__from_point __pyx_string_tab[24]
-#define __pyx_kp_u_dualflow_working_set__pairs __pyx_string_tab[25]
-#define __pyx_kp_u_dualflow_working_set_descent __pyx_string_tab[26]
-#define __pyx_kp_u_dualflow_working_set_from_points __pyx_string_tab[27]
-#define __pyx_kp_u_dualflow_working_set_whole __pyx_string_tab[28]
-#define __pyx_kp_u_enable __pyx_string_tab[29]
-#define __pyx_kp_u_gc __pyx_string_tab[30]
-#define __pyx_kp_u_isenabled __pyx_string_tab[31]
-#define __pyx_kp_u_members_must_be_places_of_points __pyx_string_tab[32]
-#define __pyx_kp_u_no_default___reduce___due_to_non __pyx_string_tab[33]
-#define __pyx_kp_u_pair __pyx_string_tab[34]
-#define __pyx_kp_u_points_must_be_n_multiple_of_4_h __pyx_string_tab[35]
-#define __pyx_kp_u_results_must_be_as_long_as_alpha __pyx_string_tab[36]
-#define __pyx_kp_u_src_dualflow_working_set__point __pyx_string_tab[37]
-#define __pyx_kp_u_unable_to_allocate_array_data __pyx_string_tab[38]
-#define __pyx_kp_u_unable_to_allocate_shape_and_str __pyx_string_tab[39]
-#define __pyx_n_u_AGAIN __pyx_string_tab[40]
-#define __pyx_n_u_AMONG __pyx_string_tab[41]
-#define __pyx_n_u_AN_EXPONENTIAL __pyx_string_tab[42]
-#define __pyx_n_u_ASCII __pyx_string_tab[43]
-#define __pyx_n_u_AT_A_TIME __pyx_string_tab[44]
-#define __pyx_n_u_BETWEEN_LEAPS __pyx_string_tab[45]
-#define __pyx_n_u_ENOUGH __pyx_string_tab[46]
-#define __pyx_n_u_Ellipsis __pyx_string_tab[47]
-#define __pyx_n_u_FEW_UPDATES __pyx_string_tab[48]
-#define __pyx_n_u_K __pyx_string_tab[49]
-#define __pyx_n_u_LARGEST_ERROR __pyx_string_tab[50]
-#define __pyx_n_u_LEAVES_FROM __pyx_string_tab[51]
-#define __pyx_n_u_LOOKS __pyx_string_tab[52]
-#define __pyx_n_u_NEAR __pyx_string_tab[53]
-#define __pyx_n_u_NEARLY __pyx_string_tab[54]
-#define __pyx_n_u_ORDINARY __pyx_string_tab[55]
-#define __pyx_n_u_ROUNDS __pyx_string_tab[56]
-#define __pyx_n_u_SINGLE_GAP __pyx_string_tab[57]
-#define __pyx_n_u_Sequence __pyx_string_tab[58]
-#define __pyx_n_u_UNIT __pyx_string_tab[59]
-#define __pyx_n_u_View_MemoryView __pyx_string_tab[60]
-#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[61]
-#define __pyx_n_u_annotate __pyx_string_tab[62]
-#define __pyx_n_u_class __pyx_string_tab[63]
-#define __pyx_n_u_class_getitem __pyx_string_tab[64]
-#define __pyx_n_u_dict __pyx_string_tab[65]
-#define __pyx_n_u_func __pyx_string_tab[66]
-#define __pyx_n_u_getstate __pyx_string_tab[67]
-#define __pyx_n_u_import __pyx_string_tab[68]
-#define __pyx_n_u_main __pyx_string_tab[69]
-#define __pyx_n_u_module __pyx_string_tab[70]
-#define __pyx_n_u_name_2 __pyx_string_tab[71]
-#define __pyx_n_u_new __pyx_string_tab[72]
-#define __pyx_n_u_pyx_checksum __pyx_string_tab[73]
-#define __pyx_n_u_pyx_state __pyx_string_tab[74]
-#define __pyx_n_u_pyx_type __pyx_string_tab[75]
-#define __pyx_n_u_pyx_unpickle_Enum __pyx_string_tab[76]
-#define __pyx_n_u_pyx_vtable __pyx_string_tab[77]
-#define __pyx_n_u_qualname __pyx_string_tab[78]
-#define __pyx_n_u_reduce __pyx_string_tab[79]
-#define __pyx_n_u_reduce_cython __pyx_string_tab[80]
-#define __pyx_n_u_reduce_ex __pyx_string_tab[81]
-#define __pyx_n_u_set_name __pyx_string_tab[82]
-#define __pyx_n_u_setstate __pyx_string_tab[83]
-#define __pyx_n_u_setstate_cython __pyx_string_tab[84]
-#define __pyx_n_u_test __pyx_string_tab[85]
-#define __pyx_n_u_from_points __pyx_string_tab[86]
-#define __pyx_n_u_is_coroutine __pyx_string_tab[87]
-#define __pyx_n_u_pairs __pyx_string_tab[88]
-#define __pyx_n_u_abc __pyx_string_tab[89]
-#define __pyx_n_u_all __pyx_string_tab[90]
-#define __pyx_n_u_all_rows __pyx_string_tab[91]
-#define __pyx_n_u_allocate_buffer __pyx_string_tab[92]
-#define __pyx_n_u_alpha __pyx_string_tab[93]
-#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[94]
-#define __pyx_n_u_base __pyx_string_tab[95]
-#define __pyx_n_u_begin __pyx_string_tab[96]
-#define __pyx_n_u_borrowed __pyx_string_tab[97]
-#define __pyx_n_u_c __pyx_string_tab[98]
-#define __pyx_n_u_chosen __pyx_string_tab[99]
-#define __pyx_n_u_cline_in_traceback __pyx_string_tab[100]
-#define __pyx_n_u_core_arena __pyx_string_tab[101]
-#define __pyx_n_u_core_radial __pyx_string_tab[102]
-#define __pyx_n_u_core_screening __pyx_string_tab[103]
-#define __pyx_n_u_count __pyx_string_tab[104]
-#define __pyx_n_u_descent __pyx_string_tab[105]
-#define __pyx_n_u_desk __pyx_string_tab[106]
-#define __pyx_n_u_doubles __pyx_string_tab[107]
-#define __pyx_n_u_dtype __pyx_string_tab[108]
-#define __pyx_n_u_dtype_is_object __pyx_string_tab[109]
-#define __pyx_n_u_dualflow_working_set__point_pair __pyx_string_tab[110]
-#define __pyx_n_u_ease __pyx_string_tab[111]
-#define __pyx_n_u_empty __pyx_string_tab[112]
-#define __pyx_n_u_encode __pyx_string_tab[113]
-#define __pyx_n_u_enough __pyx_string_tab[114]
-#define __pyx_n_u_entries __pyx_string_tab[115]
-#define __pyx_n_u_enumerate __pyx_string_tab[116]
-#define __pyx_n_u_error __pyx_string_tab[117]
-#define __pyx_n_u_features __pyx_string_tab[118]
-#define __pyx_n_u_few __pyx_string_tab[119]
-#define __pyx_n_u_figures __pyx_string_tab[120]
-#define __pyx_n_u_flags __pyx_string_tab[121]
-#define __pyx_n_u_float32 __pyx_string_tab[122]
-#define __pyx_n_u_float64 __pyx_string_tab[123]
-#define __pyx_n_u_floats __pyx_string_tab[124]
-#define __pyx_n_u_format __pyx_string_tab[125]
-#define __pyx_n_u_fortran __pyx_string_tab[126]
-#define __pyx_n_u_from_points_2 __pyx_string_tab[127]
-#define __pyx_n_u_half __pyx_string_tab[128]
-#define __pyx_n_u_id __pyx_string_tab[129]
-#define __pyx_n_u_index __pyx_string_tab[130]
-#define __pyx_n_u_int64 __pyx_string_tab[131]
-#define __pyx_n_u_items __pyx_string_tab[132]
-#define __pyx_n_u_itemsize __pyx_string_tab[133]
-#define __pyx_n_u_k __pyx_string_tab[134]
-#define __pyx_n_u_leaves __pyx_string_tab[135]
-#define __pyx_n_u_m __pyx_string_tab[136]
-#define __pyx_n_u_members __pyx_string_tab[137]
-#define __pyx_n_u_memview __pyx_string_tab[138]
-#define __pyx_n_u_mode __pyx_string_tab[139]
-#define __pyx_n_u_monotonic __pyx_string_tab[140]
-#define __pyx_n_u_most __pyx_string_tab[141]
-#define __pyx_n_u_n __pyx_string_tab[142]
-#define __pyx_n_u_name __pyx_string_tab[143]
-#define __pyx_n_u_ndim __pyx_string_tab[144]
-#define __pyx_n_u_np __pyx_string_tab[145]
-#define __pyx_n_u_numpy __pyx_string_tab[146]
-#define __pyx_n_u_obj __pyx_string_tab[147]
-#define __pyx_n_u_pack __pyx_string_tab[148]
-#define __pyx_n_u_packed __pyx_string_tab[149]
-#define __pyx_n_u_padded __pyx_string_tab[150]
-#define __pyx_n_u_places __pyx_string_tab[151]
-#define __pyx_n_u_point __pyx_string_tab[152]
-#define __pyx_n_u_points __pyx_string_tab[153]
-#define __pyx_n_u_pop __pyx_string_tab[154]
-#define __pyx_n_u_reach __pyx_string_tab[155]
-#define __pyx_n_u_register __pyx_string_tab[156]
-#define __pyx_n_u_room __pyx_string_tab[157]
-#define __pyx_n_u_rough __pyx_string_tab[158]
-#define __pyx_n_u_rows __pyx_string_tab[159]
-#define __pyx_n_u_rows_for __pyx_string_tab[160]
-#define __pyx_n_u_seconds __pyx_string_tab[161]
-#define __pyx_n_u_setdefault __pyx_string_tab[162]
-#define __pyx_n_u_settle_point_pairs __pyx_string_tab[163]
-#define __pyx_n_u_shape __pyx_string_tab[164]
-#define __pyx_n_u_sign __pyx_string_tab[165]
-#define __pyx_n_u_size __pyx_string_tab[166]
-#define __pyx_n_u_spare __pyx_string_tab[167]
-#define __pyx_n_u_spare_for __pyx_string_tab[168]
-#define __pyx_n_u_spare_room __pyx_string_tab[169]
-#define __pyx_n_u_start __pyx_string_tab[170]
-#define __pyx_n_u_step __pyx_string_tab[171]
-#define __pyx_n_u_stop __pyx_string_tab[172]
-#define __pyx_n_u_struct __pyx_string_tab[173]
-#define __pyx_n_u_table __pyx_string_tab[174]
-#define __pyx_n_u_tiles __pyx_string_tab[175]
-#define __pyx_n_u_time __pyx_string_tab[176]
-#define __pyx_n_u_told __pyx_string_tab[177]
-#define __pyx_n_u_uint8 __pyx_string_tab[178]
-#define __pyx_n_u_unpack __pyx_string_tab[179]
-#define __pyx_n_u_until __pyx_string_tab[180]
-#define __pyx_n_u_update __pyx_string_tab[181]
-#define __pyx_n_u_upper __pyx_string_tab[182]
-#define __pyx_n_u_values __pyx_string_tab[183]
-#define __pyx_n_u_weights __pyx_string_tab[184]
-#define __pyx_n_u_whole __pyx_string_tab[185]
-#define __pyx_n_u_wide __pyx_string_tab[186]
-#define __pyx_n_u_worth __pyx_string_tab[187]
-#define __pyx_n_u_x __pyx_string_tab[188]
-#define __pyx_n_b_O __pyx_string_tab[189]
-#define __pyx_kp_b_double___pyx_t_8dualflow_11worki_2 __pyx_string_tab[190]
-#define __pyx_kp_b_double___pyx_t_8dualflow_11worki __pyx_string_tab[191]
-#define __pyx_kp_b_int___pyx_t_8dualflow_4core_6_bo_2 __pyx_string_tab[192]
-#define __pyx_kp_b_int___pyx_t_8dualflow_4core_6_bo __pyx_string_tab[193]
-#define __pyx_kp_b_iso88591_uF_86_q_ZWbbc_Ba_q_iwgWA_uE_q_3 __pyx_string_tab[194]
+#define __pyx_kp_u_dualflow_working_set__pairs __pyx_string_tab[24]
+#define __pyx_kp_u_dualflow_working_set_descent __pyx_string_tab[25]
+#define __pyx_kp_u_dualflow_working_set_from_points __pyx_string_tab[26]
+#define __pyx_kp_u_dualflow_working_set_whole __pyx_string_tab[27]
+#define __pyx_kp_u_enable __pyx_string_tab[28]
+#define __pyx_kp_u_gc __pyx_string_tab[29]
+#define __pyx_kp_u_isenabled __pyx_string_tab[30]
+#define __pyx_kp_u_members_must_be_places_of_points __pyx_string_tab[31]
+#define __pyx_kp_u_no_default___reduce___due_to_non __pyx_string_tab[32]
+#define __pyx_kp_u_pair __pyx_string_tab[33]
+#define __pyx_kp_u_points_must_be_n_multiple_of_4_h __pyx_string_tab[34]
+#define __pyx_kp_u_results_must_be_as_long_as_alpha __pyx_string_tab[35]
+#define __pyx_kp_u_src_dualflow_working_set__point __pyx_string_tab[36]
+#define __pyx_kp_u_unable_to_allocate_array_data __pyx_string_tab[37]
+#define __pyx_kp_u_unable_to_allocate_shape_and_str __pyx_string_tab[38]
+#define __pyx_n_u_AGAIN __pyx_string_tab[39]
+#define __pyx_n_u_AMONG __pyx_string_tab[40]
+#define __pyx_n_u_AN_EXPONENTIAL __pyx_string_tab[41]
+#define __pyx_n_u_ASCII __pyx_string_tab[42]
+#define __pyx_n_u_AT_A_TIME __pyx_string_tab[43]
+#define __pyx_n_u_BETWEEN_LEAPS __pyx_string_tab[44]
+#define __pyx_n_u_ENOUGH __pyx_string_tab[45]
+#define __pyx_n_u_Ellipsis __pyx_string_tab[46]
+#define __pyx_n_u_FEW_UPDATES __pyx_string_tab[47]
+#define __pyx_n_u_LARGEST_ERROR __pyx_string_tab[48]
+#define __pyx_n_u_LEAVES_FROM __pyx_string_tab[49]
+#define __pyx_n_u_LOOKS __pyx_string_tab[50]
+#define __pyx_n_u_NEAR __pyx_string_tab[51]
+#define __pyx_n_u_NEARLY __pyx_string_tab[52]
+#define __pyx_n_u_ORDINARY __pyx_string_tab[53]
+#define __pyx_n_u_ROUNDS __pyx_string_tab[54]
+#define __pyx_n_u_SINGLE_GAP __pyx_string_tab[55]
+#define __pyx_n_u_Sequence __pyx_string_tab[56]
+#define __pyx_n_u_UNIT __pyx_string_tab[57]
+#define __pyx_n_u_View_MemoryView __pyx_string_tab[58]
+#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[59]
+#define __pyx_n_u_annotate __pyx_string_tab[60]
+#define __pyx_n_u_class __pyx_string_tab[61]
+#define __pyx_n_u_class_getitem __pyx_string_tab[62]
+#define __pyx_n_u_dict __pyx_string_tab[63]
+#define __pyx_n_u_func __pyx_string_tab[64]
+#define __pyx_n_u_getstate __pyx_string_tab[65]
+#define __pyx_n_u_import __pyx_string_tab[66]
+#define __pyx_n_u_main __pyx_string_tab[67]
+#define __pyx_n_u_module __pyx_string_tab[68]
+#define __pyx_n_u_name_2 __pyx_string_tab[69]
+#define __pyx_n_u_new __pyx_string_tab[70]
+#define __pyx_n_u_pyx_checksum __pyx_string_tab[71]
+#define __pyx_n_u_pyx_state __pyx_string_tab[72]
+#define __pyx_n_u_pyx_type __pyx_string_tab[73]
+#define __pyx_n_u_pyx_unpickle_Enum __pyx_string_tab[74]
+#define __pyx_n_u_pyx_vtable __pyx_string_tab[75]
+#define __pyx_n_u_qualname __pyx_string_tab[76]
+#define __pyx_n_u_reduce __pyx_string_tab[77]
+#define __pyx_n_u_reduce_cython __pyx_string_tab[78]
+#define __pyx_n_u_reduce_ex __pyx_string_tab[79]
+#define __pyx_n_u_set_name __pyx_string_tab[80]
+#define __pyx_n_u_setstate __pyx_string_tab[81]
+#define __pyx_n_u_setstate_cython __pyx_string_tab[82]
+#define __pyx_n_u_test __pyx_string_tab[83]
+#define __pyx_n_u_is_coroutine __pyx_string_tab[84]
+#define __pyx_n_u_pairs __pyx_string_tab[85]
+#define __pyx_n_u_abc __pyx_string_tab[86]
+#define __pyx_n_u_all __pyx_string_tab[87]
+#define __pyx_n_u_allocate_buffer __pyx_string_tab[88]
+#define __pyx_n_u_alpha __pyx_string_tab[89]
+#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[90]
+#define __pyx_n_u_base __pyx_string_tab[91]
+#define __pyx_n_u_begin __pyx_string_tab[92]
+#define __pyx_n_u_borrowed __pyx_string_tab[93]
+#define __pyx_n_u_c __pyx_string_tab[94]
+#define __pyx_n_u_cline_in_traceback __pyx_string_tab[95]
+#define __pyx_n_u_core_arena __pyx_string_tab[96]
+#define __pyx_n_u_core_radial __pyx_string_tab[97]
+#define __pyx_n_u_core_screening __pyx_string_tab[98]
+#define __pyx_n_u_count __pyx_string_tab[99]
+#define __pyx_n_u_descent __pyx_string_tab[100]
+#define __pyx_n_u_desk __pyx_string_tab[101]
+#define __pyx_n_u_dtype_is_object __pyx_string_tab[102]
+#define __pyx_n_u_dualflow_working_set__point_pair __pyx_string_tab[103]
+#define __pyx_n_u_ease __pyx_string_tab[104]
+#define __pyx_n_u_encode __pyx_string_tab[105]
+#define __pyx_n_u_enough __pyx_string_tab[106]
+#define __pyx_n_u_entries __pyx_string_tab[107]
+#define __pyx_n_u_enumerate __pyx_string_tab[108]
+#define __pyx_n_u_error __pyx_string_tab[109]
+#define __pyx_n_u_features __pyx_string_tab[110]
+#define __pyx_n_u_few __pyx_string_tab[111]
+#define __pyx_n_u_figures __pyx_string_tab[112]
+#define __pyx_n_u_flags __pyx_string_tab[113]
+#define __pyx_n_u_float32 __pyx_string_tab[114]
+#define __pyx_n_u_float64 __pyx_string_tab[115]
+#define __pyx_n_u_format __pyx_string_tab[116]
+#define __pyx_n_u_fortran __pyx_string_tab[117]
+#define __pyx_n_u_from_points __pyx_string_tab[118]
+#define __pyx_n_u_half __pyx_string_tab[119]
+#define __pyx_n_u_id __pyx_string_tab[120]
+#define __pyx_n_u_index __pyx_string_tab[121]
+#define __pyx_n_u_items __pyx_string_tab[122]
+#define __pyx_n_u_itemsize __pyx_string_tab[123]
+#define __pyx_n_u_k __pyx_string_tab[124]
+#define __pyx_n_u_leaves __pyx_string_tab[125]
+#define __pyx_n_u_m __pyx_string_tab[126]
+#define __pyx_n_u_made __pyx_string_tab[127]
+#define __pyx_n_u_members __pyx_string_tab[128]
+#define __pyx_n_u_memory __pyx_string_tab[129]
+#define __pyx_n_u_memview __pyx_string_tab[130]
+#define __pyx_n_u_mode __pyx_string_tab[131]
+#define __pyx_n_u_monotonic __pyx_string_tab[132]
+#define __pyx_n_u_more __pyx_string_tab[133]
+#define __pyx_n_u_most __pyx_string_tab[134]
+#define __pyx_n_u_n __pyx_string_tab[135]
+#define __pyx_n_u_name __pyx_string_tab[136]
+#define __pyx_n_u_ndim __pyx_string_tab[137]
+#define __pyx_n_u_np __pyx_string_tab[138]
+#define __pyx_n_u_numpy __pyx_string_tab[139]
+#define __pyx_n_u_obj __pyx_string_tab[140]
+#define __pyx_n_u_pack __pyx_string_tab[141]
+#define __pyx_n_u_point __pyx_string_tab[142]
+#define __pyx_n_u_points __pyx_string_tab[143]
+#define __pyx_n_u_pop __pyx_string_tab[144]
+#define __pyx_n_u_reach __pyx_string_tab[145]
+#define __pyx_n_u_register __pyx_string_tab[146]
+#define __pyx_n_u_room __pyx_string_tab[147]
+#define __pyx_n_u_rough __pyx_string_tab[148]
+#define __pyx_n_u_rows __pyx_string_tab[149]
+#define __pyx_n_u_seconds __pyx_string_tab[150]
+#define __pyx_n_u_setdefault __pyx_string_tab[151]
+#define __pyx_n_u_settle_point_pairs __pyx_string_tab[152]
+#define __pyx_n_u_shape __pyx_string_tab[153]
+#define __pyx_n_u_sign __pyx_string_tab[154]
+#define __pyx_n_u_size __pyx_string_tab[155]
+#define __pyx_n_u_spare __pyx_string_tab[156]
+#define __pyx_n_u_spare_for __pyx_string_tab[157]
+#define __pyx_n_u_start __pyx_string_tab[158]
+#define __pyx_n_u_step __pyx_string_tab[159]
+#define __pyx_n_u_stop __pyx_string_tab[160]
+#define __pyx_n_u_struct __pyx_string_tab[161]
+#define __pyx_n_u_table __pyx_string_tab[162]
+#define __pyx_n_u_time __pyx_string_tab[163]
+#define __pyx_n_u_told __pyx_string_tab[164]
+#define __pyx_n_u_uint8 __pyx_string_tab[165]
+#define __pyx_n_u_unpack __pyx_string_tab[166]
+#define __pyx_n_u_until __pyx_string_tab[167]
+#define __pyx_n_u_update __pyx_string_tab[168]
+#define __pyx_n_u_upper __pyx_string_tab[169]
+#define __pyx_n_u_values __pyx_string_tab[170]
+#define __pyx_n_u_weights __pyx_string_tab[171]
+#define __pyx_n_u_whole __pyx_string_tab[172]
+#define __pyx_n_u_worth __pyx_string_tab[173]
+#define __pyx_n_u_x __pyx_string_tab[174]
+#define __pyx_n_b_O __pyx_string_tab[175]
+#define __pyx_kp_b_double___pyx_t_8dualflow_11worki_2 __pyx_string_tab[176]
+#define __pyx_kp_b_double___pyx_t_8dualflow_11worki __pyx_string_tab[177]
+#define __pyx_kp_b_int___pyx_t_8dualflow_4core_6_bo_2 __pyx_string_tab[178]
+#define __pyx_kp_b_int___pyx_t_8dualflow_4core_6_bo __pyx_string_tab[179]
+#define __pyx_kp_b_iso88591_uF_86_q_ZWaab_Ba_q_iwgWA_uE_q_3 __pyx_string_tab[180]
 #define __pyx_int_0 __pyx_number_tab[0]
 #define __pyx_int_neg_1 __pyx_number_tab[1]
 #define __pyx_int_4 __pyx_number_tab[2]
@@ -4044,9 +4027,9 @@ static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_pop.method);
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_values.method);
   for (int i=0; i<1; ++i) { Py_CLEAR(clear_module_state->__pyx_slice[i]); }
-  for (int i=0; i<3; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
+  for (int i=0; i<2; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
   for (int i=0; i<1; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<195; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<181; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
   for (int i=0; i<5; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_clear_contents ### */
 /* CommonTypesMetaclass.module_state_clear */
@@ -4082,9 +4065,9 @@ static CYTHON_SMALL_CODE int __pyx_m_traverse(PyObject *m, visitproc visit, void
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_pop.method);
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_values.method);
   for (int i=0; i<1; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_slice[i]); }
-  for (int i=0; i<3; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
+  for (int i=0; i<2; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
   for (int i=0; i<1; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<195; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<181; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
   for (int i=0; i<5; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_traverse_contents ### */
 /* CommonTypesMetaclass.module_state_traverse */
@@ -18271,6 +18254,70 @@ static PyObject *__pyx_unpickle_Enum__set_state(struct __pyx_MemviewEnum_obj *__
   return __pyx_r;
 }
 
+/* "_from_points.pxd":25
+ * 
+ * 
+ * cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:             # <<<<<<<<<<<<<<
+ *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
+ *     return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)
+*/
+
+static CYTHON_INLINE __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_n, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more, int __pyx_v_fills) {
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_r;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_1;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_2;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_4;
+  int __pyx_t_5;
+
+  /* "_from_points.pxd":27
+ * cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:
+ *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
+ *     return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)             # <<<<<<<<<<<<<<
+*/
+  if (__pyx_v_fills) {
+
+    __pyx_t_1 = __pyx_v_n;
+  } else {
+
+    __pyx_t_2 = (__pyx_v_more + 4);
+
+    __pyx_t_3 = __pyx_v_n;
+    __pyx_t_5 = (__pyx_t_2 < __pyx_t_3);
+
+    if (__pyx_t_5) {
+
+      __pyx_t_4 = __pyx_t_2;
+    } else {
+
+      __pyx_t_4 = __pyx_t_3;
+    }
+
+
+    __pyx_t_1 = __pyx_t_4;
+
+  }
+  {
+
+    __pyx_r = (__pyx_t_1 * (__Pyx_div___pyx_t_8dualflow_11working_set_5_loop_Index((__pyx_v_n + 0x7F), 0x80, 1) * 0x80));
+  }
+
+  goto __pyx_L0;
+
+  /* "_from_points.pxd":25
+ * 
+ * 
+ * cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:             # <<<<<<<<<<<<<<
+ *     """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
+ *     return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+
+  return __pyx_r;
+}
+
 /* "_wishes.pxd":9
  * 
  * 
@@ -18640,229 +18687,414 @@ static CYTHON_INLINE double __pyx_f_8dualflow_11working_set_7_wishes_violation_o
   return __pyx_r;
 }
 
-/* "src/dualflow/working_set/_point_desk.pxi":55
+/* "src/dualflow/working_set/_point_desk.pxi":56
  * 
  * 
- * cdef void lay_out(Desk *d, Index m, Index wide, double *doubles, float *floats, long long *places) noexcept:             # <<<<<<<<<<<<<<
- *     """Where everything is, each from a cache line on."""
- *     cdef double **to_doubles[18]
+ * cdef void lay_out(Desk *d, char *memory, Index m, Index most, Index room, Index rows, Index spare) noexcept:             # <<<<<<<<<<<<<<
+ *     """Where everything is, each from a cache line on, for pairs of up to so many points, of whom up to ``room`` are
+ *     brought to their end together; with bytes for rows and to spare. It takes ``size`` bytes of memory."""
 */
 
-static void __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *__pyx_v_d, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_m, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_wide, double *__pyx_v_doubles, float *__pyx_v_floats, PY_LONG_LONG *__pyx_v_places) {
-  double **__pyx_v_to_doubles[18];
-  float **__pyx_v_to_floats[5];
-  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_k;
-  double *__pyx_t_1;
-  double *__pyx_t_2;
-  double *__pyx_t_3;
-  double **__pyx_t_4[18];
+static void __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *__pyx_v_d, char *__pyx_v_memory, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_m, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_most, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_rows, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_spare) {
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_wide;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_tiles;
+  char *__pyx_t_1;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_2;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_4;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_5;
-  float *__pyx_t_6;
-  float *__pyx_t_7;
-  float *__pyx_t_8;
-  float **__pyx_t_9[5];
-  PY_LONG_LONG *__pyx_t_10;
-  PY_LONG_LONG *__pyx_t_11;
-  PY_LONG_LONG *__pyx_t_12;
+  double *__pyx_t_6;
+  double *__pyx_t_7;
+  double *__pyx_t_8;
+  double *__pyx_t_9;
+  float *__pyx_t_10;
+  float *__pyx_t_11;
+  float *__pyx_t_12;
+  float *__pyx_t_13;
+  PY_LONG_LONG *__pyx_t_14;
+  PY_LONG_LONG *__pyx_t_15;
+  unsigned char *__pyx_t_16;
 
-
+  /* "src/dualflow/working_set/_point_desk.pxi":59
+ *     """Where everything is, each from a cache line on, for pairs of up to so many points, of whom up to ``room`` are
+ *     brought to their end together; with bytes for rows and to spare. It takes ``size`` bytes of memory."""
+ *     cdef Index wide = (most + 127) // 128 * 128, tiles = TILE * (m + 8)             # <<<<<<<<<<<<<<
+ *     d.memory, d.size, d.m, d.room, d.spare_bytes = memory, 0, m, room, spare
+ *     d.points, d.near, d.rest = doubles(d, wide * m), doubles(d, wide * m), doubles(d, wide * m)
+*/
+  __pyx_v_wide = (((__pyx_v_most + 0x7F) / 0x80) * 0x80);
+  __pyx_v_tiles = (__pyx_v_8dualflow_11working_set_12_point_pairs_TILE * (__pyx_v_m + 8));
 
   /* "src/dualflow/working_set/_point_desk.pxi":60
- *     cdef float **to_floats[5]
- *     cdef Index k
- *     d.points, d.near, d.rest = doubles, doubles + wide * m, doubles + 2 * wide * m             # <<<<<<<<<<<<<<
- *     doubles += 3 * wide * m
- *     to_doubles[:] = [&d.half, &d.e, &d.upper, &d.low, &d.high, &d.beta, &d.G, &d.sums, &d.doubt, &d.near_half, &d.shares,
+ *     brought to their end together; with bytes for rows and to spare. It takes ``size`` bytes of memory."""
+ *     cdef Index wide = (most + 127) // 128 * 128, tiles = TILE * (m + 8)
+ *     d.memory, d.size, d.m, d.room, d.spare_bytes = memory, 0, m, room, spare             # <<<<<<<<<<<<<<
+ *     d.points, d.near, d.rest = doubles(d, wide * m), doubles(d, wide * m), doubles(d, wide * m)
+ *     d.half, d.e, d.upper, d.low = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
 */
-  __pyx_t_1 = __pyx_v_doubles;
+  __pyx_t_1 = __pyx_v_memory;
 
-  __pyx_t_2 = (__pyx_v_doubles + (__pyx_v_wide * __pyx_v_m));
+  __pyx_t_2 = 0;
 
-  __pyx_t_3 = (__pyx_v_doubles + ((2 * __pyx_v_wide) * __pyx_v_m));
+  __pyx_t_3 = __pyx_v_m;
 
-  __pyx_v_d->points = __pyx_t_1;
-  __pyx_v_d->near = __pyx_t_2;
-  __pyx_v_d->rest = __pyx_t_3;
+  __pyx_t_4 = __pyx_v_room;
+
+  __pyx_t_5 = __pyx_v_spare;
+
+  __pyx_v_d->memory = __pyx_t_1;
+  __pyx_v_d->size = __pyx_t_2;
+  __pyx_v_d->m = __pyx_t_3;
+  __pyx_v_d->room = __pyx_t_4;
+  __pyx_v_d->spare_bytes = __pyx_t_5;
 
   /* "src/dualflow/working_set/_point_desk.pxi":61
- *     cdef Index k
- *     d.points, d.near, d.rest = doubles, doubles + wide * m, doubles + 2 * wide * m
- *     doubles += 3 * wide * m             # <<<<<<<<<<<<<<
- *     to_doubles[:] = [&d.half, &d.e, &d.upper, &d.low, &d.high, &d.beta, &d.G, &d.sums, &d.doubt, &d.near_half, &d.shares,
- *                      &d.rest_half, &d.gradient, &d.start, &d.some, &d.floor, &d.ceiling, &d.diag]
+ *     cdef Index wide = (most + 127) // 128 * 128, tiles = TILE * (m + 8)
+ *     d.memory, d.size, d.m, d.room, d.spare_bytes = memory, 0, m, room, spare
+ *     d.points, d.near, d.rest = doubles(d, wide * m), doubles(d, wide * m), doubles(d, wide * m)             # <<<<<<<<<<<<<<
+ *     d.half, d.e, d.upper, d.low = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.high, d.beta, d.G, d.sums = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
 */
-  __pyx_v_doubles = (__pyx_v_doubles + ((3 * __pyx_v_wide) * __pyx_v_m));
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_t_8 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_v_d->points = __pyx_t_6;
+  __pyx_v_d->near = __pyx_t_7;
+  __pyx_v_d->rest = __pyx_t_8;
 
   /* "src/dualflow/working_set/_point_desk.pxi":62
- *     d.points, d.near, d.rest = doubles, doubles + wide * m, doubles + 2 * wide * m
- *     doubles += 3 * wide * m
- *     to_doubles[:] = [&d.half, &d.e, &d.upper, &d.low, &d.high, &d.beta, &d.G, &d.sums, &d.doubt, &d.near_half, &d.shares,             # <<<<<<<<<<<<<<
- *                      &d.rest_half, &d.gradient, &d.start, &d.some, &d.floor, &d.ceiling, &d.diag]
- *     for k in range(18):
+ *     d.memory, d.size, d.m, d.room, d.spare_bytes = memory, 0, m, room, spare
+ *     d.points, d.near, d.rest = doubles(d, wide * m), doubles(d, wide * m), doubles(d, wide * m)
+ *     d.half, d.e, d.upper, d.low = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)             # <<<<<<<<<<<<<<
+ *     d.high, d.beta, d.G, d.sums = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.doubt, d.near_half, d.shares = doubles(d, wide), doubles(d, wide), doubles(d, wide)
 */
-  __pyx_t_4[0] = (&__pyx_v_d->half);
-  __pyx_t_4[1] = (&__pyx_v_d->e);
-  __pyx_t_4[2] = (&__pyx_v_d->upper);
-  __pyx_t_4[3] = (&__pyx_v_d->low);
-  __pyx_t_4[4] = (&__pyx_v_d->high);
-  __pyx_t_4[5] = (&__pyx_v_d->beta);
-  __pyx_t_4[6] = (&__pyx_v_d->G);
-  __pyx_t_4[7] = (&__pyx_v_d->sums);
-  __pyx_t_4[8] = (&__pyx_v_d->doubt);
-  __pyx_t_4[9] = (&__pyx_v_d->near_half);
-  __pyx_t_4[10] = (&__pyx_v_d->shares);
-  __pyx_t_4[11] = (&__pyx_v_d->rest_half);
-  __pyx_t_4[12] = (&__pyx_v_d->gradient);
-  __pyx_t_4[13] = (&__pyx_v_d->start);
-  __pyx_t_4[14] = (&__pyx_v_d->some);
-  __pyx_t_4[15] = (&__pyx_v_d->floor);
-  __pyx_t_4[16] = (&__pyx_v_d->ceiling);
-  __pyx_t_4[17] = (&__pyx_v_d->diag);
-  memcpy(&(__pyx_v_to_doubles[0]), __pyx_t_4, sizeof(__pyx_v_to_doubles[0]) * (18));
+  __pyx_t_8 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_9 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_v_d->half = __pyx_t_8;
+  __pyx_v_d->e = __pyx_t_7;
+  __pyx_v_d->upper = __pyx_t_6;
+  __pyx_v_d->low = __pyx_t_9;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":63
+ *     d.points, d.near, d.rest = doubles(d, wide * m), doubles(d, wide * m), doubles(d, wide * m)
+ *     d.half, d.e, d.upper, d.low = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.high, d.beta, d.G, d.sums = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)             # <<<<<<<<<<<<<<
+ *     d.doubt, d.near_half, d.shares = doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.rest_half, d.found, d.work = doubles(d, wide), doubles(d, 3 * wide), doubles(d, 7 * wide)
+*/
+  __pyx_t_9 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_8 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_v_d->high = __pyx_t_9;
+  __pyx_v_d->beta = __pyx_t_6;
+  __pyx_v_d->G = __pyx_t_7;
+  __pyx_v_d->sums = __pyx_t_8;
 
   /* "src/dualflow/working_set/_point_desk.pxi":64
- *     to_doubles[:] = [&d.half, &d.e, &d.upper, &d.low, &d.high, &d.beta, &d.G, &d.sums, &d.doubt, &d.near_half, &d.shares,
- *                      &d.rest_half, &d.gradient, &d.start, &d.some, &d.floor, &d.ceiling, &d.diag]
- *     for k in range(18):             # <<<<<<<<<<<<<<
- *         to_doubles[k][0] = doubles + k * wide
- *     d.found, d.work = doubles + 18 * wide, doubles + 21 * wide  # 3 and 7 of them
+ *     d.half, d.e, d.upper, d.low = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.high, d.beta, d.G, d.sums = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.doubt, d.near_half, d.shares = doubles(d, wide), doubles(d, wide), doubles(d, wide)             # <<<<<<<<<<<<<<
+ *     d.rest_half, d.found, d.work = doubles(d, wide), doubles(d, 3 * wide), doubles(d, 7 * wide)
+ *     d.gradient, d.start, d.some, d.floor = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
 */
-  for (__pyx_t_5 = 0; __pyx_t_5 < 18; __pyx_t_5+=1) {
-    __pyx_v_k = __pyx_t_5;
+  __pyx_t_8 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
 
-    /* "src/dualflow/working_set/_point_desk.pxi":65
- *                      &d.rest_half, &d.gradient, &d.start, &d.some, &d.floor, &d.ceiling, &d.diag]
- *     for k in range(18):
- *         to_doubles[k][0] = doubles + k * wide             # <<<<<<<<<<<<<<
- *     d.found, d.work = doubles + 18 * wide, doubles + 21 * wide  # 3 and 7 of them
- *     d.points_32, d.near_32, d.rest_32 = floats, floats + wide * m, floats + 2 * wide * m
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_v_d->doubt = __pyx_t_8;
+  __pyx_v_d->near_half = __pyx_t_7;
+  __pyx_v_d->shares = __pyx_t_6;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":65
+ *     d.high, d.beta, d.G, d.sums = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.doubt, d.near_half, d.shares = doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.rest_half, d.found, d.work = doubles(d, wide), doubles(d, 3 * wide), doubles(d, 7 * wide)             # <<<<<<<<<<<<<<
+ *     d.gradient, d.start, d.some, d.floor = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.ceiling, d.diag, d.tiles = doubles(d, wide), doubles(d, wide), doubles(d, tiles + CACHED // 4)
 */
-    ((__pyx_v_to_doubles[__pyx_v_k])[0]) = (__pyx_v_doubles + (__pyx_v_k * __pyx_v_wide));
-  }
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (3 * __pyx_v_wide));
+
+  __pyx_t_8 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (7 * __pyx_v_wide));
+
+  __pyx_v_d->rest_half = __pyx_t_6;
+  __pyx_v_d->found = __pyx_t_7;
+  __pyx_v_d->work = __pyx_t_8;
 
   /* "src/dualflow/working_set/_point_desk.pxi":66
- *     for k in range(18):
- *         to_doubles[k][0] = doubles + k * wide
- *     d.found, d.work = doubles + 18 * wide, doubles + 21 * wide  # 3 and 7 of them             # <<<<<<<<<<<<<<
- *     d.points_32, d.near_32, d.rest_32 = floats, floats + wide * m, floats + 2 * wide * m
- *     floats += 3 * wide * m
+ *     d.doubt, d.near_half, d.shares = doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.rest_half, d.found, d.work = doubles(d, wide), doubles(d, 3 * wide), doubles(d, 7 * wide)
+ *     d.gradient, d.start, d.some, d.floor = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)             # <<<<<<<<<<<<<<
+ *     d.ceiling, d.diag, d.tiles = doubles(d, wide), doubles(d, wide), doubles(d, tiles + CACHED // 4)
+ *     d.points_32, d.near_32, d.rest_32 = floats(d, wide * m), floats(d, wide * m), floats(d, wide * m)
 */
-  __pyx_t_3 = (__pyx_v_doubles + (18 * __pyx_v_wide));
+  __pyx_t_8 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
 
-  __pyx_t_2 = (__pyx_v_doubles + (21 * __pyx_v_wide));
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
 
-  __pyx_v_d->found = __pyx_t_3;
-  __pyx_v_d->work = __pyx_t_2;
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_9 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_v_d->gradient = __pyx_t_8;
+  __pyx_v_d->start = __pyx_t_7;
+  __pyx_v_d->some = __pyx_t_6;
+  __pyx_v_d->floor = __pyx_t_9;
 
   /* "src/dualflow/working_set/_point_desk.pxi":67
- *         to_doubles[k][0] = doubles + k * wide
- *     d.found, d.work = doubles + 18 * wide, doubles + 21 * wide  # 3 and 7 of them
- *     d.points_32, d.near_32, d.rest_32 = floats, floats + wide * m, floats + 2 * wide * m             # <<<<<<<<<<<<<<
- *     floats += 3 * wide * m
- *     to_floats[:] = [&d.half_32, &d.ep_32, &d.G_32, &d.near_half_32, &d.rest_half_32]
+ *     d.rest_half, d.found, d.work = doubles(d, wide), doubles(d, 3 * wide), doubles(d, 7 * wide)
+ *     d.gradient, d.start, d.some, d.floor = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.ceiling, d.diag, d.tiles = doubles(d, wide), doubles(d, wide), doubles(d, tiles + CACHED // 4)             # <<<<<<<<<<<<<<
+ *     d.points_32, d.near_32, d.rest_32 = floats(d, wide * m), floats(d, wide * m), floats(d, wide * m)
+ *     d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)
 */
-  __pyx_t_6 = __pyx_v_floats;
+  __pyx_t_9 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
 
-  __pyx_t_7 = (__pyx_v_floats + (__pyx_v_wide * __pyx_v_m));
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide);
 
-  __pyx_t_8 = (__pyx_v_floats + ((2 * __pyx_v_wide) * __pyx_v_m));
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_tiles + (__pyx_v_8dualflow_11working_set_12_point_pairs_CACHED / 4)));
 
-  __pyx_v_d->points_32 = __pyx_t_6;
-  __pyx_v_d->near_32 = __pyx_t_7;
-  __pyx_v_d->rest_32 = __pyx_t_8;
+  __pyx_v_d->ceiling = __pyx_t_9;
+  __pyx_v_d->diag = __pyx_t_6;
+  __pyx_v_d->tiles = __pyx_t_7;
 
   /* "src/dualflow/working_set/_point_desk.pxi":68
- *     d.found, d.work = doubles + 18 * wide, doubles + 21 * wide  # 3 and 7 of them
- *     d.points_32, d.near_32, d.rest_32 = floats, floats + wide * m, floats + 2 * wide * m
- *     floats += 3 * wide * m             # <<<<<<<<<<<<<<
- *     to_floats[:] = [&d.half_32, &d.ep_32, &d.G_32, &d.near_half_32, &d.rest_half_32]
- *     for k in range(5):
+ *     d.gradient, d.start, d.some, d.floor = doubles(d, wide), doubles(d, wide), doubles(d, wide), doubles(d, wide)
+ *     d.ceiling, d.diag, d.tiles = doubles(d, wide), doubles(d, wide), doubles(d, tiles + CACHED // 4)
+ *     d.points_32, d.near_32, d.rest_32 = floats(d, wide * m), floats(d, wide * m), floats(d, wide * m)             # <<<<<<<<<<<<<<
+ *     d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)
+ *     d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)
 */
-  __pyx_v_floats = (__pyx_v_floats + ((3 * __pyx_v_wide) * __pyx_v_m));
+  __pyx_t_10 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_t_11 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_t_12 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_v_d->points_32 = __pyx_t_10;
+  __pyx_v_d->near_32 = __pyx_t_11;
+  __pyx_v_d->rest_32 = __pyx_t_12;
 
   /* "src/dualflow/working_set/_point_desk.pxi":69
- *     d.points_32, d.near_32, d.rest_32 = floats, floats + wide * m, floats + 2 * wide * m
- *     floats += 3 * wide * m
- *     to_floats[:] = [&d.half_32, &d.ep_32, &d.G_32, &d.near_half_32, &d.rest_half_32]             # <<<<<<<<<<<<<<
- *     for k in range(5):
- *         to_floats[k][0] = floats + k * wide
+ *     d.ceiling, d.diag, d.tiles = doubles(d, wide), doubles(d, wide), doubles(d, tiles + CACHED // 4)
+ *     d.points_32, d.near_32, d.rest_32 = floats(d, wide * m), floats(d, wide * m), floats(d, wide * m)
+ *     d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)             # <<<<<<<<<<<<<<
+ *     d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)
+ *     d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)
 */
-  __pyx_t_9[0] = (&__pyx_v_d->half_32);
-  __pyx_t_9[1] = (&__pyx_v_d->ep_32);
-  __pyx_t_9[2] = (&__pyx_v_d->G_32);
-  __pyx_t_9[3] = (&__pyx_v_d->near_half_32);
-  __pyx_t_9[4] = (&__pyx_v_d->rest_half_32);
-  memcpy(&(__pyx_v_to_floats[0]), __pyx_t_9, sizeof(__pyx_v_to_floats[0]) * (5));
+  __pyx_t_12 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_11 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_10 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_t_13 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, __pyx_v_wide);
+
+  __pyx_v_d->half_32 = __pyx_t_12;
+  __pyx_v_d->ep_32 = __pyx_t_11;
+  __pyx_v_d->G_32 = __pyx_t_10;
+  __pyx_v_d->near_half_32 = __pyx_t_13;
 
   /* "src/dualflow/working_set/_point_desk.pxi":70
- *     floats += 3 * wide * m
- *     to_floats[:] = [&d.half_32, &d.ep_32, &d.G_32, &d.near_half_32, &d.rest_half_32]
- *     for k in range(5):             # <<<<<<<<<<<<<<
- *         to_floats[k][0] = floats + k * wide
- *     d.shares_32, d.work_32 = floats + 5 * wide, floats + 8 * wide  # 3, and 7 or a few tiles
+ *     d.points_32, d.near_32, d.rest_32 = floats(d, wide * m), floats(d, wide * m), floats(d, wide * m)
+ *     d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)
+ *     d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)             # <<<<<<<<<<<<<<
+ *     d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)
+ *     d.others = <long long *>doubles(d, wide)
 */
-  for (__pyx_t_5 = 0; __pyx_t_5 < 5; __pyx_t_5+=1) {
-    __pyx_v_k = __pyx_t_5;
+  __pyx_t_13 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, __pyx_v_wide);
 
-    /* "src/dualflow/working_set/_point_desk.pxi":71
- *     to_floats[:] = [&d.half_32, &d.ep_32, &d.G_32, &d.near_half_32, &d.rest_half_32]
- *     for k in range(5):
- *         to_floats[k][0] = floats + k * wide             # <<<<<<<<<<<<<<
- *     d.shares_32, d.work_32 = floats + 5 * wide, floats + 8 * wide  # 3, and 7 or a few tiles
- *     d.slots, d.W, d.others = places, places + 2 * wide, places + 3 * wide
+  __pyx_t_10 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, (3 * __pyx_v_wide));
+
+  __pyx_t_11 = __pyx_f_8dualflow_11working_set_12_point_pairs_floats(__pyx_v_d, ((7 * __pyx_v_wide) + __pyx_v_tiles));
+
+  __pyx_v_d->rest_half_32 = __pyx_t_13;
+  __pyx_v_d->shares_32 = __pyx_t_10;
+  __pyx_v_d->work_32 = __pyx_t_11;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":71
+ *     d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)
+ *     d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)
+ *     d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)             # <<<<<<<<<<<<<<
+ *     d.others = <long long *>doubles(d, wide)
+ *     d.chosen, d.packed = <unsigned char *>doubles(d, wide // 8), doubles(d, wide * m)
 */
-    ((__pyx_v_to_floats[__pyx_v_k])[0]) = (__pyx_v_floats + (__pyx_v_k * __pyx_v_wide));
-  }
+  __pyx_t_14 = ((PY_LONG_LONG *)__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (2 * __pyx_v_wide)));
+
+  __pyx_t_15 = ((PY_LONG_LONG *)__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide));
+
+  __pyx_v_d->slots = __pyx_t_14;
+  __pyx_v_d->W = __pyx_t_15;
 
   /* "src/dualflow/working_set/_point_desk.pxi":72
- *     for k in range(5):
- *         to_floats[k][0] = floats + k * wide
- *     d.shares_32, d.work_32 = floats + 5 * wide, floats + 8 * wide  # 3, and 7 or a few tiles             # <<<<<<<<<<<<<<
- *     d.slots, d.W, d.others = places, places + 2 * wide, places + 3 * wide
- * 
+ *     d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)
+ *     d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)
+ *     d.others = <long long *>doubles(d, wide)             # <<<<<<<<<<<<<<
+ *     d.chosen, d.packed = <unsigned char *>doubles(d, wide // 8), doubles(d, wide * m)
+ *     # What is large comes last, for little of it may be used.
 */
-  __pyx_t_8 = (__pyx_v_floats + (5 * __pyx_v_wide));
-
-  __pyx_t_7 = (__pyx_v_floats + (8 * __pyx_v_wide));
-
-  __pyx_v_d->shares_32 = __pyx_t_8;
-  __pyx_v_d->work_32 = __pyx_t_7;
+  __pyx_v_d->others = ((PY_LONG_LONG *)__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, __pyx_v_wide));
 
   /* "src/dualflow/working_set/_point_desk.pxi":73
- *         to_floats[k][0] = floats + k * wide
- *     d.shares_32, d.work_32 = floats + 5 * wide, floats + 8 * wide  # 3, and 7 or a few tiles
- *     d.slots, d.W, d.others = places, places + 2 * wide, places + 3 * wide             # <<<<<<<<<<<<<<
+ *     d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)
+ *     d.others = <long long *>doubles(d, wide)
+ *     d.chosen, d.packed = <unsigned char *>doubles(d, wide // 8), doubles(d, wide * m)             # <<<<<<<<<<<<<<
+ *     # What is large comes last, for little of it may be used.
+ *     d.spare, d.rows, d.K = doubles(d, spare // 8 + 1), doubles(d, rows // 8 + 1), doubles(d, room * room)
+*/
+  __pyx_t_16 = ((unsigned char *)__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_wide / 8)));
+
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_wide * __pyx_v_m));
+
+  __pyx_v_d->chosen = __pyx_t_16;
+  __pyx_v_d->packed = __pyx_t_7;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":75
+ *     d.chosen, d.packed = <unsigned char *>doubles(d, wide // 8), doubles(d, wide * m)
+ *     # What is large comes last, for little of it may be used.
+ *     d.spare, d.rows, d.K = doubles(d, spare // 8 + 1), doubles(d, rows // 8 + 1), doubles(d, room * room)             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_10 = __pyx_v_places;
+  __pyx_t_7 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, ((__pyx_v_spare / 8) + 1));
 
-  __pyx_t_11 = (__pyx_v_places + (2 * __pyx_v_wide));
+  __pyx_t_6 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, ((__pyx_v_rows / 8) + 1));
 
-  __pyx_t_12 = (__pyx_v_places + (3 * __pyx_v_wide));
+  __pyx_t_9 = __pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, (__pyx_v_room * __pyx_v_room));
 
-  __pyx_v_d->slots = __pyx_t_10;
-  __pyx_v_d->W = __pyx_t_11;
-  __pyx_v_d->others = __pyx_t_12;
+  __pyx_v_d->spare = __pyx_t_7;
+  __pyx_v_d->rows = __pyx_t_6;
+  __pyx_v_d->K = __pyx_t_9;
 
-  /* "src/dualflow/working_set/_point_desk.pxi":55
+  /* "src/dualflow/working_set/_point_desk.pxi":56
  * 
  * 
- * cdef void lay_out(Desk *d, Index m, Index wide, double *doubles, float *floats, long long *places) noexcept:             # <<<<<<<<<<<<<<
- *     """Where everything is, each from a cache line on."""
- *     cdef double **to_doubles[18]
+ * cdef void lay_out(Desk *d, char *memory, Index m, Index most, Index room, Index rows, Index spare) noexcept:             # <<<<<<<<<<<<<<
+ *     """Where everything is, each from a cache line on, for pairs of up to so many points, of whom up to ``room`` are
+ *     brought to their end together; with bytes for rows and to spare. It takes ``size`` bytes of memory."""
 */
 
   /* function exit code */
 
 
 
-
-
-
 }
 
-/* "src/dualflow/working_set/_point_desk.pxi":76
+/* "src/dualflow/working_set/_point_desk.pxi":78
+ * 
+ * 
+ * cdef double *doubles(Desk *d, Index count) noexcept:             # <<<<<<<<<<<<<<
+ *     cdef double *here = <double *>(d.memory + d.size)
+ *     d.size += (8 * count + 63) // 64 * 64
+*/
+
+static double *__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *__pyx_v_d, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_count) {
+  double *__pyx_v_here;
+  double *__pyx_r;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":79
+ * 
+ * cdef double *doubles(Desk *d, Index count) noexcept:
+ *     cdef double *here = <double *>(d.memory + d.size)             # <<<<<<<<<<<<<<
+ *     d.size += (8 * count + 63) // 64 * 64
+ *     return here
+*/
+  __pyx_v_here = ((double *)(__pyx_v_d->memory + __pyx_v_d->size));
+
+  /* "src/dualflow/working_set/_point_desk.pxi":80
+ * cdef double *doubles(Desk *d, Index count) noexcept:
+ *     cdef double *here = <double *>(d.memory + d.size)
+ *     d.size += (8 * count + 63) // 64 * 64             # <<<<<<<<<<<<<<
+ *     return here
+ * 
+*/
+  __pyx_v_d->size = (__pyx_v_d->size + ((((8 * __pyx_v_count) + 63) / 64) * 64));
+
+  /* "src/dualflow/working_set/_point_desk.pxi":81
+ *     cdef double *here = <double *>(d.memory + d.size)
+ *     d.size += (8 * count + 63) // 64 * 64
+ *     return here             # <<<<<<<<<<<<<<
+ * 
+ * 
+*/
+  {
+
+    __pyx_r = __pyx_v_here;
+  }
+  goto __pyx_L0;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":78
+ * 
+ * 
+ * cdef double *doubles(Desk *d, Index count) noexcept:             # <<<<<<<<<<<<<<
+ *     cdef double *here = <double *>(d.memory + d.size)
+ *     d.size += (8 * count + 63) // 64 * 64
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+
+
+  return __pyx_r;
+}
+
+/* "src/dualflow/working_set/_point_desk.pxi":84
+ * 
+ * 
+ * cdef float *floats(Desk *d, Index count) noexcept:             # <<<<<<<<<<<<<<
+ *     return <float *>doubles(d, (count + 1) // 2)
+ * 
+*/
+
+static float *__pyx_f_8dualflow_11working_set_12_point_pairs_floats(struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk *__pyx_v_d, __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_count) {
+  float *__pyx_r;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":85
+ * 
+ * cdef float *floats(Desk *d, Index count) noexcept:
+ *     return <float *>doubles(d, (count + 1) // 2)             # <<<<<<<<<<<<<<
+ * 
+ * 
+*/
+  {
+
+    __pyx_r = ((float *)__pyx_f_8dualflow_11working_set_12_point_pairs_doubles(__pyx_v_d, ((__pyx_v_count + 1) / 2)));
+  }
+  goto __pyx_L0;
+
+  /* "src/dualflow/working_set/_point_desk.pxi":84
+ * 
+ * 
+ * cdef float *floats(Desk *d, Index count) noexcept:             # <<<<<<<<<<<<<<
+ *     return <float *>doubles(d, (count + 1) // 2)
+ * 
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+
+  return __pyx_r;
+}
+
+/* "src/dualflow/working_set/_point_desk.pxi":88
  * 
  * 
  * cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half, const long long[::1] members,             # <<<<<<<<<<<<<<
@@ -18887,7 +19119,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
   __pyx_ctuple_double__and_double __pyx_t_12;
   __pyx_ctuple_double__and_double __pyx_t_13;
 
-  /* "src/dualflow/working_set/_point_desk.pxi":79
+  /* "src/dualflow/working_set/_point_desk.pxi":91
  *                    const double[::1] upper, const long long *pair) noexcept nogil:
  *     cdef Index k, place
  *     d.head, d.n, d.entries = pair[0], pair[0] + pair[1], 0.0             # <<<<<<<<<<<<<<
@@ -18904,7 +19136,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
   __pyx_v_d->n = __pyx_t_2;
   __pyx_v_d->entries = __pyx_t_3;
 
-  /* "src/dualflow/working_set/_point_desk.pxi":80
+  /* "src/dualflow/working_set/_point_desk.pxi":92
  *     cdef Index k, place
  *     d.head, d.n, d.entries = pair[0], pair[0] + pair[1], 0.0
  *     for k in range(d.n):             # <<<<<<<<<<<<<<
@@ -18918,7 +19150,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
   for (__pyx_t_6 = 0; __pyx_t_6 < __pyx_t_5; __pyx_t_6+=1) {
     __pyx_v_k = __pyx_t_6;
 
-    /* "src/dualflow/working_set/_point_desk.pxi":81
+    /* "src/dualflow/working_set/_point_desk.pxi":93
  *     d.head, d.n, d.entries = pair[0], pair[0] + pair[1], 0.0
  *     for k in range(d.n):
  *         place = pair[2] + k if k < d.head else pair[3] + k - d.head             # <<<<<<<<<<<<<<
@@ -18937,7 +19169,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
 
     __pyx_v_place = __pyx_t_2;
 
-    /* "src/dualflow/working_set/_point_desk.pxi":82
+    /* "src/dualflow/working_set/_point_desk.pxi":94
  *     for k in range(d.n):
  *         place = pair[2] + k if k < d.head else pair[3] + k - d.head
  *         memcpy(d.points + k * d.m, &points[members[place], 0], d.m * sizeof(double))             # <<<<<<<<<<<<<<
@@ -18949,7 +19181,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
     __pyx_t_9 = 0;
     (void)(memcpy((__pyx_v_d->points + (__pyx_v_k * __pyx_v_d->m)), (&(*((double const  *) ( /* dim=1 */ ((char *) (((double const  *) ( /* dim=0 */ (__pyx_v_points.data + __pyx_t_2 * __pyx_v_points.strides[0]) )) + __pyx_t_9)) )))), (__pyx_v_d->m * (sizeof(double)))));
 
-    /* "src/dualflow/working_set/_point_desk.pxi":83
+    /* "src/dualflow/working_set/_point_desk.pxi":95
  *         place = pair[2] + k if k < d.head else pair[3] + k - d.head
  *         memcpy(d.points + k * d.m, &points[members[place], 0], d.m * sizeof(double))
  *         d.half[k] = half[members[place]]             # <<<<<<<<<<<<<<
@@ -18960,7 +19192,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
     __pyx_t_2 = (*((PY_LONG_LONG const  *) ( /* dim=0 */ ((char *) (((PY_LONG_LONG const  *) __pyx_v_members.data) + __pyx_t_8)) )));
     (__pyx_v_d->half[__pyx_v_k]) = (*((double const  *) ( /* dim=0 */ ((char *) (((double const  *) __pyx_v_half.data) + __pyx_t_2)) )));
 
-    /* "src/dualflow/working_set/_point_desk.pxi":84
+    /* "src/dualflow/working_set/_point_desk.pxi":96
  *         memcpy(d.points + k * d.m, &points[members[place], 0], d.m * sizeof(double))
  *         d.half[k] = half[members[place]]
  *         d.e[k] = d.sign if k < d.head else -d.sign             # <<<<<<<<<<<<<<
@@ -18980,7 +19212,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
     (__pyx_v_d->e[__pyx_v_k]) = __pyx_t_3;
 
 
-    /* "src/dualflow/working_set/_point_desk.pxi":85
+    /* "src/dualflow/working_set/_point_desk.pxi":97
  *         d.half[k] = half[members[place]]
  *         d.e[k] = d.sign if k < d.head else -d.sign
  *         d.upper[k], d.beta[k], d.chosen[k] = upper[place], 0.0, 0             # <<<<<<<<<<<<<<
@@ -19001,7 +19233,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
     (__pyx_v_d->chosen[__pyx_v_k]) = __pyx_t_11;
 
 
-    /* "src/dualflow/working_set/_point_desk.pxi":86
+    /* "src/dualflow/working_set/_point_desk.pxi":98
  *         d.e[k] = d.sign if k < d.head else -d.sign
  *         d.upper[k], d.beta[k], d.chosen[k] = upper[place], 0.0, 0
  *         d.low[k], d.high[k] = (0.0, d.upper[k]) if d.e[k] > 0 else (-d.upper[k], 0.0)             # <<<<<<<<<<<<<<
@@ -19032,7 +19264,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
   }
 
 
-  /* "src/dualflow/working_set/_point_desk.pxi":76
+  /* "src/dualflow/working_set/_point_desk.pxi":88
  * 
  * 
  * cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half, const long long[::1] members,             # <<<<<<<<<<<<<<
@@ -19045,7 +19277,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down(struct __pyx
 
 }
 
-/* "src/dualflow/working_set/_point_desk.pxi":89
+/* "src/dualflow/working_set/_point_desk.pxi":101
  * 
  * 
  * cdef inline void add_row(Index n, double weight, const double *row, double *out) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -19060,7 +19292,7 @@ static CYTHON_INLINE void __pyx_f_8dualflow_11working_set_12_point_pairs_add_row
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_4;
 
-  /* "src/dualflow/working_set/_point_desk.pxi":91
+  /* "src/dualflow/working_set/_point_desk.pxi":103
  * cdef inline void add_row(Index n, double weight, const double *row, double *out) noexcept nogil:
  *     cdef Index k
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -19074,7 +19306,7 @@ static CYTHON_INLINE void __pyx_f_8dualflow_11working_set_12_point_pairs_add_row
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "src/dualflow/working_set/_point_desk.pxi":92
+    /* "src/dualflow/working_set/_point_desk.pxi":104
  *     cdef Index k
  *     for k in range(n):
  *         out[k] += weight * row[k]             # <<<<<<<<<<<<<<
@@ -19087,7 +19319,7 @@ static CYTHON_INLINE void __pyx_f_8dualflow_11working_set_12_point_pairs_add_row
   }
 
 
-  /* "src/dualflow/working_set/_point_desk.pxi":89
+  /* "src/dualflow/working_set/_point_desk.pxi":101
  * 
  * 
  * cdef inline void add_row(Index n, double weight, const double *row, double *out) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -19099,7 +19331,7 @@ static CYTHON_INLINE void __pyx_f_8dualflow_11working_set_12_point_pairs_add_row
 
 }
 
-/* "src/dualflow/working_set/_point_desk.pxi":95
+/* "src/dualflow/working_set/_point_desk.pxi":107
  * 
  * 
  * cdef void gather(Index count, Index m, const long long *which, const real *points, const real *half, real *to,             # <<<<<<<<<<<<<<
@@ -19113,7 +19345,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_2;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
 
-  /* "src/dualflow/working_set/_point_desk.pxi":98
+  /* "src/dualflow/working_set/_point_desk.pxi":110
  *                  real *to_half) noexcept nogil:
  *     cdef Index k
  *     for k in range(count):             # <<<<<<<<<<<<<<
@@ -19127,7 +19359,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "src/dualflow/working_set/_point_desk.pxi":99
+    /* "src/dualflow/working_set/_point_desk.pxi":111
  *     cdef Index k
  *     for k in range(count):
  *         memcpy(to + k * m, points + which[k] * m, m * sizeof(real))             # <<<<<<<<<<<<<<
@@ -19135,7 +19367,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
 */
     (void)(memcpy((__pyx_v_to + (__pyx_v_k * __pyx_v_m)), (__pyx_v_points + ((__pyx_v_which[__pyx_v_k]) * __pyx_v_m)), (__pyx_v_m * (sizeof(float)))));
 
-    /* "src/dualflow/working_set/_point_desk.pxi":100
+    /* "src/dualflow/working_set/_point_desk.pxi":112
  *     for k in range(count):
  *         memcpy(to + k * m, points + which[k] * m, m * sizeof(real))
  *         to_half[k] = half[which[k]]             # <<<<<<<<<<<<<<
@@ -19144,7 +19376,7 @@ static void __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
   }
 
 
-  /* "src/dualflow/working_set/_point_desk.pxi":95
+  /* "src/dualflow/working_set/_point_desk.pxi":107
  * 
  * 
  * cdef void gather(Index count, Index m, const long long *which, const real *points, const real *half, real *to,             # <<<<<<<<<<<<<<
@@ -19162,7 +19394,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_2;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_3;
 
-  /* "src/dualflow/working_set/_point_desk.pxi":98
+  /* "src/dualflow/working_set/_point_desk.pxi":110
  *                  real *to_half) noexcept nogil:
  *     cdef Index k
  *     for k in range(count):             # <<<<<<<<<<<<<<
@@ -19176,7 +19408,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "src/dualflow/working_set/_point_desk.pxi":99
+    /* "src/dualflow/working_set/_point_desk.pxi":111
  *     cdef Index k
  *     for k in range(count):
  *         memcpy(to + k * m, points + which[k] * m, m * sizeof(real))             # <<<<<<<<<<<<<<
@@ -19184,7 +19416,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
 */
     (void)(memcpy((__pyx_v_to + (__pyx_v_k * __pyx_v_m)), (__pyx_v_points + ((__pyx_v_which[__pyx_v_k]) * __pyx_v_m)), (__pyx_v_m * (sizeof(double)))));
 
-    /* "src/dualflow/working_set/_point_desk.pxi":100
+    /* "src/dualflow/working_set/_point_desk.pxi":112
  *     for k in range(count):
  *         memcpy(to + k * m, points + which[k] * m, m * sizeof(real))
  *         to_half[k] = half[which[k]]             # <<<<<<<<<<<<<<
@@ -19193,7 +19425,7 @@ static void __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__
   }
 
 
-  /* "src/dualflow/working_set/_point_desk.pxi":95
+  /* "src/dualflow/working_set/_point_desk.pxi":107
  * 
  * 
  * cdef void gather(Index count, Index m, const long long *which, const real *points, const real *half, real *to,             # <<<<<<<<<<<<<<
@@ -20777,7 +21009,7 @@ static int __pyx_f_8dualflow_11working_set_12_point_pairs_among(struct __pyx_t_8
   return __pyx_r;
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":53
+/* "dualflow/working_set/_point_pairs.pyx":52
  * 
  * 
  * def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const long long[::1] members,             # <<<<<<<<<<<<<<
@@ -20844,165 +21076,165 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_points,&__pyx_mstate_global->__pyx_n_u_half,&__pyx_mstate_global->__pyx_n_u_members,&__pyx_mstate_global->__pyx_n_u_upper,&__pyx_mstate_global->__pyx_n_u_table,&__pyx_mstate_global->__pyx_n_u_sign,&__pyx_mstate_global->__pyx_n_u_features,&__pyx_mstate_global->__pyx_n_u_reach,&__pyx_mstate_global->__pyx_n_u_enough,&__pyx_mstate_global->__pyx_n_u_rough,&__pyx_mstate_global->__pyx_n_u_worth,&__pyx_mstate_global->__pyx_n_u_few,&__pyx_mstate_global->__pyx_n_u_ease,&__pyx_mstate_global->__pyx_n_u_alpha,&__pyx_mstate_global->__pyx_n_u_point,&__pyx_mstate_global->__pyx_n_u_weights,&__pyx_mstate_global->__pyx_n_u_figures,&__pyx_mstate_global->__pyx_n_u_entries,&__pyx_mstate_global->__pyx_n_u_begin,&__pyx_mstate_global->__pyx_n_u_seconds,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 53, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 52, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case 20:
         values[19] = __Pyx_ArgRef_FASTCALL(__pyx_args, 19);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[19])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[19])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 19:
         values[18] = __Pyx_ArgRef_FASTCALL(__pyx_args, 18);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[18])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[18])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 18:
         values[17] = __Pyx_ArgRef_FASTCALL(__pyx_args, 17);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[17])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[17])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 17:
         values[16] = __Pyx_ArgRef_FASTCALL(__pyx_args, 16);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[16])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[16])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 16:
         values[15] = __Pyx_ArgRef_FASTCALL(__pyx_args, 15);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[15])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[15])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 15:
         values[14] = __Pyx_ArgRef_FASTCALL(__pyx_args, 14);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[14])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[14])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 14:
         values[13] = __Pyx_ArgRef_FASTCALL(__pyx_args, 13);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[13])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[13])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 13:
         values[12] = __Pyx_ArgRef_FASTCALL(__pyx_args, 12);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[12])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[12])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 12:
         values[11] = __Pyx_ArgRef_FASTCALL(__pyx_args, 11);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[11])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[11])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 11:
         values[10] = __Pyx_ArgRef_FASTCALL(__pyx_args, 10);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[10])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[10])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case 10:
         values[9] = __Pyx_ArgRef_FASTCALL(__pyx_args, 9);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[9])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[9])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  9:
         values[8] = __Pyx_ArgRef_FASTCALL(__pyx_args, 8);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[8])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[8])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  8:
         values[7] = __Pyx_ArgRef_FASTCALL(__pyx_args, 7);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[7])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[7])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  7:
         values[6] = __Pyx_ArgRef_FASTCALL(__pyx_args, 6);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[6])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[6])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  6:
         values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 53, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 52, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "settle_point_pairs", 0) < (0)) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "settle_point_pairs", 0) < (0)) __PYX_ERR(0, 52, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 20; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("settle_point_pairs", 1, 20, 20, i); __PYX_ERR(0, 53, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("settle_point_pairs", 1, 20, 20, i); __PYX_ERR(0, 52, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 20)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[6] = __Pyx_ArgRef_FASTCALL(__pyx_args, 6);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[6])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[6])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[7] = __Pyx_ArgRef_FASTCALL(__pyx_args, 7);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[7])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[7])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[8] = __Pyx_ArgRef_FASTCALL(__pyx_args, 8);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[8])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[8])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[9] = __Pyx_ArgRef_FASTCALL(__pyx_args, 9);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[9])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[9])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[10] = __Pyx_ArgRef_FASTCALL(__pyx_args, 10);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[10])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[10])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[11] = __Pyx_ArgRef_FASTCALL(__pyx_args, 11);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[11])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[11])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[12] = __Pyx_ArgRef_FASTCALL(__pyx_args, 12);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[12])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[12])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[13] = __Pyx_ArgRef_FASTCALL(__pyx_args, 13);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[13])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[13])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[14] = __Pyx_ArgRef_FASTCALL(__pyx_args, 14);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[14])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[14])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[15] = __Pyx_ArgRef_FASTCALL(__pyx_args, 15);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[15])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[15])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[16] = __Pyx_ArgRef_FASTCALL(__pyx_args, 16);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[16])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[16])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[17] = __Pyx_ArgRef_FASTCALL(__pyx_args, 17);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[17])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[17])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[18] = __Pyx_ArgRef_FASTCALL(__pyx_args, 18);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[18])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[18])) __PYX_ERR(0, 52, __pyx_L3_error)
       values[19] = __Pyx_ArgRef_FASTCALL(__pyx_args, 19);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[19])) __PYX_ERR(0, 53, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[19])) __PYX_ERR(0, 52, __pyx_L3_error)
     }
-    __pyx_v_points = __Pyx_PyObject_to_MemoryviewSlice_d_dc_double__const__(values[0], 0); if (unlikely(!__pyx_v_points.memview)) __PYX_ERR(0, 53, __pyx_L3_error)
-    __pyx_v_half = __Pyx_PyObject_to_MemoryviewSlice_dc_double__const__(values[1], 0); if (unlikely(!__pyx_v_half.memview)) __PYX_ERR(0, 53, __pyx_L3_error)
-    __pyx_v_members = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG__const__(values[2], 0); if (unlikely(!__pyx_v_members.memview)) __PYX_ERR(0, 53, __pyx_L3_error)
-    __pyx_v_upper = __Pyx_PyObject_to_MemoryviewSlice_dc_double__const__(values[3], 0); if (unlikely(!__pyx_v_upper.memview)) __PYX_ERR(0, 54, __pyx_L3_error)
-    __pyx_v_table = __Pyx_PyObject_to_MemoryviewSlice_d_dc_PY_LONG_LONG__const__(values[4], 0); if (unlikely(!__pyx_v_table.memview)) __PYX_ERR(0, 54, __pyx_L3_error)
-    __pyx_v_sign = __Pyx_PyFloat_AsDouble(values[5]); if (unlikely((__pyx_v_sign == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
-    __pyx_v_features = __Pyx_PyIndex_AsSsize_t(values[6]); if (unlikely((__pyx_v_features == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
-    __pyx_v_reach = __Pyx_PyFloat_AsDouble(values[7]); if (unlikely((__pyx_v_reach == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
-    __pyx_v_enough = __Pyx_PyFloat_AsDouble(values[8]); if (unlikely((__pyx_v_enough == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
-    __pyx_v_rough = __Pyx_PyFloat_AsDouble(values[9]); if (unlikely((__pyx_v_rough == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
-    __pyx_v_worth = __Pyx_PyFloat_AsDouble(values[10]); if (unlikely((__pyx_v_worth == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
-    __pyx_v_few = __Pyx_PyFloat_AsDouble(values[11]); if (unlikely((__pyx_v_few == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
-    __pyx_v_ease = __Pyx_PyFloat_AsDouble(values[12]); if (unlikely((__pyx_v_ease == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
-    __pyx_v_alpha = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[13], PyBUF_WRITABLE); if (unlikely(!__pyx_v_alpha.memview)) __PYX_ERR(0, 55, __pyx_L3_error)
-    __pyx_v_point = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[14], PyBUF_WRITABLE); if (unlikely(!__pyx_v_point.memview)) __PYX_ERR(0, 56, __pyx_L3_error)
-    __pyx_v_weights = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[15], PyBUF_WRITABLE); if (unlikely(!__pyx_v_weights.memview)) __PYX_ERR(0, 56, __pyx_L3_error)
-    __pyx_v_figures = __Pyx_PyObject_to_MemoryviewSlice_d_dc_double(values[16], PyBUF_WRITABLE); if (unlikely(!__pyx_v_figures.memview)) __PYX_ERR(0, 56, __pyx_L3_error)
-    __pyx_v_entries = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[17], PyBUF_WRITABLE); if (unlikely(!__pyx_v_entries.memview)) __PYX_ERR(0, 56, __pyx_L3_error)
-    __pyx_v_begin = __Pyx_PyIndex_AsSsize_t(values[18]); if (unlikely((__pyx_v_begin == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 56, __pyx_L3_error)
-    __pyx_v_seconds = __Pyx_PyFloat_AsDouble(values[19]); if (unlikely((__pyx_v_seconds == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 57, __pyx_L3_error)
+    __pyx_v_points = __Pyx_PyObject_to_MemoryviewSlice_d_dc_double__const__(values[0], 0); if (unlikely(!__pyx_v_points.memview)) __PYX_ERR(0, 52, __pyx_L3_error)
+    __pyx_v_half = __Pyx_PyObject_to_MemoryviewSlice_dc_double__const__(values[1], 0); if (unlikely(!__pyx_v_half.memview)) __PYX_ERR(0, 52, __pyx_L3_error)
+    __pyx_v_members = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG__const__(values[2], 0); if (unlikely(!__pyx_v_members.memview)) __PYX_ERR(0, 52, __pyx_L3_error)
+    __pyx_v_upper = __Pyx_PyObject_to_MemoryviewSlice_dc_double__const__(values[3], 0); if (unlikely(!__pyx_v_upper.memview)) __PYX_ERR(0, 53, __pyx_L3_error)
+    __pyx_v_table = __Pyx_PyObject_to_MemoryviewSlice_d_dc_PY_LONG_LONG__const__(values[4], 0); if (unlikely(!__pyx_v_table.memview)) __PYX_ERR(0, 53, __pyx_L3_error)
+    __pyx_v_sign = __Pyx_PyFloat_AsDouble(values[5]); if (unlikely((__pyx_v_sign == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 53, __pyx_L3_error)
+    __pyx_v_features = __Pyx_PyIndex_AsSsize_t(values[6]); if (unlikely((__pyx_v_features == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 53, __pyx_L3_error)
+    __pyx_v_reach = __Pyx_PyFloat_AsDouble(values[7]); if (unlikely((__pyx_v_reach == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 53, __pyx_L3_error)
+    __pyx_v_enough = __Pyx_PyFloat_AsDouble(values[8]); if (unlikely((__pyx_v_enough == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
+    __pyx_v_rough = __Pyx_PyFloat_AsDouble(values[9]); if (unlikely((__pyx_v_rough == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
+    __pyx_v_worth = __Pyx_PyFloat_AsDouble(values[10]); if (unlikely((__pyx_v_worth == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
+    __pyx_v_few = __Pyx_PyFloat_AsDouble(values[11]); if (unlikely((__pyx_v_few == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
+    __pyx_v_ease = __Pyx_PyFloat_AsDouble(values[12]); if (unlikely((__pyx_v_ease == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 54, __pyx_L3_error)
+    __pyx_v_alpha = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[13], PyBUF_WRITABLE); if (unlikely(!__pyx_v_alpha.memview)) __PYX_ERR(0, 54, __pyx_L3_error)
+    __pyx_v_point = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[14], PyBUF_WRITABLE); if (unlikely(!__pyx_v_point.memview)) __PYX_ERR(0, 55, __pyx_L3_error)
+    __pyx_v_weights = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[15], PyBUF_WRITABLE); if (unlikely(!__pyx_v_weights.memview)) __PYX_ERR(0, 55, __pyx_L3_error)
+    __pyx_v_figures = __Pyx_PyObject_to_MemoryviewSlice_d_dc_double(values[16], PyBUF_WRITABLE); if (unlikely(!__pyx_v_figures.memview)) __PYX_ERR(0, 55, __pyx_L3_error)
+    __pyx_v_entries = __Pyx_PyObject_to_MemoryviewSlice_dc_double(values[17], PyBUF_WRITABLE); if (unlikely(!__pyx_v_entries.memview)) __PYX_ERR(0, 55, __pyx_L3_error)
+    __pyx_v_begin = __Pyx_PyIndex_AsSsize_t(values[18]); if (unlikely((__pyx_v_begin == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
+    __pyx_v_seconds = __Pyx_PyFloat_AsDouble(values[19]); if (unlikely((__pyx_v_seconds == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 56, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("settle_point_pairs", 1, 20, 20, __pyx_nargs); __PYX_ERR(0, 53, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("settle_point_pairs", 1, 20, 20, __pyx_nargs); __PYX_ERR(0, 52, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -21057,24 +21289,17 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_count;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_m;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_most;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_more;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_rows;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_room;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_made;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_spare;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_k;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_n;
   double __pyx_v_until;
   struct __pyx_t_8dualflow_11working_set_12_point_pairs_Desk __pyx_v_desk;
   struct __pyx_t_8dualflow_11working_set_12_from_points_rules __pyx_v_told;
-  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_v_wide;
-  __Pyx_memviewslice __pyx_v_all_rows = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_packed = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_spare_room = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_chosen = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_K = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_doubles = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_tiles = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_floats = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_v_places = { 0, 0, { 0 }, { 0 }, { 0 } };
+  __Pyx_memviewslice __pyx_v_memory = { 0, 0, { 0 }, { 0 }, { 0 } };
   PyObject *__pyx_r = NULL;
   __Pyx_RefNannyDeclarations
   PyObject *__pyx_t_1 = NULL;
@@ -21091,64 +21316,57 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   Py_ssize_t __pyx_t_12;
   __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_13;
   Py_ssize_t __pyx_t_14;
-  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_15;
+  PY_LONG_LONG __pyx_t_15;
   PY_LONG_LONG __pyx_t_16;
   PY_LONG_LONG __pyx_t_17;
-  PyObject *__pyx_t_18 = NULL;
-  PyObject *__pyx_t_19 = NULL;
-  PyObject *__pyx_t_20 = NULL;
-  PyObject *__pyx_t_21 = NULL;
+  PY_LONG_LONG __pyx_t_18;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_19;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_20;
+  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_21;
   PyObject *__pyx_t_22 = NULL;
   PyObject *__pyx_t_23 = NULL;
-  __Pyx_memviewslice __pyx_t_24 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_t_25 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_t_26 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  __Pyx_memviewslice __pyx_t_27 = { 0, 0, { 0 }, { 0 }, { 0 } };
-  Py_ssize_t __pyx_t_28;
-  unsigned char *__pyx_t_29;
-  unsigned char *__pyx_t_30;
-  unsigned char *__pyx_t_31;
-  double *__pyx_t_32;
-  double *__pyx_t_33;
-  double __pyx_t_34;
-  double __pyx_t_35;
-  double __pyx_t_36;
-  PY_LONG_LONG __pyx_t_37;
-  PY_LONG_LONG __pyx_t_38;
-  PY_LONG_LONG __pyx_t_39;
-  PY_LONG_LONG __pyx_t_40;
-  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_41;
-  Py_ssize_t __pyx_t_42;
-  __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_t_43;
-  Py_ssize_t __pyx_t_44;
+  PyObject *__pyx_t_24 = NULL;
+  PyObject *__pyx_t_25 = NULL;
+  PyObject *__pyx_t_26 = NULL;
+  PyObject *__pyx_t_27 = NULL;
+  PyObject *__pyx_t_28 = NULL;
+  __Pyx_memviewslice __pyx_t_29 = { 0, 0, { 0 }, { 0 }, { 0 } };
+  double __pyx_t_30;
+  double __pyx_t_31;
+  double __pyx_t_32;
+  PY_LONG_LONG __pyx_t_33;
+  PY_LONG_LONG __pyx_t_34;
+  Py_ssize_t __pyx_t_35;
+  Py_ssize_t __pyx_t_36;
+  Py_ssize_t __pyx_t_37;
   int __pyx_lineno = 0;
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("settle_point_pairs", 0);
 
-  /* "dualflow/working_set/_point_pairs.pyx":76
+  /* "dualflow/working_set/_point_pairs.pyx":75
  *     written is shared: calls with results of their own may run at once.
  *     """
- *     cdef Index count = table.shape[0], m = points.shape[1], most = 0, rows = 0, room = 0, spare = 0, k, n             # <<<<<<<<<<<<<<
+ *     cdef Index count = table.shape[0], m = points.shape[1], most = 0, more = 0, rows = 0, room = 0, made, spare, k, n             # <<<<<<<<<<<<<<
  *     cdef double until = monotonic() + seconds
  *     cdef Desk desk
 */
   __pyx_v_count = (__pyx_v_table.shape[0]);
   __pyx_v_m = (__pyx_v_points.shape[1]);
   __pyx_v_most = 0;
+  __pyx_v_more = 0;
   __pyx_v_rows = 0;
   __pyx_v_room = 0;
-  __pyx_v_spare = 0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":77
+  /* "dualflow/working_set/_point_pairs.pyx":76
  *     """
- *     cdef Index count = table.shape[0], m = points.shape[1], most = 0, rows = 0, room = 0, spare = 0, k, n
+ *     cdef Index count = table.shape[0], m = points.shape[1], most = 0, more = 0, rows = 0, room = 0, made, spare, k, n
  *     cdef double until = monotonic() + seconds             # <<<<<<<<<<<<<<
  *     cdef Desk desk
  *     cdef rules told
 */
   __pyx_t_2 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_monotonic); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 77, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_monotonic); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 76, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __pyx_t_4 = 1;
   #if CYTHON_UNPACK_METHODS
@@ -21167,31 +21385,31 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
     __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_3, __pyx_callargs+__pyx_t_4, (1-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 77, __pyx_L1_error)
+    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 76, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_1);
   }
-  __pyx_t_3 = PyFloat_FromDouble(__pyx_v_seconds); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 77, __pyx_L1_error)
+  __pyx_t_3 = PyFloat_FromDouble(__pyx_v_seconds); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 76, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_2 = __Pyx_PyNumber_Add_object_float(__pyx_t_1, __pyx_t_3); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 77, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyNumber_Add_object_float(__pyx_t_1, __pyx_t_3); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 76, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-  __pyx_t_5 = __Pyx_PyFloat_AsDouble(__pyx_t_2); if (unlikely((__pyx_t_5 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 77, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyFloat_AsDouble(__pyx_t_2); if (unlikely((__pyx_t_5 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 76, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
   __pyx_v_until = __pyx_t_5;
 
-  /* "dualflow/working_set/_point_pairs.pyx":80
+  /* "dualflow/working_set/_point_pairs.pyx":79
  *     cdef Desk desk
  *     cdef rules told
  *     check_table(points, half, members, upper, table, alpha, sign)             # <<<<<<<<<<<<<<
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
  *             and figures.shape[1] == 8 and 0 <= begin <= count):
 */
-  __pyx_t_2 = __pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__pyx_v_points, __pyx_v_half, __pyx_v_members, __pyx_v_upper, __pyx_v_table, __pyx_v_alpha, __pyx_v_sign); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 80, __pyx_L1_error)
+  __pyx_t_2 = __pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__pyx_v_points, __pyx_v_half, __pyx_v_members, __pyx_v_upper, __pyx_v_table, __pyx_v_alpha, __pyx_v_sign); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 79, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":81
+  /* "dualflow/working_set/_point_pairs.pyx":80
  *     cdef rules told
  *     check_table(points, half, members, upper, table, alpha, sign)
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count             # <<<<<<<<<<<<<<
@@ -21211,7 +21429,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
     goto __pyx_L4_bool_binop_done;
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":82
+  /* "dualflow/working_set/_point_pairs.pyx":81
  *     check_table(points, half, members, upper, table, alpha, sign)
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
  *             and figures.shape[1] == 8 and 0 <= begin <= count):             # <<<<<<<<<<<<<<
@@ -21221,7 +21439,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   __pyx_t_7 = ((__pyx_v_figures.shape[0]) == (__pyx_v_entries.shape[0]));
   if (__pyx_t_7) {
 
-    /* "dualflow/working_set/_point_pairs.pyx":81
+    /* "dualflow/working_set/_point_pairs.pyx":80
  *     cdef rules told
  *     check_table(points, half, members, upper, table, alpha, sign)
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count             # <<<<<<<<<<<<<<
@@ -21239,7 +21457,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
     goto __pyx_L4_bool_binop_done;
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":82
+  /* "dualflow/working_set/_point_pairs.pyx":81
  *     check_table(points, half, members, upper, table, alpha, sign)
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
  *             and figures.shape[1] == 8 and 0 <= begin <= count):             # <<<<<<<<<<<<<<
@@ -21265,7 +21483,7 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
 
   __pyx_L4_bool_binop_done:;
 
-  /* "dualflow/working_set/_point_pairs.pyx":81
+  /* "dualflow/working_set/_point_pairs.pyx":80
  *     cdef rules told
  *     check_table(points, half, members, upper, table, alpha, sign)
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count             # <<<<<<<<<<<<<<
@@ -21278,12 +21496,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   if (unlikely(__pyx_t_7)) {
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":83
+    /* "dualflow/working_set/_point_pairs.pyx":82
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
  *             and figures.shape[1] == 8 and 0 <= begin <= count):
  *         raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")             # <<<<<<<<<<<<<<
  *     for k in range(begin, count):
- *         n = table[k, 0] + table[k, 1]
+ *         n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
 */
     __pyx_t_3 = NULL;
     __pyx_t_4 = 1;
@@ -21291,14 +21509,14 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
       PyObject *__pyx_callargs[2] = {__pyx_t_3, __pyx_mstate_global->__pyx_kp_u_results_must_be_as_long_as_alpha};
       __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_4, (2-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-      if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 83, __pyx_L1_error)
+      if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 82, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_2);
     }
     __Pyx_Raise(__pyx_t_2, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __PYX_ERR(0, 83, __pyx_L1_error)
+    __PYX_ERR(0, 82, __pyx_L1_error)
 
-    /* "dualflow/working_set/_point_pairs.pyx":81
+    /* "dualflow/working_set/_point_pairs.pyx":80
  *     cdef rules told
  *     check_table(points, half, members, upper, table, alpha, sign)
  *     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count             # <<<<<<<<<<<<<<
@@ -21307,12 +21525,12 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":84
+  /* "dualflow/working_set/_point_pairs.pyx":83
  *             and figures.shape[1] == 8 and 0 <= begin <= count):
  *         raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")
  *     for k in range(begin, count):             # <<<<<<<<<<<<<<
- *         n = table[k, 0] + table[k, 1]
- *         most, room = max(most, n), max(room, min(n, max(CROWD, table[k, 8] + 4) + CROWD // 4))
+ *         n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
+ *         most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
 */
 
   __pyx_t_8 = __pyx_v_count;
@@ -21321,25 +21539,49 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   for (__pyx_t_10 = __pyx_v_begin; __pyx_t_10 < __pyx_t_9; __pyx_t_10+=1) {
     __pyx_v_k = __pyx_t_10;
 
-    /* "dualflow/working_set/_point_pairs.pyx":85
+    /* "dualflow/working_set/_point_pairs.pyx":84
  *         raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")
  *     for k in range(begin, count):
- *         n = table[k, 0] + table[k, 1]             # <<<<<<<<<<<<<<
- *         most, room = max(most, n), max(room, min(n, max(CROWD, table[k, 8] + 4) + CROWD // 4))
- *         rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))
+ *         n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])             # <<<<<<<<<<<<<<
+ *         most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
+ *         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
 */
     __pyx_t_11 = __pyx_v_k;
     __pyx_t_12 = 0;
     __pyx_t_13 = __pyx_v_k;
     __pyx_t_14 = 1;
-    __pyx_v_n = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_11 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))) + (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))));
+    __pyx_t_15 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_11 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))) + (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))));
 
-    /* "dualflow/working_set/_point_pairs.pyx":86
+    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_14 = 8;
+
+    __pyx_t_16 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_14 = 7;
+
+    __pyx_t_17 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_7 = (__pyx_t_16 > __pyx_t_17);
+
+    if (__pyx_t_7) {
+
+      __pyx_t_18 = __pyx_t_16;
+    } else {
+
+      __pyx_t_18 = __pyx_t_17;
+    }
+
+    __pyx_t_16 = __pyx_t_18;
+
+
+    __pyx_v_n = __pyx_t_15;
+    __pyx_v_made = __pyx_t_16;
+
+    /* "dualflow/working_set/_point_pairs.pyx":85
  *     for k in range(begin, count):
- *         n = table[k, 0] + table[k, 1]
- *         most, room = max(most, n), max(room, min(n, max(CROWD, table[k, 8] + 4) + CROWD // 4))             # <<<<<<<<<<<<<<
- *         rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))
- *         spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)
+ *         n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
+ *         most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))             # <<<<<<<<<<<<<<
+ *         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
+ *     if begin == count:
 */
 
     __pyx_t_13 = __pyx_v_n;
@@ -21349,372 +21591,278 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
 
     if (__pyx_t_7) {
 
-      __pyx_t_15 = __pyx_t_13;
+      __pyx_t_19 = __pyx_t_13;
     } else {
 
-      __pyx_t_15 = __pyx_t_11;
+      __pyx_t_19 = __pyx_t_11;
     }
 
-    __pyx_t_13 = __pyx_t_15;
+    __pyx_t_13 = __pyx_t_19;
 
 
-    __pyx_t_15 = __pyx_v_k;
-    __pyx_t_14 = 8;
 
-    __pyx_t_16 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_15 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) + 4);
+    __pyx_t_19 = __pyx_v_made;
 
-    __pyx_t_15 = __pyx_v_8dualflow_11working_set_12_point_pairs_CROWD;
-    __pyx_t_7 = (__pyx_t_16 > __pyx_t_15);
+    __pyx_t_11 = __pyx_v_more;
+    __pyx_t_7 = (__pyx_t_19 > __pyx_t_11);
 
     if (__pyx_t_7) {
 
-      __pyx_t_17 = __pyx_t_16;
+      __pyx_t_20 = __pyx_t_19;
     } else {
 
-      __pyx_t_17 = __pyx_t_15;
+      __pyx_t_20 = __pyx_t_11;
     }
 
+    __pyx_t_19 = __pyx_t_20;
 
-    __pyx_t_16 = (__pyx_t_17 + (__pyx_v_8dualflow_11working_set_12_point_pairs_CROWD / 4));
 
 
-    __pyx_t_15 = __pyx_v_n;
-    __pyx_t_7 = (__pyx_t_16 < __pyx_t_15);
+    __pyx_t_20 = (__pyx_v_made + 4);
+
+    __pyx_t_11 = __pyx_v_8dualflow_11working_set_12_point_pairs_CROWD;
+    __pyx_t_7 = (__pyx_t_20 > __pyx_t_11);
 
     if (__pyx_t_7) {
 
-      __pyx_t_17 = __pyx_t_16;
+      __pyx_t_21 = __pyx_t_20;
     } else {
 
-      __pyx_t_17 = __pyx_t_15;
+      __pyx_t_21 = __pyx_t_11;
     }
 
 
-    __pyx_t_16 = __pyx_t_17;
+    __pyx_t_20 = (__pyx_t_21 + (__pyx_v_8dualflow_11working_set_12_point_pairs_CROWD / 4));
 
 
-    __pyx_t_15 = __pyx_v_room;
-    __pyx_t_7 = (__pyx_t_16 > __pyx_t_15);
+    __pyx_t_21 = __pyx_v_n;
+    __pyx_t_7 = (__pyx_t_20 < __pyx_t_21);
 
     if (__pyx_t_7) {
 
-      __pyx_t_17 = __pyx_t_16;
+      __pyx_t_11 = __pyx_t_20;
     } else {
 
-      __pyx_t_17 = __pyx_t_15;
+      __pyx_t_11 = __pyx_t_21;
     }
 
-    __pyx_t_16 = __pyx_t_17;
+
+    __pyx_t_20 = __pyx_t_11;
+
+
+    __pyx_t_11 = __pyx_v_room;
+    __pyx_t_7 = (__pyx_t_20 > __pyx_t_11);
+
+    if (__pyx_t_7) {
+
+      __pyx_t_21 = __pyx_t_20;
+    } else {
+
+      __pyx_t_21 = __pyx_t_11;
+    }
+
+    __pyx_t_20 = __pyx_t_21;
 
 
     __pyx_v_most = __pyx_t_13;
-    __pyx_v_room = __pyx_t_16;
+    __pyx_v_more = __pyx_t_19;
+    __pyx_v_room = __pyx_t_20;
 
-    /* "dualflow/working_set/_point_pairs.pyx":87
- *         n = table[k, 0] + table[k, 1]
- *         most, room = max(most, n), max(room, min(n, max(CROWD, table[k, 8] + 4) + CROWD // 4))
- *         rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))             # <<<<<<<<<<<<<<
- *         spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)
- *     if begin == count:
-*/
-    __pyx_t_3 = NULL;
-    __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_rows_for); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-    __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_18);
-    __pyx_t_13 = __pyx_v_k;
-    __pyx_t_14 = 8;
-    __pyx_t_19 = __Pyx_PyLong_From_PY_LONG_LONG((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )))); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_19);
-    __pyx_t_13 = __pyx_v_k;
-    __pyx_t_14 = 5;
-    __pyx_t_20 = __Pyx_PyLong_From_PY_LONG_LONG((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )))); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_20);
-    __pyx_t_4 = 1;
-    #if CYTHON_UNPACK_METHODS
-    if (unlikely(PyMethod_Check(__pyx_t_1))) {
-      __pyx_t_3 = PyMethod_GET_SELF(__pyx_t_1);
-      assert(__pyx_t_3);
-      PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_1);
-      __Pyx_INCREF(__pyx_t_3);
-      __Pyx_INCREF(__pyx__function);
-      __Pyx_DECREF_SET(__pyx_t_1, __pyx__function);
-      __pyx_t_4 = 0;
-    }
-    #endif
-    {
-      PyObject *__pyx_callargs[4] = {__pyx_t_3, __pyx_t_18, __pyx_t_19, __pyx_t_20};
-      __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_4, (4-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-      __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-      __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-      __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-      __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-      if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 87, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_2);
-    }
-    __pyx_t_13 = __pyx_v_k;
-    __pyx_t_14 = 4;
-    __pyx_t_7 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) != 0);
-
-    if (__pyx_t_7) {
-      __Pyx_INCREF(__pyx_mstate_global->__pyx_int_4);
-      __pyx_t_1 = __pyx_mstate_global->__pyx_int_4;
-    } else {
-      __Pyx_INCREF(__pyx_mstate_global->__pyx_int_8);
-      __pyx_t_1 = __pyx_mstate_global->__pyx_int_8;
-    }
-
-    __pyx_t_20 = __Pyx_PyNumber_Multiply_object_int(__pyx_t_2, __pyx_t_1); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_20);
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-
-    __pyx_t_13 = __pyx_v_rows;
-    __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_13); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_2);
-    __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_int(__pyx_t_20, __pyx_t_2, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    if (__pyx_t_7) {
-      __Pyx_INCREF(__pyx_t_20);
-      __pyx_t_1 = __pyx_t_20;
-    } else {
-      __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_13); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 87, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_2);
-      __pyx_t_1 = __pyx_t_2;
-      __pyx_t_2 = 0;
-    }
-
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __pyx_t_13 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_13 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 87, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-    __pyx_v_rows = __pyx_t_13;
-
-    /* "dualflow/working_set/_point_pairs.pyx":88
- *         most, room = max(most, n), max(room, min(n, max(CROWD, table[k, 8] + 4) + CROWD // 4))
- *         rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))
- *         spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)             # <<<<<<<<<<<<<<
+    /* "dualflow/working_set/_point_pairs.pyx":86
+ *         n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
+ *         most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
+ *         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))             # <<<<<<<<<<<<<<
  *     if begin == count:
  *         return count
 */
-    __pyx_t_20 = NULL;
-    __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_2);
-    __pyx_t_19 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_19);
-    __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_18);
+    __pyx_t_20 = __pyx_v_k;
+    __pyx_t_14 = 5;
     __pyx_t_13 = __pyx_v_k;
-    __pyx_t_14 = 8;
-    __pyx_t_3 = __Pyx_PyLong_From_PY_LONG_LONG(((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) + 4)); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_3);
-    __Pyx_GetModuleGlobalName(__pyx_t_21, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_21)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_21);
-    __pyx_t_22 = __Pyx_PyObject_GetAttrStr(__pyx_t_21, __pyx_mstate_global->__pyx_n_u_float32); if (unlikely(!__pyx_t_22)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_22);
-    __Pyx_DECREF(__pyx_t_21); __pyx_t_21 = 0;
-    __pyx_t_4 = 1;
-    #if CYTHON_UNPACK_METHODS
-    if (unlikely(PyMethod_Check(__pyx_t_2))) {
-      __pyx_t_20 = PyMethod_GET_SELF(__pyx_t_2);
-      assert(__pyx_t_20);
-      PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
-      __Pyx_INCREF(__pyx_t_20);
-      __Pyx_INCREF(__pyx__function);
-      __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
-      __pyx_t_4 = 0;
-    }
-    #endif
-    {
-      PyObject *__pyx_callargs[5] = {__pyx_t_20, __pyx_t_19, __pyx_t_18, __pyx_t_3, __pyx_t_22};
-      __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_4, (5-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-      __Pyx_XDECREF(__pyx_t_20); __pyx_t_20 = 0;
-      __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-      __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-      __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-      __Pyx_DECREF(__pyx_t_22); __pyx_t_22 = 0;
-      __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-      if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 88, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_1);
-    }
-    __pyx_t_2 = __Pyx_PyLong_MultiplyObjC(__pyx_t_1, __pyx_mstate_global->__pyx_int_4, 4, 0, 0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_2);
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-    __pyx_t_22 = NULL;
-    __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_3);
-    __pyx_t_18 = PyLong_FromSsize_t(__pyx_v_n); if (unlikely(!__pyx_t_18)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_18);
-    __pyx_t_19 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_19);
-    __pyx_t_13 = __pyx_v_k;
-    __pyx_t_14 = 8;
-    __pyx_t_20 = __Pyx_PyLong_From_PY_LONG_LONG(((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) + 4)); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_20);
-    __Pyx_GetModuleGlobalName(__pyx_t_21, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_21)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_21);
-    __pyx_t_23 = __Pyx_PyObject_GetAttrStr(__pyx_t_21, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_23);
-    __Pyx_DECREF(__pyx_t_21); __pyx_t_21 = 0;
-    __pyx_t_4 = 1;
-    #if CYTHON_UNPACK_METHODS
-    if (unlikely(PyMethod_Check(__pyx_t_3))) {
-      __pyx_t_22 = PyMethod_GET_SELF(__pyx_t_3);
-      assert(__pyx_t_22);
-      PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_3);
-      __Pyx_INCREF(__pyx_t_22);
-      __Pyx_INCREF(__pyx__function);
-      __Pyx_DECREF_SET(__pyx_t_3, __pyx__function);
-      __pyx_t_4 = 0;
-    }
-    #endif
-    {
-      PyObject *__pyx_callargs[5] = {__pyx_t_22, __pyx_t_18, __pyx_t_19, __pyx_t_20, __pyx_t_23};
-      __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_3, __pyx_callargs+__pyx_t_4, (5-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-      __Pyx_XDECREF(__pyx_t_22); __pyx_t_22 = 0;
-      __Pyx_DECREF(__pyx_t_18); __pyx_t_18 = 0;
-      __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-      __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-      __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-      __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-      if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 88, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_1);
-    }
-    __pyx_t_3 = __Pyx_PyLong_MultiplyObjC(__pyx_t_1, __pyx_mstate_global->__pyx_int_8, 8, 0, 0); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_3);
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+    __pyx_t_12 = 4;
+    __pyx_t_7 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))) != 0);
 
-    __pyx_t_13 = __pyx_v_spare;
-    __pyx_t_23 = PyLong_FromSsize_t(__pyx_t_13); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_23);
-    __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_int(__pyx_t_2, __pyx_t_23, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
     if (__pyx_t_7) {
-      __Pyx_INCREF(__pyx_t_2);
-      __pyx_t_1 = __pyx_t_2;
+
+      __pyx_t_19 = 4;
     } else {
-      __pyx_t_23 = PyLong_FromSsize_t(__pyx_t_13); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 88, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_23);
-      __pyx_t_1 = __pyx_t_23;
-      __pyx_t_23 = 0;
+
+      __pyx_t_19 = 8;
     }
 
-    __Pyx_INCREF(__pyx_t_1);
-    __pyx_t_23 = __pyx_t_1;
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-    __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_object(__pyx_t_3, __pyx_t_23, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 88, __pyx_L1_error)
+
+    __pyx_t_13 = (__pyx_f_8dualflow_11working_set_12_from_points_rows_of(__pyx_v_n, __pyx_v_made, (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )))) * __pyx_t_19);
+
+
+    __pyx_t_19 = __pyx_v_rows;
+    __pyx_t_7 = (__pyx_t_13 > __pyx_t_19);
+
     if (__pyx_t_7) {
-      __Pyx_INCREF(__pyx_t_3);
-      __pyx_t_1 = __pyx_t_3;
+
+      __pyx_t_20 = __pyx_t_13;
     } else {
-      __Pyx_INCREF(__pyx_t_23);
-      __pyx_t_1 = __pyx_t_23;
+
+      __pyx_t_20 = __pyx_t_19;
     }
 
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __pyx_t_13 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_13 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 88, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-    __pyx_v_spare = __pyx_t_13;
+    __pyx_v_rows = __pyx_t_20;
+
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":89
- *         rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))
- *         spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)
+  /* "dualflow/working_set/_point_pairs.pyx":87
+ *         most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
+ *         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
  *     if begin == count:             # <<<<<<<<<<<<<<
  *         return count
- *     cdef Index wide = padded(most)
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
 */
   __pyx_t_7 = (__pyx_v_begin == __pyx_v_count);
 
   if (__pyx_t_7) {
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":90
- *         spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)
+    /* "dualflow/working_set/_point_pairs.pyx":88
+ *         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
  *     if begin == count:
  *         return count             # <<<<<<<<<<<<<<
- *     cdef Index wide = padded(most)
- *     spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
+ *                 spare_for(room, 0, 0, np.float64) * 8)
 */
-    __pyx_t_1 = PyLong_FromSsize_t(__pyx_v_count); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 90, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
+    __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_count); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 88, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
     {
       PyObject *__pyx_temp;
       {
         __pyx_temp = __pyx_r;
-        __pyx_r = __pyx_t_1;
+        __pyx_r = __pyx_t_2;
       }
       __Pyx_XDECREF(__pyx_temp);
     }
-    __pyx_t_1 = 0;
+    __pyx_t_2 = 0;
     goto __pyx_L0;
 
-    /* "dualflow/working_set/_point_pairs.pyx":89
- *         rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))
- *         spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)
+    /* "dualflow/working_set/_point_pairs.pyx":87
+ *         most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
+ *         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
  *     if begin == count:             # <<<<<<<<<<<<<<
  *         return count
- *     cdef Index wide = padded(most)
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":91
+  /* "dualflow/working_set/_point_pairs.pyx":89
  *     if begin == count:
  *         return count
- *     cdef Index wide = padded(most)             # <<<<<<<<<<<<<<
- *     spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)
- *     cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,             # <<<<<<<<<<<<<<
+ *                 spare_for(room, 0, 0, np.float64) * 8)
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)
 */
-  __pyx_t_2 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_padded); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 91, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_23 = PyLong_FromSsize_t(__pyx_v_most); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 91, __pyx_L1_error)
+  __pyx_t_3 = NULL;
+  __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  __pyx_t_22 = PyLong_FromSsize_t(__pyx_v_most); if (unlikely(!__pyx_t_22)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_22);
+  __pyx_t_23 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 89, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_23);
+  __pyx_t_24 = PyLong_FromSsize_t((__pyx_v_more + 4)); if (unlikely(!__pyx_t_24)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_24);
+  __Pyx_GetModuleGlobalName(__pyx_t_25, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_25)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_25);
+  __pyx_t_26 = __Pyx_PyObject_GetAttrStr(__pyx_t_25, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_26)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_26);
+  __Pyx_DECREF(__pyx_t_25); __pyx_t_25 = 0;
   __pyx_t_4 = 1;
   #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_3))) {
-    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_3);
-    assert(__pyx_t_2);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_3);
-    __Pyx_INCREF(__pyx_t_2);
+  if (unlikely(PyMethod_Check(__pyx_t_1))) {
+    __pyx_t_3 = PyMethod_GET_SELF(__pyx_t_1);
+    assert(__pyx_t_3);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_1);
+    __Pyx_INCREF(__pyx_t_3);
     __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_3, __pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_1, __pyx__function);
     __pyx_t_4 = 0;
   }
   #endif
   {
-    PyObject *__pyx_callargs[2] = {__pyx_t_2, __pyx_t_23};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_3, __pyx_callargs+__pyx_t_4, (2-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
+    PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_22, __pyx_t_23, __pyx_t_24, __pyx_t_26};
+    __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_4, (5-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
+    __Pyx_DECREF(__pyx_t_22); __pyx_t_22 = 0;
+    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
+    __Pyx_DECREF(__pyx_t_24); __pyx_t_24 = 0;
+    __Pyx_DECREF(__pyx_t_26); __pyx_t_26 = 0;
+    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 89, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+  }
+  __pyx_t_1 = __Pyx_PyLong_MultiplyObjC(__pyx_t_2, __pyx_mstate_global->__pyx_int_8, 8, 0, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "dualflow/working_set/_point_pairs.pyx":90
+ *         return count
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
+ *                 spare_for(room, 0, 0, np.float64) * 8)             # <<<<<<<<<<<<<<
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)
+ *     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
+*/
+  __pyx_t_26 = NULL;
+  __Pyx_GetModuleGlobalName(__pyx_t_24, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_24)) __PYX_ERR(0, 90, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_24);
+  __pyx_t_23 = PyLong_FromSsize_t(__pyx_v_room); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 90, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_23);
+  __Pyx_GetModuleGlobalName(__pyx_t_22, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_22)) __PYX_ERR(0, 90, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_22);
+  __pyx_t_3 = __Pyx_PyObject_GetAttrStr(__pyx_t_22, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 90, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_3);
+  __Pyx_DECREF(__pyx_t_22); __pyx_t_22 = 0;
+  __pyx_t_4 = 1;
+  #if CYTHON_UNPACK_METHODS
+  if (unlikely(PyMethod_Check(__pyx_t_24))) {
+    __pyx_t_26 = PyMethod_GET_SELF(__pyx_t_24);
+    assert(__pyx_t_26);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_24);
+    __Pyx_INCREF(__pyx_t_26);
+    __Pyx_INCREF(__pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_24, __pyx__function);
+    __pyx_t_4 = 0;
+  }
+  #endif
+  {
+    PyObject *__pyx_callargs[5] = {__pyx_t_26, __pyx_t_23, __pyx_mstate_global->__pyx_int_0, __pyx_mstate_global->__pyx_int_0, __pyx_t_3};
+    __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_24, __pyx_callargs+__pyx_t_4, (5-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    __Pyx_XDECREF(__pyx_t_26); __pyx_t_26 = 0;
     __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 91, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
+    __Pyx_DECREF(__pyx_t_24); __pyx_t_24 = 0;
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 90, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
   }
-  __pyx_t_8 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_8 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 91, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_wide = __pyx_t_8;
+  __pyx_t_24 = __Pyx_PyLong_MultiplyObjC(__pyx_t_2, __pyx_mstate_global->__pyx_int_8, 8, 0, 0); if (unlikely(!__pyx_t_24)) __PYX_ERR(0, 90, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_24);
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":92
+  /* "dualflow/working_set/_point_pairs.pyx":89
+ *     if begin == count:
  *         return count
- *     cdef Index wide = padded(most)
- *     spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)             # <<<<<<<<<<<<<<
- *     cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)
- *     cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,             # <<<<<<<<<<<<<<
+ *                 spare_for(room, 0, 0, np.float64) * 8)
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)
 */
   __pyx_t_3 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_spare_for); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 89, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_room); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 92, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __Pyx_GetModuleGlobalName(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 92, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __pyx_t_19 = __Pyx_PyObject_GetAttrStr(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 92, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
+  __pyx_t_26 = PyLong_FromSsize_t(__pyx_v_most); if (unlikely(!__pyx_t_26)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_26);
+  __pyx_t_22 = PyLong_FromSsize_t(__pyx_v_m); if (unlikely(!__pyx_t_22)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_22);
+  __pyx_t_25 = PyLong_FromSsize_t((__pyx_v_more + 4)); if (unlikely(!__pyx_t_25)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_25);
+  __Pyx_GetModuleGlobalName(__pyx_t_27, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_27)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_27);
+  __pyx_t_28 = __Pyx_PyObject_GetAttrStr(__pyx_t_27, __pyx_mstate_global->__pyx_n_u_float32); if (unlikely(!__pyx_t_28)) __PYX_ERR(0, 89, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_28);
+  __Pyx_DECREF(__pyx_t_27); __pyx_t_27 = 0;
   __pyx_t_4 = 1;
   #if CYTHON_UNPACK_METHODS
   if (unlikely(PyMethod_Check(__pyx_t_23))) {
@@ -21728,715 +21876,285 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   }
   #endif
   {
-    PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_2, __pyx_mstate_global->__pyx_int_0, __pyx_mstate_global->__pyx_int_0, __pyx_t_19};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_23, __pyx_callargs+__pyx_t_4, (5-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    PyObject *__pyx_callargs[5] = {__pyx_t_3, __pyx_t_26, __pyx_t_22, __pyx_t_25, __pyx_t_28};
+    __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_23, __pyx_callargs+__pyx_t_4, (5-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
+    __Pyx_DECREF(__pyx_t_26); __pyx_t_26 = 0;
+    __Pyx_DECREF(__pyx_t_22); __pyx_t_22 = 0;
+    __Pyx_DECREF(__pyx_t_25); __pyx_t_25 = 0;
+    __Pyx_DECREF(__pyx_t_28); __pyx_t_28 = 0;
     __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 92, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 89, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
   }
-  __pyx_t_23 = __Pyx_PyLong_MultiplyObjC(__pyx_t_1, __pyx_mstate_global->__pyx_int_8, 8, 0, 0); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __pyx_t_23 = __Pyx_PyLong_MultiplyObjC(__pyx_t_2, __pyx_mstate_global->__pyx_int_4, 4, 0, 0); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 89, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_23);
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-
-  __pyx_t_8 = __pyx_v_spare;
-  __pyx_t_19 = PyLong_FromSsize_t(__pyx_t_8); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 92, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_int(__pyx_t_23, __pyx_t_19, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 92, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_object(__pyx_t_1, __pyx_t_23, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 89, __pyx_L1_error)
   if (__pyx_t_7) {
-    __Pyx_INCREF(__pyx_t_23);
-    __pyx_t_1 = __pyx_t_23;
+    __Pyx_INCREF(__pyx_t_1);
+    __pyx_t_2 = __pyx_t_1;
   } else {
-    __pyx_t_19 = PyLong_FromSsize_t(__pyx_t_8); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 92, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_19);
-    __pyx_t_1 = __pyx_t_19;
-    __pyx_t_19 = 0;
+    __Pyx_INCREF(__pyx_t_23);
+    __pyx_t_2 = __pyx_t_23;
   }
 
   __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-  __pyx_t_8 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_8 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_INCREF(__pyx_t_2);
+  __pyx_t_23 = __pyx_t_2;
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "dualflow/working_set/_point_pairs.pyx":90
+ *         return count
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
+ *                 spare_for(room, 0, 0, np.float64) * 8)             # <<<<<<<<<<<<<<
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)
+ *     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
+*/
+  __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_object(__pyx_t_24, __pyx_t_23, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 90, __pyx_L1_error)
+  if (__pyx_t_7) {
+    __Pyx_INCREF(__pyx_t_24);
+    __pyx_t_2 = __pyx_t_24;
+  } else {
+    __Pyx_INCREF(__pyx_t_23);
+    __pyx_t_2 = __pyx_t_23;
+  }
+
+  __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
+  __Pyx_DECREF(__pyx_t_24); __pyx_t_24 = 0;
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  __pyx_t_8 = __Pyx_PyIndex_AsSsize_t(__pyx_t_2); if (unlikely((__pyx_t_8 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 90, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
   __pyx_v_spare = __pyx_t_8;
 
-  /* "dualflow/working_set/_point_pairs.pyx":93
- *     cdef Index wide = padded(most)
- *     spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)
- *     cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)             # <<<<<<<<<<<<<<
- *     cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)
- *     cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)
+  /* "dualflow/working_set/_point_pairs.pyx":91
+ *     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
+ *                 spare_for(room, 0, 0, np.float64) * 8)
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)             # <<<<<<<<<<<<<<
+ *     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
+ *     lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
 */
-  __pyx_t_23 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_19, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_rows); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __pyx_t_3 = PyTuple_New(1); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __Pyx_GIVEREF(__pyx_t_2);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_3, 0, __pyx_t_2) != (0)) __PYX_ERR(0, 93, __pyx_L1_error);
-  __pyx_t_2 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __pyx_t_20 = __Pyx_PyObject_GetAttrStr(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_uint8); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_19))) {
-    __pyx_t_23 = PyMethod_GET_SELF(__pyx_t_19);
-    assert(__pyx_t_23);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_19);
-    __Pyx_INCREF(__pyx_t_23);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_19, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_23, __pyx_t_3, __pyx_t_20};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_19, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 93, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_24 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_24.memview)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_all_rows = __pyx_t_24;
-  __pyx_t_24.memview = NULL;
-  __pyx_t_24.data = NULL;
-  __pyx_t_19 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __pyx_t_3 = PyLong_FromSsize_t(((__pyx_v_wide * __pyx_v_m) * 8)); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_23 = PyTuple_New(1); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 93, __pyx_L1_error)
+  __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out((&__pyx_v_desk), NULL, __pyx_v_m, __pyx_v_most, __pyx_v_room, __pyx_v_rows, __pyx_v_spare);
+
+  /* "dualflow/working_set/_point_pairs.pyx":92
+ *                 spare_for(room, 0, 0, np.float64) * 8)
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)
+ *     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)             # <<<<<<<<<<<<<<
+ *     lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
+ *     desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough
+*/
+  __pyx_t_1 = NULL;
+  __Pyx_GetModuleGlobalName(__pyx_t_24, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_24)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_24);
+  __pyx_t_23 = PyLong_FromSsize_t(__pyx_v_desk.size); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 92, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_23);
-  __Pyx_GIVEREF(__pyx_t_3);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_23, 0, __pyx_t_3) != (0)) __PYX_ERR(0, 93, __pyx_L1_error);
-  __pyx_t_3 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_2 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_uint8); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
+  __pyx_t_28 = PyTuple_New(1); if (unlikely(!__pyx_t_28)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_28);
+  __Pyx_GIVEREF(__pyx_t_23);
+  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_28, 0, __pyx_t_23) != (0)) __PYX_ERR(0, 92, __pyx_L1_error);
+  __pyx_t_23 = 0;
+  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_23);
+  __pyx_t_25 = __Pyx_PyObject_GetAttrStr(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_uint8); if (unlikely(!__pyx_t_25)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_25);
+  __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
   __pyx_t_4 = 1;
   #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_20))) {
-    __pyx_t_19 = PyMethod_GET_SELF(__pyx_t_20);
-    assert(__pyx_t_19);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_20);
-    __Pyx_INCREF(__pyx_t_19);
+  if (unlikely(PyMethod_Check(__pyx_t_24))) {
+    __pyx_t_1 = PyMethod_GET_SELF(__pyx_t_24);
+    assert(__pyx_t_1);
+    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_24);
+    __Pyx_INCREF(__pyx_t_1);
     __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_20, __pyx__function);
+    __Pyx_DECREF_SET(__pyx_t_24, __pyx__function);
     __pyx_t_4 = 0;
   }
   #endif
   {
-    PyObject *__pyx_callargs[3] = {__pyx_t_19, __pyx_t_23, __pyx_t_2};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_20, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 93, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
+    PyObject *__pyx_callargs[3] = {__pyx_t_1, __pyx_t_28, __pyx_t_25};
+    __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_24, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    __Pyx_XDECREF(__pyx_t_1); __pyx_t_1 = 0;
+    __Pyx_DECREF(__pyx_t_28); __pyx_t_28 = 0;
+    __Pyx_DECREF(__pyx_t_25); __pyx_t_25 = 0;
+    __Pyx_DECREF(__pyx_t_24); __pyx_t_24 = 0;
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 92, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
   }
-  __pyx_t_24 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_24.memview)) __PYX_ERR(0, 93, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_packed = __pyx_t_24;
-  __pyx_t_24.memview = NULL;
-  __pyx_t_24.data = NULL;
+  __pyx_t_29 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char(__pyx_t_2, PyBUF_WRITABLE); if (unlikely(!__pyx_t_29.memview)) __PYX_ERR(0, 92, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  __pyx_v_memory = __pyx_t_29;
+  __pyx_t_29.memview = NULL;
+  __pyx_t_29.data = NULL;
+
+  /* "dualflow/working_set/_point_pairs.pyx":93
+ *     lay_out(&desk, NULL, m, most, room, rows, spare)
+ *     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
+ *     lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)             # <<<<<<<<<<<<<<
+ *     desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough
+ *     desk.worth, desk.few, desk.ease = worth, few, ease
+*/
+  __pyx_t_14 = 0;
+  __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out((&__pyx_v_desk), ((char *)(&(*((unsigned char *) ( /* dim=0 */ ((char *) (((unsigned char *) __pyx_v_memory.data) + __pyx_t_14)) ))))), __pyx_v_m, __pyx_v_most, __pyx_v_room, __pyx_v_rows, __pyx_v_spare);
 
   /* "dualflow/working_set/_point_pairs.pyx":94
- *     spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)
- *     cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)
- *     cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)             # <<<<<<<<<<<<<<
- *     cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)
- *     cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)
-*/
-  __pyx_t_20 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __pyx_t_23 = PyLong_FromSsize_t(__pyx_v_spare); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_19 = PyTuple_New(1); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __Pyx_GIVEREF(__pyx_t_23);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_19, 0, __pyx_t_23) != (0)) __PYX_ERR(0, 94, __pyx_L1_error);
-  __pyx_t_23 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_3 = __Pyx_PyObject_GetAttrStr(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_uint8); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_2))) {
-    __pyx_t_20 = PyMethod_GET_SELF(__pyx_t_2);
-    assert(__pyx_t_20);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
-    __Pyx_INCREF(__pyx_t_20);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_20, __pyx_t_19, __pyx_t_3};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 94, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_24 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_24.memview)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_spare_room = __pyx_t_24;
-  __pyx_t_24.memview = NULL;
-  __pyx_t_24.data = NULL;
-  __pyx_t_2 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_19 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_empty); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-  __pyx_t_3 = PyLong_FromSsize_t(__pyx_v_most); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __Pyx_GetModuleGlobalName(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __pyx_t_23 = __Pyx_PyObject_GetAttrStr(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_uint8); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-  #if CYTHON_VECTORCALL
-  #endif
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_19))) {
-    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_19);
-    assert(__pyx_t_2);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_19);
-    __Pyx_INCREF(__pyx_t_2);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_19, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_2, __pyx_t_3, __pyx_t_23};
-    #if CYTHON_VECTORCALL
-    __pyx_t_20 = __pyx_mstate_global->__pyx_tuple[2];
-    if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 94, __pyx_L1_error)
-    __Pyx_INCREF(__pyx_t_20);
-    #else
-    {
-      PyObject *__pyx_temp[1] = {__pyx_mstate_global->__pyx_n_u_dtype};
-      __pyx_t_20 = __Pyx_MakeKwargDict(__pyx_temp, __pyx_callargs+2, 1);
-      if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 94, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_20);
-    }
-    #endif
-    __pyx_t_1 = __Pyx_Object_VectorcallKwds((PyObject*)__pyx_t_19, __pyx_callargs+__pyx_t_4, (2-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET), __pyx_t_20);
-    __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    #if CYTHON_VECTORCALL
-    #endif
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 94, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_24 = __Pyx_PyObject_to_MemoryviewSlice_dc_unsigned_char(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_24.memview)) __PYX_ERR(0, 94, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_chosen = __pyx_t_24;
-  __pyx_t_24.memview = NULL;
-  __pyx_t_24.data = NULL;
-
-  /* "dualflow/working_set/_point_pairs.pyx":95
- *     cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)
- *     cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)
- *     cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)             # <<<<<<<<<<<<<<
- *     cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)
- *     cdef float[::1] floats = borrowed((wide * (3 * m + 16) + TILE * (m + 8),), np.float32)
-*/
-  __pyx_t_19 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __pyx_t_23 = PyLong_FromSsize_t((__pyx_v_room * __pyx_v_room)); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_3 = PyTuple_New(1); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __Pyx_GIVEREF(__pyx_t_23);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_3, 0, __pyx_t_23) != (0)) __PYX_ERR(0, 95, __pyx_L1_error);
-  __pyx_t_23 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_2 = __Pyx_PyObject_GetAttrStr(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_20))) {
-    __pyx_t_19 = PyMethod_GET_SELF(__pyx_t_20);
-    assert(__pyx_t_19);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_20);
-    __Pyx_INCREF(__pyx_t_19);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_20, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_19, __pyx_t_3, __pyx_t_2};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_20, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 95, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_25 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_25.memview)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_K = __pyx_t_25;
-  __pyx_t_25.memview = NULL;
-  __pyx_t_25.data = NULL;
-  __pyx_t_20 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __pyx_t_3 = PyLong_FromSsize_t((__pyx_v_wide * ((3 * __pyx_v_m) + 32))); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_19 = PyTuple_New(1); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __Pyx_GIVEREF(__pyx_t_3);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_19, 0, __pyx_t_3) != (0)) __PYX_ERR(0, 95, __pyx_L1_error);
-  __pyx_t_3 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_23 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_2))) {
-    __pyx_t_20 = PyMethod_GET_SELF(__pyx_t_2);
-    assert(__pyx_t_20);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
-    __Pyx_INCREF(__pyx_t_20);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_20, __pyx_t_19, __pyx_t_23};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 95, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_25 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_25.memview)) __PYX_ERR(0, 95, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_doubles = __pyx_t_25;
-  __pyx_t_25.memview = NULL;
-  __pyx_t_25.data = NULL;
-
-  /* "dualflow/working_set/_point_pairs.pyx":96
- *     cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)
- *     cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)
- *     cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)             # <<<<<<<<<<<<<<
- *     cdef float[::1] floats = borrowed((wide * (3 * m + 16) + TILE * (m + 8),), np.float32)
- *     cdef long long[::1] places = np.empty(4 * wide, dtype=np.int64)
-*/
-  __pyx_t_2 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 96, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_19 = PyLong_FromSsize_t((((__pyx_v_8dualflow_11working_set_12_point_pairs_TILE * (__pyx_v_m + 8)) + __pyx_v_8dualflow_11working_set_12_point_pairs_TILE) + (__pyx_v_8dualflow_11working_set_12_point_pairs_CACHED / 4))); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 96, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_20 = PyTuple_New(1); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 96, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __Pyx_GIVEREF(__pyx_t_19);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_20, 0, __pyx_t_19) != (0)) __PYX_ERR(0, 96, __pyx_L1_error);
-  __pyx_t_19 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_19, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 96, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_3 = __Pyx_PyObject_GetAttrStr(__pyx_t_19, __pyx_mstate_global->__pyx_n_u_float64); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 96, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_23))) {
-    __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_23);
-    assert(__pyx_t_2);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_23);
-    __Pyx_INCREF(__pyx_t_2);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_23, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_2, __pyx_t_20, __pyx_t_3};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_23, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 96, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_25 = __Pyx_PyObject_to_MemoryviewSlice_dc_double(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_25.memview)) __PYX_ERR(0, 96, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_tiles = __pyx_t_25;
-  __pyx_t_25.memview = NULL;
-  __pyx_t_25.data = NULL;
-
-  /* "dualflow/working_set/_point_pairs.pyx":97
- *     cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)
- *     cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)
- *     cdef float[::1] floats = borrowed((wide * (3 * m + 16) + TILE * (m + 8),), np.float32)             # <<<<<<<<<<<<<<
- *     cdef long long[::1] places = np.empty(4 * wide, dtype=np.int64)
- *     lay_out(&desk, m, wide, &doubles[0], &floats[0], &places[0])
-*/
-  __pyx_t_23 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_borrowed); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 97, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_20 = PyLong_FromSsize_t(((__pyx_v_wide * ((3 * __pyx_v_m) + 16)) + (__pyx_v_8dualflow_11working_set_12_point_pairs_TILE * (__pyx_v_m + 8)))); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 97, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __pyx_t_2 = PyTuple_New(1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 97, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __Pyx_GIVEREF(__pyx_t_20);
-  if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_t_20) != (0)) __PYX_ERR(0, 97, __pyx_L1_error);
-  __pyx_t_20 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 97, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __pyx_t_19 = __Pyx_PyObject_GetAttrStr(__pyx_t_20, __pyx_mstate_global->__pyx_n_u_float32); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 97, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_3))) {
-    __pyx_t_23 = PyMethod_GET_SELF(__pyx_t_3);
-    assert(__pyx_t_23);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_3);
-    __Pyx_INCREF(__pyx_t_23);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_3, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_23, __pyx_t_2, __pyx_t_19};
-    __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_3, __pyx_callargs+__pyx_t_4, (3-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-    __Pyx_XDECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 97, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_26 = __Pyx_PyObject_to_MemoryviewSlice_dc_float(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_26.memview)) __PYX_ERR(0, 97, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_floats = __pyx_t_26;
-  __pyx_t_26.memview = NULL;
-  __pyx_t_26.data = NULL;
-
-  /* "dualflow/working_set/_point_pairs.pyx":98
- *     cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)
- *     cdef float[::1] floats = borrowed((wide * (3 * m + 16) + TILE * (m + 8),), np.float32)
- *     cdef long long[::1] places = np.empty(4 * wide, dtype=np.int64)             # <<<<<<<<<<<<<<
- *     lay_out(&desk, m, wide, &doubles[0], &floats[0], &places[0])
- *     desk.rows, desk.packed, desk.spare, desk.spare_bytes = &all_rows[0], &packed[0], &spare_room[0], spare
-*/
-  __pyx_t_3 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_19, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 98, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __pyx_t_2 = __Pyx_PyObject_GetAttrStr(__pyx_t_19, __pyx_mstate_global->__pyx_n_u_empty); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 98, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-  __pyx_t_19 = PyLong_FromSsize_t((4 * __pyx_v_wide)); if (unlikely(!__pyx_t_19)) __PYX_ERR(0, 98, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_19);
-  __Pyx_GetModuleGlobalName(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_np); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 98, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_23);
-  __pyx_t_20 = __Pyx_PyObject_GetAttrStr(__pyx_t_23, __pyx_mstate_global->__pyx_n_u_int64); if (unlikely(!__pyx_t_20)) __PYX_ERR(0, 98, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_20);
-  __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-  #if CYTHON_VECTORCALL
-  #endif
-  __pyx_t_4 = 1;
-  #if CYTHON_UNPACK_METHODS
-  if (unlikely(PyMethod_Check(__pyx_t_2))) {
-    __pyx_t_3 = PyMethod_GET_SELF(__pyx_t_2);
-    assert(__pyx_t_3);
-    PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
-    __Pyx_INCREF(__pyx_t_3);
-    __Pyx_INCREF(__pyx__function);
-    __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
-    __pyx_t_4 = 0;
-  }
-  #endif
-  {
-    PyObject *__pyx_callargs[3] = {__pyx_t_3, __pyx_t_19, __pyx_t_20};
-    #if CYTHON_VECTORCALL
-    __pyx_t_23 = __pyx_mstate_global->__pyx_tuple[2];
-    if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 98, __pyx_L1_error)
-    __Pyx_INCREF(__pyx_t_23);
-    #else
-    {
-      PyObject *__pyx_temp[1] = {__pyx_mstate_global->__pyx_n_u_dtype};
-      __pyx_t_23 = __Pyx_MakeKwargDict(__pyx_temp, __pyx_callargs+2, 1);
-      if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 98, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_23);
-    }
-    #endif
-    __pyx_t_1 = __Pyx_Object_VectorcallKwds((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_4, (2-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET), __pyx_t_23);
-    __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __Pyx_DECREF(__pyx_t_19); __pyx_t_19 = 0;
-    #if CYTHON_VECTORCALL
-    #endif
-    __Pyx_DECREF(__pyx_t_20); __pyx_t_20 = 0;
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 98, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-  }
-  __pyx_t_27 = __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(__pyx_t_1, PyBUF_WRITABLE); if (unlikely(!__pyx_t_27.memview)) __PYX_ERR(0, 98, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __pyx_v_places = __pyx_t_27;
-  __pyx_t_27.memview = NULL;
-  __pyx_t_27.data = NULL;
-
-  /* "dualflow/working_set/_point_pairs.pyx":99
- *     cdef float[::1] floats = borrowed((wide * (3 * m + 16) + TILE * (m + 8),), np.float32)
- *     cdef long long[::1] places = np.empty(4 * wide, dtype=np.int64)
- *     lay_out(&desk, m, wide, &doubles[0], &floats[0], &places[0])             # <<<<<<<<<<<<<<
- *     desk.rows, desk.packed, desk.spare, desk.spare_bytes = &all_rows[0], &packed[0], &spare_room[0], spare
- *     desk.K, desk.room, desk.chosen, desk.tiles = &K[0], room, &chosen[0], &tiles[0]
-*/
-  __pyx_t_14 = 0;
-  __pyx_t_12 = 0;
-  __pyx_t_28 = 0;
-  __pyx_f_8dualflow_11working_set_12_point_pairs_lay_out((&__pyx_v_desk), __pyx_v_m, __pyx_v_wide, (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_doubles.data) + __pyx_t_14)) )))), (&(*((float *) ( /* dim=0 */ ((char *) (((float *) __pyx_v_floats.data) + __pyx_t_12)) )))), (&(*((PY_LONG_LONG *) ( /* dim=0 */ ((char *) (((PY_LONG_LONG *) __pyx_v_places.data) + __pyx_t_28)) )))));
-
-  /* "dualflow/working_set/_point_pairs.pyx":100
- *     cdef long long[::1] places = np.empty(4 * wide, dtype=np.int64)
- *     lay_out(&desk, m, wide, &doubles[0], &floats[0], &places[0])
- *     desk.rows, desk.packed, desk.spare, desk.spare_bytes = &all_rows[0], &packed[0], &spare_room[0], spare             # <<<<<<<<<<<<<<
- *     desk.K, desk.room, desk.chosen, desk.tiles = &K[0], room, &chosen[0], &tiles[0]
- *     desk.m, desk.features, desk.sign, desk.reach, desk.enough = m, features, sign, reach, enough
-*/
-  __pyx_t_28 = 0;
-  __pyx_t_29 = (&(*((unsigned char *) ( /* dim=0 */ ((char *) (((unsigned char *) __pyx_v_all_rows.data) + __pyx_t_28)) ))));
-
-  __pyx_t_12 = 0;
-  __pyx_t_30 = (&(*((unsigned char *) ( /* dim=0 */ ((char *) (((unsigned char *) __pyx_v_packed.data) + __pyx_t_12)) ))));
-
-  __pyx_t_14 = 0;
-  __pyx_t_31 = (&(*((unsigned char *) ( /* dim=0 */ ((char *) (((unsigned char *) __pyx_v_spare_room.data) + __pyx_t_14)) ))));
-
-  __pyx_t_8 = __pyx_v_spare;
-
-  __pyx_v_desk.rows = __pyx_t_29;
-  __pyx_v_desk.packed = __pyx_t_30;
-  __pyx_v_desk.spare = __pyx_t_31;
-  __pyx_v_desk.spare_bytes = __pyx_t_8;
-
-  /* "dualflow/working_set/_point_pairs.pyx":101
- *     lay_out(&desk, m, wide, &doubles[0], &floats[0], &places[0])
- *     desk.rows, desk.packed, desk.spare, desk.spare_bytes = &all_rows[0], &packed[0], &spare_room[0], spare
- *     desk.K, desk.room, desk.chosen, desk.tiles = &K[0], room, &chosen[0], &tiles[0]             # <<<<<<<<<<<<<<
- *     desk.m, desk.features, desk.sign, desk.reach, desk.enough = m, features, sign, reach, enough
- *     desk.rough, desk.worth, desk.few, desk.ease = rough, worth, few, ease
-*/
-  __pyx_t_14 = 0;
-  __pyx_t_32 = (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_K.data) + __pyx_t_14)) ))));
-
-  __pyx_t_8 = __pyx_v_room;
-
-  __pyx_t_14 = 0;
-  __pyx_t_31 = (&(*((unsigned char *) ( /* dim=0 */ ((char *) (((unsigned char *) __pyx_v_chosen.data) + __pyx_t_14)) ))));
-
-  __pyx_t_12 = 0;
-  __pyx_t_33 = (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_tiles.data) + __pyx_t_12)) ))));
-
-  __pyx_v_desk.K = __pyx_t_32;
-  __pyx_v_desk.room = __pyx_t_8;
-  __pyx_v_desk.chosen = __pyx_t_31;
-  __pyx_v_desk.tiles = __pyx_t_33;
-
-  /* "dualflow/working_set/_point_pairs.pyx":102
- *     desk.rows, desk.packed, desk.spare, desk.spare_bytes = &all_rows[0], &packed[0], &spare_room[0], spare
- *     desk.K, desk.room, desk.chosen, desk.tiles = &K[0], room, &chosen[0], &tiles[0]
- *     desk.m, desk.features, desk.sign, desk.reach, desk.enough = m, features, sign, reach, enough             # <<<<<<<<<<<<<<
- *     desk.rough, desk.worth, desk.few, desk.ease = rough, worth, few, ease
+ *     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
+ *     lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
+ *     desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough             # <<<<<<<<<<<<<<
+ *     desk.worth, desk.few, desk.ease = worth, few, ease
  *     for k in range(begin, count):
 */
-  __pyx_t_8 = __pyx_v_m;
-
-  __pyx_t_9 = __pyx_v_features;
+  __pyx_t_8 = __pyx_v_features;
 
   __pyx_t_5 = __pyx_v_sign;
 
-  __pyx_t_34 = __pyx_v_reach;
+  __pyx_t_30 = __pyx_v_reach;
 
-  __pyx_t_35 = __pyx_v_enough;
+  __pyx_t_31 = __pyx_v_enough;
 
-  __pyx_v_desk.m = __pyx_t_8;
-  __pyx_v_desk.features = __pyx_t_9;
+  __pyx_t_32 = __pyx_v_rough;
+
+  __pyx_v_desk.features = __pyx_t_8;
   __pyx_v_desk.sign = __pyx_t_5;
-  __pyx_v_desk.reach = __pyx_t_34;
-  __pyx_v_desk.enough = __pyx_t_35;
+  __pyx_v_desk.reach = __pyx_t_30;
+  __pyx_v_desk.enough = __pyx_t_31;
+  __pyx_v_desk.rough = __pyx_t_32;
 
-  /* "dualflow/working_set/_point_pairs.pyx":103
- *     desk.K, desk.room, desk.chosen, desk.tiles = &K[0], room, &chosen[0], &tiles[0]
- *     desk.m, desk.features, desk.sign, desk.reach, desk.enough = m, features, sign, reach, enough
- *     desk.rough, desk.worth, desk.few, desk.ease = rough, worth, few, ease             # <<<<<<<<<<<<<<
+  /* "dualflow/working_set/_point_pairs.pyx":95
+ *     lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
+ *     desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough
+ *     desk.worth, desk.few, desk.ease = worth, few, ease             # <<<<<<<<<<<<<<
  *     for k in range(begin, count):
  *         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
 */
-  __pyx_t_35 = __pyx_v_rough;
+  __pyx_t_32 = __pyx_v_worth;
 
-  __pyx_t_34 = __pyx_v_worth;
+  __pyx_t_31 = __pyx_v_few;
 
-  __pyx_t_5 = __pyx_v_few;
+  __pyx_t_30 = __pyx_v_ease;
 
-  __pyx_t_36 = __pyx_v_ease;
+  __pyx_v_desk.worth = __pyx_t_32;
+  __pyx_v_desk.few = __pyx_t_31;
+  __pyx_v_desk.ease = __pyx_t_30;
 
-  __pyx_v_desk.rough = __pyx_t_35;
-  __pyx_v_desk.worth = __pyx_t_34;
-  __pyx_v_desk.few = __pyx_t_5;
-  __pyx_v_desk.ease = __pyx_t_36;
-
-  /* "dualflow/working_set/_point_pairs.pyx":104
- *     desk.m, desk.features, desk.sign, desk.reach, desk.enough = m, features, sign, reach, enough
- *     desk.rough, desk.worth, desk.few, desk.ease = rough, worth, few, ease
+  /* "dualflow/working_set/_point_pairs.pyx":96
+ *     desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough
+ *     desk.worth, desk.few, desk.ease = worth, few, ease
  *     for k in range(begin, count):             # <<<<<<<<<<<<<<
  *         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
  *         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
 */
 
-  __pyx_t_9 = __pyx_v_count;
-  __pyx_t_8 = __pyx_t_9;
+  __pyx_t_8 = __pyx_v_count;
+  __pyx_t_9 = __pyx_t_8;
 
-  for (__pyx_t_10 = __pyx_v_begin; __pyx_t_10 < __pyx_t_8; __pyx_t_10+=1) {
+  for (__pyx_t_10 = __pyx_v_begin; __pyx_t_10 < __pyx_t_9; __pyx_t_10+=1) {
     __pyx_v_k = __pyx_t_10;
 
-    /* "dualflow/working_set/_point_pairs.pyx":105
- *     desk.rough, desk.worth, desk.few, desk.ease = rough, worth, few, ease
+    /* "dualflow/working_set/_point_pairs.pyx":97
+ *     desk.worth, desk.few, desk.ease = worth, few, ease
  *     for k in range(begin, count):
  *         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])             # <<<<<<<<<<<<<<
  *         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
  *         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
 */
-    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_20 = __pyx_v_k;
     __pyx_t_14 = 5;
-    __pyx_t_16 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_16 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
 
-    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_20 = __pyx_v_k;
     __pyx_t_14 = 6;
-    __pyx_t_17 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_15 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
 
-    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_20 = __pyx_v_k;
     __pyx_t_14 = 7;
-    __pyx_t_37 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_18 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
 
-    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_20 = __pyx_v_k;
     __pyx_t_14 = 8;
 
-    __pyx_t_38 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
-    __pyx_t_13 = __pyx_v_k;
+    __pyx_t_17 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_20 = __pyx_v_k;
     __pyx_t_14 = 7;
 
-    __pyx_t_39 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
-    __pyx_t_7 = (__pyx_t_38 > __pyx_t_39);
+    __pyx_t_33 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+    __pyx_t_7 = (__pyx_t_17 > __pyx_t_33);
 
     if (__pyx_t_7) {
 
-      __pyx_t_40 = __pyx_t_38;
+      __pyx_t_34 = __pyx_t_17;
     } else {
 
-      __pyx_t_40 = __pyx_t_39;
+      __pyx_t_34 = __pyx_t_33;
     }
 
-    __pyx_t_38 = __pyx_t_40;
+    __pyx_t_17 = __pyx_t_34;
 
 
     __pyx_v_told.fills = __pyx_t_16;
-    __pyx_v_told.limit = __pyx_t_17;
-    __pyx_v_told.room = __pyx_t_37;
-    __pyx_v_told.more = __pyx_t_38;
+    __pyx_v_told.limit = __pyx_t_15;
+    __pyx_v_told.room = __pyx_t_18;
+    __pyx_v_told.more = __pyx_t_17;
 
-    /* "dualflow/working_set/_point_pairs.pyx":106
+    /* "dualflow/working_set/_point_pairs.pyx":98
  *     for k in range(begin, count):
  *         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
  *         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST             # <<<<<<<<<<<<<<
  *         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
  *         with nogil:
 */
+    __pyx_t_20 = __pyx_v_k;
+    __pyx_t_14 = 4;
+    __pyx_t_7 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) != 0);
+
+    if (__pyx_t_7) {
+
+      __pyx_t_30 = __pyx_v_rough;
+    } else {
+
+      __pyx_t_30 = __pyx_v_8dualflow_11working_set_12_point_pairs_END;
+    }
+
     __pyx_t_13 = __pyx_v_k;
     __pyx_t_14 = 4;
     __pyx_t_7 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) != 0);
 
     if (__pyx_t_7) {
 
-      __pyx_t_36 = __pyx_v_rough;
+      __pyx_t_20 = 1;
     } else {
 
-      __pyx_t_36 = __pyx_v_8dualflow_11working_set_12_point_pairs_END;
+      __pyx_t_20 = __pyx_v_8dualflow_11working_set_12_point_pairs_AFRESH;
     }
 
-    __pyx_t_15 = __pyx_v_k;
-    __pyx_t_14 = 4;
-    __pyx_t_7 = ((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_15 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) != 0);
+    __pyx_t_13 = __pyx_v_8dualflow_11working_set_12_point_pairs_LEAST;
 
-    if (__pyx_t_7) {
+    __pyx_v_told.tolerance = __pyx_t_30;
+    __pyx_v_told.rounds = __pyx_t_20;
+    __pyx_v_told.few = __pyx_t_13;
 
-      __pyx_t_13 = 1;
-    } else {
-
-      __pyx_t_13 = __pyx_v_8dualflow_11working_set_12_point_pairs_AFRESH;
-    }
-
-    __pyx_t_15 = __pyx_v_8dualflow_11working_set_12_point_pairs_LEAST;
-
-    __pyx_v_told.tolerance = __pyx_t_36;
-    __pyx_v_told.rounds = __pyx_t_13;
-    __pyx_v_told.few = __pyx_t_15;
-
-    /* "dualflow/working_set/_point_pairs.pyx":107
+    /* "dualflow/working_set/_point_pairs.pyx":99
  *         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
  *         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
  *         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM             # <<<<<<<<<<<<<<
  *         with nogil:
  *             sit_down(&desk, points, half, members, upper, &table[k, 0])
 */
-    __pyx_t_15 = __pyx_v_k;
-    __pyx_t_14 = 0;
     __pyx_t_13 = __pyx_v_k;
+    __pyx_t_14 = 0;
+    __pyx_t_20 = __pyx_v_k;
     __pyx_t_12 = 1;
-    __pyx_t_1 = __Pyx_PyLong_From_PY_LONG_LONG(((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_15 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) + (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))))); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 107, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-    __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_LEAVES_FROM); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 107, __pyx_L1_error)
+    __pyx_t_2 = __Pyx_PyLong_From_PY_LONG_LONG(((*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) ))) + (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))))); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 99, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
-    __pyx_t_23 = __Pyx_PyObject_CompareGe_int_object(__pyx_t_1, __pyx_t_2, Py_GE); __Pyx_XGOTREF(__pyx_t_23); if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 107, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+    __Pyx_GetModuleGlobalName(__pyx_t_24, __pyx_mstate_global->__pyx_n_u_LEAVES_FROM); if (unlikely(!__pyx_t_24)) __PYX_ERR(0, 99, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_24);
+    __pyx_t_25 = __Pyx_PyObject_CompareGe_int_object(__pyx_t_2, __pyx_t_24, Py_GE); __Pyx_XGOTREF(__pyx_t_25); if (unlikely(!__pyx_t_25)) __PYX_ERR(0, 99, __pyx_L1_error)
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __pyx_t_7 = __Pyx_PyObject_IsTrue(__pyx_t_23); if (unlikely((__pyx_t_7 == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 107, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
+    __Pyx_DECREF(__pyx_t_24); __pyx_t_24 = 0;
+    __pyx_t_7 = __Pyx_PyObject_IsTrue(__pyx_t_25); if (unlikely((__pyx_t_7 == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 99, __pyx_L1_error)
+    __Pyx_DECREF(__pyx_t_25); __pyx_t_25 = 0;
     __pyx_v_told.leaves = __pyx_t_7;
 
-    /* "dualflow/working_set/_point_pairs.pyx":108
+    /* "dualflow/working_set/_point_pairs.pyx":100
  *         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
  *         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
  *         with nogil:             # <<<<<<<<<<<<<<
@@ -22449,57 +22167,57 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
         __Pyx_FastGIL_Remember();
         /*try:*/ {
 
-          /* "dualflow/working_set/_point_pairs.pyx":109
+          /* "dualflow/working_set/_point_pairs.pyx":101
  *         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
  *         with nogil:
  *             sit_down(&desk, points, half, members, upper, &table[k, 0])             # <<<<<<<<<<<<<<
  *             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
  *                        &figures[k, 0])
 */
-          __pyx_t_13 = __pyx_v_k;
+          __pyx_t_20 = __pyx_v_k;
           __pyx_t_12 = 0;
-          __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down((&__pyx_v_desk), __pyx_v_points, __pyx_v_half, __pyx_v_members, __pyx_v_upper, (&(*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) )))));
+          __pyx_f_8dualflow_11working_set_12_point_pairs_sit_down((&__pyx_v_desk), __pyx_v_points, __pyx_v_half, __pyx_v_members, __pyx_v_upper, (&(*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) )))));
 
-          /* "dualflow/working_set/_point_pairs.pyx":110
+          /* "dualflow/working_set/_point_pairs.pyx":102
  *         with nogil:
  *             sit_down(&desk, points, half, members, upper, &table[k, 0])
  *             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],             # <<<<<<<<<<<<<<
  *                        &figures[k, 0])
  *         entries[k] = desk.entries
 */
-          __pyx_t_13 = __pyx_v_k;
+          __pyx_t_20 = __pyx_v_k;
           __pyx_t_12 = 4;
-          __pyx_t_15 = __pyx_v_k;
+          __pyx_t_13 = __pyx_v_k;
           __pyx_t_14 = 9;
-          __pyx_t_38 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_15 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
-          __pyx_t_11 = __pyx_v_k;
-          __pyx_t_28 = 9;
-          __pyx_t_37 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_11 * __pyx_v_table.strides[0]) )) + __pyx_t_28)) )));
-          __pyx_t_41 = __pyx_v_k;
-          __pyx_t_42 = 9;
-          __pyx_t_17 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_41 * __pyx_v_table.strides[0]) )) + __pyx_t_42)) )));
+          __pyx_t_17 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_14)) )));
+          __pyx_t_19 = __pyx_v_k;
+          __pyx_t_35 = 9;
+          __pyx_t_18 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_19 * __pyx_v_table.strides[0]) )) + __pyx_t_35)) )));
+          __pyx_t_21 = __pyx_v_k;
+          __pyx_t_36 = 9;
+          __pyx_t_15 = (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_21 * __pyx_v_table.strides[0]) )) + __pyx_t_36)) )));
 
-          /* "dualflow/working_set/_point_pairs.pyx":111
+          /* "dualflow/working_set/_point_pairs.pyx":103
  *             sit_down(&desk, points, half, members, upper, &table[k, 0])
  *             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
  *                        &figures[k, 0])             # <<<<<<<<<<<<<<
  *         entries[k] = desk.entries
  *         if monotonic() > until:
 */
-          __pyx_t_43 = __pyx_v_k;
-          __pyx_t_44 = 0;
+          __pyx_t_11 = __pyx_v_k;
+          __pyx_t_37 = 0;
 
-          /* "dualflow/working_set/_point_pairs.pyx":110
+          /* "dualflow/working_set/_point_pairs.pyx":102
  *         with nogil:
  *             sit_down(&desk, points, half, members, upper, &table[k, 0])
  *             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],             # <<<<<<<<<<<<<<
  *                        &figures[k, 0])
  *         entries[k] = desk.entries
 */
-          __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one((&__pyx_v_desk), __pyx_v_told, (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_13 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))), (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_alpha.data) + __pyx_t_38)) )))), (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_point.data) + __pyx_t_37)) )))), (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_weights.data) + __pyx_t_17)) )))), (&(*((double *) ( /* dim=1 */ ((char *) (((double *) ( /* dim=0 */ (__pyx_v_figures.data + __pyx_t_43 * __pyx_v_figures.strides[0]) )) + __pyx_t_44)) )))));
+          __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one((&__pyx_v_desk), __pyx_v_told, (*((PY_LONG_LONG const  *) ( /* dim=1 */ ((char *) (((PY_LONG_LONG const  *) ( /* dim=0 */ (__pyx_v_table.data + __pyx_t_20 * __pyx_v_table.strides[0]) )) + __pyx_t_12)) ))), (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_alpha.data) + __pyx_t_17)) )))), (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_point.data) + __pyx_t_18)) )))), (&(*((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_weights.data) + __pyx_t_15)) )))), (&(*((double *) ( /* dim=1 */ ((char *) (((double *) ( /* dim=0 */ (__pyx_v_figures.data + __pyx_t_11 * __pyx_v_figures.strides[0]) )) + __pyx_t_37)) )))));
         }
 
-        /* "dualflow/working_set/_point_pairs.pyx":108
+        /* "dualflow/working_set/_point_pairs.pyx":100
  *         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
  *         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
  *         with nogil:             # <<<<<<<<<<<<<<
@@ -22516,78 +22234,78 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
         }
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":112
+    /* "dualflow/working_set/_point_pairs.pyx":104
  *             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
  *                        &figures[k, 0])
  *         entries[k] = desk.entries             # <<<<<<<<<<<<<<
  *         if monotonic() > until:
  *             return k + 1
 */
-    __pyx_t_36 = __pyx_v_desk.entries;
+    __pyx_t_30 = __pyx_v_desk.entries;
 
-    __pyx_t_43 = __pyx_v_k;
-    *((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_entries.data) + __pyx_t_43)) )) = __pyx_t_36;
+    __pyx_t_11 = __pyx_v_k;
+    *((double *) ( /* dim=0 */ ((char *) (((double *) __pyx_v_entries.data) + __pyx_t_11)) )) = __pyx_t_30;
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":113
+    /* "dualflow/working_set/_point_pairs.pyx":105
  *                        &figures[k, 0])
  *         entries[k] = desk.entries
  *         if monotonic() > until:             # <<<<<<<<<<<<<<
  *             return k + 1
  *     return count
 */
-    __pyx_t_2 = NULL;
-    __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_monotonic); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 113, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
+    __pyx_t_24 = NULL;
+    __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_monotonic); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 105, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
     __pyx_t_4 = 1;
     #if CYTHON_UNPACK_METHODS
-    if (unlikely(PyMethod_Check(__pyx_t_1))) {
-      __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_1);
-      assert(__pyx_t_2);
-      PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_1);
-      __Pyx_INCREF(__pyx_t_2);
+    if (unlikely(PyMethod_Check(__pyx_t_2))) {
+      __pyx_t_24 = PyMethod_GET_SELF(__pyx_t_2);
+      assert(__pyx_t_24);
+      PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
+      __Pyx_INCREF(__pyx_t_24);
       __Pyx_INCREF(__pyx__function);
-      __Pyx_DECREF_SET(__pyx_t_1, __pyx__function);
+      __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
       __pyx_t_4 = 0;
     }
     #endif
     {
-      PyObject *__pyx_callargs[2] = {__pyx_t_2, NULL};
-      __pyx_t_23 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_1, __pyx_callargs+__pyx_t_4, (1-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
-      __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
-      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-      if (unlikely(!__pyx_t_23)) __PYX_ERR(0, 113, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_23);
+      PyObject *__pyx_callargs[2] = {__pyx_t_24, NULL};
+      __pyx_t_25 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_4, (1-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+      __Pyx_XDECREF(__pyx_t_24); __pyx_t_24 = 0;
+      __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+      if (unlikely(!__pyx_t_25)) __PYX_ERR(0, 105, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_25);
     }
-    __pyx_t_1 = PyFloat_FromDouble(__pyx_v_until); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 113, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_t_1);
-    __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_float(__pyx_t_23, __pyx_t_1, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 113, __pyx_L1_error)
-    __Pyx_DECREF(__pyx_t_23); __pyx_t_23 = 0;
-    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+    __pyx_t_2 = PyFloat_FromDouble(__pyx_v_until); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 105, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+    __pyx_t_7 = __Pyx_PyObject_CompareBoolGt_object_float(__pyx_t_25, __pyx_t_2, Py_GT); if (unlikely((__pyx_t_7 < 0))) __PYX_ERR(0, 105, __pyx_L1_error)
+    __Pyx_DECREF(__pyx_t_25); __pyx_t_25 = 0;
+    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
     if (__pyx_t_7) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":114
+      /* "dualflow/working_set/_point_pairs.pyx":106
  *         entries[k] = desk.entries
  *         if monotonic() > until:
  *             return k + 1             # <<<<<<<<<<<<<<
  *     return count
  * 
 */
-      __pyx_t_1 = PyLong_FromSsize_t((__pyx_v_k + 1)); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 114, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_1);
+      __pyx_t_2 = PyLong_FromSsize_t((__pyx_v_k + 1)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 106, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_2);
       {
         PyObject *__pyx_temp;
         {
           __pyx_temp = __pyx_r;
-          __pyx_r = __pyx_t_1;
+          __pyx_r = __pyx_t_2;
         }
         __Pyx_XDECREF(__pyx_temp);
       }
-      __pyx_t_1 = 0;
+      __pyx_t_2 = 0;
       goto __pyx_L0;
 
-      /* "dualflow/working_set/_point_pairs.pyx":113
+      /* "dualflow/working_set/_point_pairs.pyx":105
  *                        &figures[k, 0])
  *         entries[k] = desk.entries
  *         if monotonic() > until:             # <<<<<<<<<<<<<<
@@ -22598,27 +22316,27 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":115
+  /* "dualflow/working_set/_point_pairs.pyx":107
  *         if monotonic() > until:
  *             return k + 1
  *     return count             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_1 = PyLong_FromSsize_t(__pyx_v_count); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 115, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_1);
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_count); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 107, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
   {
     PyObject *__pyx_temp;
     {
       __pyx_temp = __pyx_r;
-      __pyx_r = __pyx_t_1;
+      __pyx_r = __pyx_t_2;
     }
     __Pyx_XDECREF(__pyx_temp);
   }
-  __pyx_t_1 = 0;
+  __pyx_t_2 = 0;
   goto __pyx_L0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":53
+  /* "dualflow/working_set/_point_pairs.pyx":52
  * 
  * 
  * def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const long long[::1] members,             # <<<<<<<<<<<<<<
@@ -22631,16 +22349,14 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
   __Pyx_XDECREF(__pyx_t_1);
   __Pyx_XDECREF(__pyx_t_2);
   __Pyx_XDECREF(__pyx_t_3);
-  __Pyx_XDECREF(__pyx_t_18);
-  __Pyx_XDECREF(__pyx_t_19);
-  __Pyx_XDECREF(__pyx_t_20);
-  __Pyx_XDECREF(__pyx_t_21);
   __Pyx_XDECREF(__pyx_t_22);
   __Pyx_XDECREF(__pyx_t_23);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_24, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_25, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_26, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_t_27, 1);
+  __Pyx_XDECREF(__pyx_t_24);
+  __Pyx_XDECREF(__pyx_t_25);
+  __Pyx_XDECREF(__pyx_t_26);
+  __Pyx_XDECREF(__pyx_t_27);
+  __Pyx_XDECREF(__pyx_t_28);
+  __PYX_XCLEAR_MEMVIEW(&__pyx_t_29, 1);
   __Pyx_AddTraceback("dualflow.working_set._point_pairs.settle_point_pairs", __pyx_clineno, __pyx_lineno, __pyx_filename);
   __pyx_r = NULL;
   __pyx_L0:;
@@ -22656,21 +22372,14 @@ static PyObject *__pyx_pf_8dualflow_11working_set_12_point_pairs_settle_point_pa
 
 
 
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_all_rows, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_packed, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_spare_room, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_chosen, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_K, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_doubles, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_tiles, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_floats, 1);
-  __PYX_XCLEAR_MEMVIEW(&__pyx_v_places, 1);
+
+  __PYX_XCLEAR_MEMVIEW(&__pyx_v_memory, 1);
   __Pyx_XGIVEREF(__pyx_r);
   __Pyx_RefNannyFinishContext();
   return __pyx_r;
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":118
+/* "dualflow/working_set/_point_pairs.pyx":110
  * 
  * 
  * cdef check_table(const double[:, ::1] points, const double[::1] half, const long long[::1] members, const double[::1] upper,             # <<<<<<<<<<<<<<
@@ -22711,7 +22420,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("check_table", 0);
 
-  /* "dualflow/working_set/_point_pairs.pyx":120
+  /* "dualflow/working_set/_point_pairs.pyx":112
  * cdef check_table(const double[:, ::1] points, const double[::1] half, const long long[::1] members, const double[::1] upper,
  *                  const long long[:, ::1] table, const double[::1] alpha, double sign):
  *     cdef Index k, size = members.shape[0]             # <<<<<<<<<<<<<<
@@ -22720,7 +22429,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
 */
   __pyx_v_size = (__pyx_v_members.shape[0]);
 
-  /* "dualflow/working_set/_point_pairs.pyx":122
+  /* "dualflow/working_set/_point_pairs.pyx":114
  *     cdef Index k, size = members.shape[0]
  *     cdef long long m, n
  *     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:             # <<<<<<<<<<<<<<
@@ -22766,7 +22475,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":123
+    /* "dualflow/working_set/_point_pairs.pyx":115
  *     cdef long long m, n
  *     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
  *         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")             # <<<<<<<<<<<<<<
@@ -22779,14 +22488,14 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
       PyObject *__pyx_callargs[2] = {__pyx_t_4, __pyx_mstate_global->__pyx_kp_u_points_must_be_n_multiple_of_4_h};
       __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
-      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 123, __pyx_L1_error)
+      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 115, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_3);
     }
     __Pyx_Raise(__pyx_t_3, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __PYX_ERR(0, 123, __pyx_L1_error)
+    __PYX_ERR(0, 115, __pyx_L1_error)
 
-    /* "dualflow/working_set/_point_pairs.pyx":122
+    /* "dualflow/working_set/_point_pairs.pyx":114
  *     cdef Index k, size = members.shape[0]
  *     cdef long long m, n
  *     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:             # <<<<<<<<<<<<<<
@@ -22795,7 +22504,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":124
+  /* "dualflow/working_set/_point_pairs.pyx":116
  *     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
  *         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")
  *     if table.shape[1] != 10 or (sign != 1 and sign != -1):             # <<<<<<<<<<<<<<
@@ -22831,7 +22540,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":125
+    /* "dualflow/working_set/_point_pairs.pyx":117
  *         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")
  *     if table.shape[1] != 10 or (sign != 1 and sign != -1):
  *         raise ValueError("a pair is 10 numbers, and sign 1")             # <<<<<<<<<<<<<<
@@ -22844,14 +22553,14 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
       PyObject *__pyx_callargs[2] = {__pyx_t_4, __pyx_mstate_global->__pyx_kp_u_a_pair_is_10_numbers_and_sign_1};
       __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
-      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 125, __pyx_L1_error)
+      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 117, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_3);
     }
     __Pyx_Raise(__pyx_t_3, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __PYX_ERR(0, 125, __pyx_L1_error)
+    __PYX_ERR(0, 117, __pyx_L1_error)
 
-    /* "dualflow/working_set/_point_pairs.pyx":124
+    /* "dualflow/working_set/_point_pairs.pyx":116
  *     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
  *         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")
  *     if table.shape[1] != 10 or (sign != 1 and sign != -1):             # <<<<<<<<<<<<<<
@@ -22860,7 +22569,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":126
+  /* "dualflow/working_set/_point_pairs.pyx":118
  *     if table.shape[1] != 10 or (sign != 1 and sign != -1):
  *         raise ValueError("a pair is 10 numbers, and sign 1")
  *     for k in range(size):             # <<<<<<<<<<<<<<
@@ -22874,7 +22583,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   for (__pyx_t_8 = 0; __pyx_t_8 < __pyx_t_7; __pyx_t_8+=1) {
     __pyx_v_k = __pyx_t_8;
 
-    /* "dualflow/working_set/_point_pairs.pyx":127
+    /* "dualflow/working_set/_point_pairs.pyx":119
  *         raise ValueError("a pair is 10 numbers, and sign 1")
  *     for k in range(size):
  *         if not 0 <= members[k] < points.shape[0]:             # <<<<<<<<<<<<<<
@@ -22895,7 +22604,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
     if (unlikely(__pyx_t_2)) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":128
+      /* "dualflow/working_set/_point_pairs.pyx":120
  *     for k in range(size):
  *         if not 0 <= members[k] < points.shape[0]:
  *             raise ValueError("members must be places of points")             # <<<<<<<<<<<<<<
@@ -22908,14 +22617,14 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
         PyObject *__pyx_callargs[2] = {__pyx_t_4, __pyx_mstate_global->__pyx_kp_u_members_must_be_places_of_points};
         __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
         __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
-        if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 128, __pyx_L1_error)
+        if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 120, __pyx_L1_error)
         __Pyx_GOTREF(__pyx_t_3);
       }
       __Pyx_Raise(__pyx_t_3, 0, 0, 0);
       __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-      __PYX_ERR(0, 128, __pyx_L1_error)
+      __PYX_ERR(0, 120, __pyx_L1_error)
 
-      /* "dualflow/working_set/_point_pairs.pyx":127
+      /* "dualflow/working_set/_point_pairs.pyx":119
  *         raise ValueError("a pair is 10 numbers, and sign 1")
  *     for k in range(size):
  *         if not 0 <= members[k] < points.shape[0]:             # <<<<<<<<<<<<<<
@@ -22926,7 +22635,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":129
+  /* "dualflow/working_set/_point_pairs.pyx":121
  *         if not 0 <= members[k] < points.shape[0]:
  *             raise ValueError("members must be places of points")
  *     for k in range(table.shape[0]):             # <<<<<<<<<<<<<<
@@ -22940,7 +22649,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   for (__pyx_t_6 = 0; __pyx_t_6 < __pyx_t_12; __pyx_t_6+=1) {
     __pyx_v_k = __pyx_t_6;
 
-    /* "dualflow/working_set/_point_pairs.pyx":130
+    /* "dualflow/working_set/_point_pairs.pyx":122
  *             raise ValueError("members must be places of points")
  *     for k in range(table.shape[0]):
  *         m, n = table[k, 0], table[k, 1]             # <<<<<<<<<<<<<<
@@ -22958,7 +22667,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
     __pyx_v_m = __pyx_t_10;
     __pyx_v_n = __pyx_t_14;
 
-    /* "dualflow/working_set/_point_pairs.pyx":131
+    /* "dualflow/working_set/_point_pairs.pyx":123
  *     for k in range(table.shape[0]):
  *         m, n = table[k, 0], table[k, 1]
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n             # <<<<<<<<<<<<<<
@@ -23007,7 +22716,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
       goto __pyx_L18_bool_binop_done;
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":132
+    /* "dualflow/working_set/_point_pairs.pyx":124
  *         m, n = table[k, 0], table[k, 1]
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n
  *                 and 0 <= table[k, 9] <= alpha.shape[0] - m - n and 0 <= min(table[k, 6], table[k, 7], table[k, 8])):             # <<<<<<<<<<<<<<
@@ -23017,7 +22726,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
     __pyx_t_7 = __pyx_v_k;
     __pyx_t_13 = 3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":131
+    /* "dualflow/working_set/_point_pairs.pyx":123
  *     for k in range(table.shape[0]):
  *         m, n = table[k, 0], table[k, 1]
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n             # <<<<<<<<<<<<<<
@@ -23040,7 +22749,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
       goto __pyx_L18_bool_binop_done;
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":132
+    /* "dualflow/working_set/_point_pairs.pyx":124
  *         m, n = table[k, 0], table[k, 1]
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n
  *                 and 0 <= table[k, 9] <= alpha.shape[0] - m - n and 0 <= min(table[k, 6], table[k, 7], table[k, 8])):             # <<<<<<<<<<<<<<
@@ -23107,7 +22816,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
 
     __pyx_L18_bool_binop_done:;
 
-    /* "dualflow/working_set/_point_pairs.pyx":131
+    /* "dualflow/working_set/_point_pairs.pyx":123
  *     for k in range(table.shape[0]):
  *         m, n = table[k, 0], table[k, 1]
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n             # <<<<<<<<<<<<<<
@@ -23120,7 +22829,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
     if (unlikely(__pyx_t_1)) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":133
+      /* "dualflow/working_set/_point_pairs.pyx":125
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n
  *                 and 0 <= table[k, 9] <= alpha.shape[0] - m - n and 0 <= min(table[k, 6], table[k, 7], table[k, 8])):
  *             raise ValueError(f"pair {k} leads out of its arrays")             # <<<<<<<<<<<<<<
@@ -23128,7 +22837,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
  * 
 */
       __pyx_t_4 = NULL;
-      __pyx_t_17 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_v_k, 0, ' ', 'd'); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 133, __pyx_L1_error)
+      __pyx_t_17 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_v_k, 0, ' ', 'd'); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 125, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_17);
       __pyx_t_18[0] = __pyx_mstate_global->__pyx_kp_u_pair;
       __pyx_t_18[1] = __pyx_t_17;
@@ -23139,7 +22848,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
       #endif
       __pyx_t_20 = 0;
       __pyx_t_21 = __Pyx_PyUnicode_Join(__pyx_t_18, 3, __pyx_t_19, __pyx_t_20);
-      if (unlikely(!__pyx_t_21)) __PYX_ERR(0, 133, __pyx_L1_error)
+      if (unlikely(!__pyx_t_21)) __PYX_ERR(0, 125, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_21);
       __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
       __pyx_t_5 = 1;
@@ -23148,14 +22857,14 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
         __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
         __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
         __Pyx_DECREF(__pyx_t_21); __pyx_t_21 = 0;
-        if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 133, __pyx_L1_error)
+        if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 125, __pyx_L1_error)
         __Pyx_GOTREF(__pyx_t_3);
       }
       __Pyx_Raise(__pyx_t_3, 0, 0, 0);
       __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-      __PYX_ERR(0, 133, __pyx_L1_error)
+      __PYX_ERR(0, 125, __pyx_L1_error)
 
-      /* "dualflow/working_set/_point_pairs.pyx":131
+      /* "dualflow/working_set/_point_pairs.pyx":123
  *     for k in range(table.shape[0]):
  *         m, n = table[k, 0], table[k, 1]
  *         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n             # <<<<<<<<<<<<<<
@@ -23166,7 +22875,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":118
+  /* "dualflow/working_set/_point_pairs.pyx":110
  * 
  * 
  * cdef check_table(const double[:, ::1] points, const double[::1] half, const long long[::1] members, const double[::1] upper,             # <<<<<<<<<<<<<<
@@ -23194,7 +22903,7 @@ static PyObject *__pyx_f_8dualflow_11working_set_12_point_pairs_check_table(__Py
   return __pyx_r;
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":136
+/* "dualflow/working_set/_point_pairs.pyx":128
  * 
  * 
  * cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *point, double *weights,             # <<<<<<<<<<<<<<
@@ -23222,7 +22931,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
   double __pyx_t_10;
   double __pyx_t_11;
 
-  /* "dualflow/working_set/_point_pairs.pyx":138
+  /* "dualflow/working_set/_point_pairs.pyx":130
  * cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *point, double *weights,
  *                      double *figures) noexcept nogil:
  *     cdef Index n = d.n, looks = 0, w = 0, k             # <<<<<<<<<<<<<<
@@ -23235,7 +22944,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
   __pyx_v_looks = 0;
   __pyx_v_w = 0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":140
+  /* "dualflow/working_set/_point_pairs.pyx":132
  *     cdef Index n = d.n, looks = 0, w = 0, k
  *     cdef double made, objective, bound, nu
  *     if single:             # <<<<<<<<<<<<<<
@@ -23244,7 +22953,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   if (__pyx_v_single) {
 
-    /* "dualflow/working_set/_point_pairs.pyx":141
+    /* "dualflow/working_set/_point_pairs.pyx":133
  *     cdef double made, objective, bound, nu
  *     if single:
  *         for k in range(n * d.m):             # <<<<<<<<<<<<<<
@@ -23258,7 +22967,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
       __pyx_v_k = __pyx_t_3;
 
-      /* "dualflow/working_set/_point_pairs.pyx":142
+      /* "dualflow/working_set/_point_pairs.pyx":134
  *     if single:
  *         for k in range(n * d.m):
  *             d.points_32[k] = <float>d.points[k]             # <<<<<<<<<<<<<<
@@ -23269,7 +22978,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":143
+    /* "dualflow/working_set/_point_pairs.pyx":135
  *         for k in range(n * d.m):
  *             d.points_32[k] = <float>d.points[k]
  *         for k in range(n):             # <<<<<<<<<<<<<<
@@ -23283,7 +22992,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
       __pyx_v_k = __pyx_t_3;
 
-      /* "dualflow/working_set/_point_pairs.pyx":144
+      /* "dualflow/working_set/_point_pairs.pyx":136
  *             d.points_32[k] = <float>d.points[k]
  *         for k in range(n):
  *             d.half_32[k], d.ep_32[k] = <float>d.half[k], <float>d.e[k]             # <<<<<<<<<<<<<<
@@ -23301,7 +23010,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":145
+    /* "dualflow/working_set/_point_pairs.pyx":137
  *         for k in range(n):
  *             d.half_32[k], d.ep_32[k] = <float>d.half[k], <float>d.e[k]
  *         made = search(n, d.m, d.points_32, d.half_32, d.ep_32, d.low, d.high, d.beta, d.G_32, told, <float *>d.rows,             # <<<<<<<<<<<<<<
@@ -23310,7 +23019,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
     __pyx_v_made = __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_from_points_search(__pyx_v_n, __pyx_v_d->m, __pyx_v_d->points_32, __pyx_v_d->half_32, __pyx_v_d->ep_32, __pyx_v_d->low, __pyx_v_d->high, __pyx_v_d->beta, __pyx_v_d->G_32, __pyx_v_told, ((float *)__pyx_v_d->rows), ((float *)__pyx_v_d->packed), __pyx_v_d->work_32, __pyx_v_d->slots, (__pyx_v_d->slots + __pyx_v_n), ((float *)__pyx_v_d->spare), (__pyx_v_d->spare_bytes / (sizeof(float))));
 
-    /* "dualflow/working_set/_point_pairs.pyx":140
+    /* "dualflow/working_set/_point_pairs.pyx":132
  *     cdef Index n = d.n, looks = 0, w = 0, k
  *     cdef double made, objective, bound, nu
  *     if single:             # <<<<<<<<<<<<<<
@@ -23320,7 +23029,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     goto __pyx_L3;
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":148
+  /* "dualflow/working_set/_point_pairs.pyx":140
  *                       <float *>d.packed, d.work_32, d.slots, d.slots + n, <float *>d.spare, d.spare_bytes // sizeof(float))
  *     else:
  *         made = search(n, d.m, d.points, d.half, d.e, d.low, d.high, d.beta, d.G, told, <double *>d.rows,             # <<<<<<<<<<<<<<
@@ -23329,7 +23038,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   /*else*/ {
 
-    /* "dualflow/working_set/_point_pairs.pyx":149
+    /* "dualflow/working_set/_point_pairs.pyx":141
  *     else:
  *         made = search(n, d.m, d.points, d.half, d.e, d.low, d.high, d.beta, d.G, told, <double *>d.rows,
  *                       <double *>d.packed, d.work, d.slots, d.slots + n, <double *>d.spare, d.spare_bytes // sizeof(double))             # <<<<<<<<<<<<<<
@@ -23340,7 +23049,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
   }
   __pyx_L3:;
 
-  /* "dualflow/working_set/_point_pairs.pyx":150
+  /* "dualflow/working_set/_point_pairs.pyx":142
  *         made = search(n, d.m, d.points, d.half, d.e, d.low, d.high, d.beta, d.G, told, <double *>d.rows,
  *                       <double *>d.packed, d.work, d.slots, d.slots + n, <double *>d.spare, d.spare_bytes // sizeof(double))
  *     d.entries += n * made             # <<<<<<<<<<<<<<
@@ -23349,7 +23058,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   __pyx_v_d->entries = (__pyx_v_d->entries + (__pyx_v_n * __pyx_v_made));
 
-  /* "dualflow/working_set/_point_pairs.pyx":151
+  /* "dualflow/working_set/_point_pairs.pyx":143
  *                       <double *>d.packed, d.work, d.slots, d.slots + n, <double *>d.spare, d.spare_bytes // sizeof(double))
  *     d.entries += n * made
  *     if made == 0:             # <<<<<<<<<<<<<<
@@ -23361,7 +23070,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
   if (__pyx_t_6) {
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":152
+    /* "dualflow/working_set/_point_pairs.pyx":144
  *     d.entries += n * made
  *     if made == 0:
  *         return             # <<<<<<<<<<<<<<
@@ -23372,7 +23081,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
     goto __pyx_L0;
 
-    /* "dualflow/working_set/_point_pairs.pyx":151
+    /* "dualflow/working_set/_point_pairs.pyx":143
  *                       <double *>d.packed, d.work, d.slots, d.slots + n, <double *>d.spare, d.spare_bytes // sizeof(double))
  *     d.entries += n * made
  *     if made == 0:             # <<<<<<<<<<<<<<
@@ -23381,7 +23090,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":153
+  /* "dualflow/working_set/_point_pairs.pyx":145
  *     if made == 0:
  *         return
  *     if single:             # <<<<<<<<<<<<<<
@@ -23390,7 +23099,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   if (__pyx_v_single) {
 
-    /* "dualflow/working_set/_point_pairs.pyx":154
+    /* "dualflow/working_set/_point_pairs.pyx":146
  *         return
  *     if single:
  *         for k in range(n):             # <<<<<<<<<<<<<<
@@ -23404,7 +23113,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
       __pyx_v_k = __pyx_t_3;
 
-      /* "dualflow/working_set/_point_pairs.pyx":155
+      /* "dualflow/working_set/_point_pairs.pyx":147
  *     if single:
  *         for k in range(n):
  *             d.G[k] = d.G_32[k]             # <<<<<<<<<<<<<<
@@ -23415,7 +23124,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":156
+    /* "dualflow/working_set/_point_pairs.pyx":148
  *         for k in range(n):
  *             d.G[k] = d.G_32[k]
  *         if d.enough <= GAP or gap_of(d) > SURE * d.enough:             # <<<<<<<<<<<<<<
@@ -23441,7 +23150,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     if (__pyx_t_6) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":157
+      /* "dualflow/working_set/_point_pairs.pyx":149
  *             d.G[k] = d.G_32[k]
  *         if d.enough <= GAP or gap_of(d) > SURE * d.enough:
  *             w = nearly_free(d)             # <<<<<<<<<<<<<<
@@ -23450,7 +23159,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
       __pyx_v_w = __pyx_f_8dualflow_11working_set_12_point_pairs_nearly_free(__pyx_v_d);
 
-      /* "dualflow/working_set/_point_pairs.pyx":158
+      /* "dualflow/working_set/_point_pairs.pyx":150
  *         if d.enough <= GAP or gap_of(d) > SURE * d.enough:
  *             w = nearly_free(d)
  *             if not among(d, w):             # <<<<<<<<<<<<<<
@@ -23462,7 +23171,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       if (__pyx_t_6) {
 
 
-        /* "dualflow/working_set/_point_pairs.pyx":159
+        /* "dualflow/working_set/_point_pairs.pyx":151
  *             w = nearly_free(d)
  *             if not among(d, w):
  *                 return             # <<<<<<<<<<<<<<
@@ -23473,7 +23182,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
         }
         goto __pyx_L0;
 
-        /* "dualflow/working_set/_point_pairs.pyx":158
+        /* "dualflow/working_set/_point_pairs.pyx":150
  *         if d.enough <= GAP or gap_of(d) > SURE * d.enough:
  *             w = nearly_free(d)
  *             if not among(d, w):             # <<<<<<<<<<<<<<
@@ -23482,7 +23191,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
       }
 
-      /* "dualflow/working_set/_point_pairs.pyx":156
+      /* "dualflow/working_set/_point_pairs.pyx":148
  *         for k in range(n):
  *             d.G[k] = d.G_32[k]
  *         if d.enough <= GAP or gap_of(d) > SURE * d.enough:             # <<<<<<<<<<<<<<
@@ -23491,7 +23200,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":153
+    /* "dualflow/working_set/_point_pairs.pyx":145
  *     if made == 0:
  *         return
  *     if single:             # <<<<<<<<<<<<<<
@@ -23500,7 +23209,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":160
+  /* "dualflow/working_set/_point_pairs.pyx":152
  *             if not among(d, w):
  *                 return
  *     while True:             # <<<<<<<<<<<<<<
@@ -23509,7 +23218,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
   while (1) {
 
-    /* "dualflow/working_set/_point_pairs.pyx":161
+    /* "dualflow/working_set/_point_pairs.pyx":153
  *                 return
  *     while True:
  *         for k in range(n):             # <<<<<<<<<<<<<<
@@ -23523,7 +23232,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
       __pyx_v_k = __pyx_t_3;
 
-      /* "dualflow/working_set/_point_pairs.pyx":162
+      /* "dualflow/working_set/_point_pairs.pyx":154
  *     while True:
  *         for k in range(n):
  *             alpha[k] = min(max(d.e[k] * d.beta[k], 0.0), d.upper[k])             # <<<<<<<<<<<<<<
@@ -23564,7 +23273,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":163
+    /* "dualflow/working_set/_point_pairs.pyx":155
  *         for k in range(n):
  *             alpha[k] = min(max(d.e[k] * d.beta[k], 0.0), d.upper[k])
  *         if not project_one(d.head, n, d.upper, d.upper + d.head, d.sign, alpha, point, weights, figures, d.work):             # <<<<<<<<<<<<<<
@@ -23576,7 +23285,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     if (__pyx_t_6) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":164
+      /* "dualflow/working_set/_point_pairs.pyx":156
  *             alpha[k] = min(max(d.e[k] * d.beta[k], 0.0), d.upper[k])
  *         if not project_one(d.head, n, d.upper, d.upper + d.head, d.sign, alpha, point, weights, figures, d.work):
  *             return             # <<<<<<<<<<<<<<
@@ -23587,7 +23296,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       }
       goto __pyx_L0;
 
-      /* "dualflow/working_set/_point_pairs.pyx":163
+      /* "dualflow/working_set/_point_pairs.pyx":155
  *         for k in range(n):
  *             alpha[k] = min(max(d.e[k] * d.beta[k], 0.0), d.upper[k])
  *         if not project_one(d.head, n, d.upper, d.upper + d.head, d.sign, alpha, point, weights, figures, d.work):             # <<<<<<<<<<<<<<
@@ -23596,7 +23305,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":165
+    /* "dualflow/working_set/_point_pairs.pyx":157
  *         if not project_one(d.head, n, d.upper, d.upper + d.head, d.sign, alpha, point, weights, figures, d.work):
  *             return
  *         sum_up(d, single, point, weights, figures)             # <<<<<<<<<<<<<<
@@ -23605,7 +23314,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
     __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(__pyx_v_d, __pyx_v_single, __pyx_v_point, __pyx_v_weights, __pyx_v_figures);
 
-    /* "dualflow/working_set/_point_pairs.pyx":166
+    /* "dualflow/working_set/_point_pairs.pyx":158
  *             return
  *         sum_up(d, single, point, weights, figures)
  *         objective, bound = figures[0], figures[1]             # <<<<<<<<<<<<<<
@@ -23619,7 +23328,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     __pyx_v_objective = __pyx_t_11;
     __pyx_v_bound = __pyx_t_8;
 
-    /* "dualflow/working_set/_point_pairs.pyx":167
+    /* "dualflow/working_set/_point_pairs.pyx":159
  *         sum_up(d, single, point, weights, figures)
  *         objective, bound = figures[0], figures[1]
  *         if objective - bound <= d.enough * max(fabs(objective), fabs(bound)) or not single or looks == MOST_LOOKS:             # <<<<<<<<<<<<<<
@@ -23670,7 +23379,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     if (__pyx_t_6) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":168
+      /* "dualflow/working_set/_point_pairs.pyx":160
  *         objective, bound = figures[0], figures[1]
  *         if objective - bound <= d.enough * max(fabs(objective), fabs(bound)) or not single or looks == MOST_LOOKS:
  *             return             # <<<<<<<<<<<<<<
@@ -23681,7 +23390,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       }
       goto __pyx_L0;
 
-      /* "dualflow/working_set/_point_pairs.pyx":167
+      /* "dualflow/working_set/_point_pairs.pyx":159
  *         sum_up(d, single, point, weights, figures)
  *         objective, bound = figures[0], figures[1]
  *         if objective - bound <= d.enough * max(fabs(objective), fabs(bound)) or not single or looks == MOST_LOOKS:             # <<<<<<<<<<<<<<
@@ -23690,7 +23399,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":169
+    /* "dualflow/working_set/_point_pairs.pyx":161
  *         if objective - bound <= d.enough * max(fabs(objective), fabs(bound)) or not single or looks == MOST_LOOKS:
  *             return
  *         for k in range(n):             # <<<<<<<<<<<<<<
@@ -23704,7 +23413,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
       __pyx_v_k = __pyx_t_3;
 
-      /* "dualflow/working_set/_point_pairs.pyx":170
+      /* "dualflow/working_set/_point_pairs.pyx":162
  *             return
  *         for k in range(n):
  *             d.G[k] = d.sums[k] - d.e[k]             # <<<<<<<<<<<<<<
@@ -23715,7 +23424,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":171
+    /* "dualflow/working_set/_point_pairs.pyx":163
  *         for k in range(n):
  *             d.G[k] = d.sums[k] - d.e[k]
  *         if w == 0:             # <<<<<<<<<<<<<<
@@ -23727,7 +23436,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     if (__pyx_t_6) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":172
+      /* "dualflow/working_set/_point_pairs.pyx":164
  *             d.G[k] = d.sums[k] - d.e[k]
  *         if w == 0:
  *             w = nearly_free(d)             # <<<<<<<<<<<<<<
@@ -23736,7 +23445,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
       __pyx_v_w = __pyx_f_8dualflow_11working_set_12_point_pairs_nearly_free(__pyx_v_d);
 
-      /* "dualflow/working_set/_point_pairs.pyx":171
+      /* "dualflow/working_set/_point_pairs.pyx":163
  *         for k in range(n):
  *             d.G[k] = d.sums[k] - d.e[k]
  *         if w == 0:             # <<<<<<<<<<<<<<
@@ -23746,7 +23455,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       goto __pyx_L27;
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":174
+    /* "dualflow/working_set/_point_pairs.pyx":166
  *             w = nearly_free(d)
  *         else:
  *             k, w = w, joined(d)             # <<<<<<<<<<<<<<
@@ -23761,7 +23470,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       __pyx_v_k = __pyx_t_1;
       __pyx_v_w = __pyx_t_2;
 
-      /* "dualflow/working_set/_point_pairs.pyx":175
+      /* "dualflow/working_set/_point_pairs.pyx":167
  *         else:
  *             k, w = w, joined(d)
  *             if k == w:             # <<<<<<<<<<<<<<
@@ -23773,7 +23482,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       if (__pyx_t_6) {
 
 
-        /* "dualflow/working_set/_point_pairs.pyx":176
+        /* "dualflow/working_set/_point_pairs.pyx":168
  *             k, w = w, joined(d)
  *             if k == w:
  *                 return             # <<<<<<<<<<<<<<
@@ -23784,7 +23493,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
         }
         goto __pyx_L0;
 
-        /* "dualflow/working_set/_point_pairs.pyx":175
+        /* "dualflow/working_set/_point_pairs.pyx":167
  *         else:
  *             k, w = w, joined(d)
  *             if k == w:             # <<<<<<<<<<<<<<
@@ -23795,7 +23504,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
     __pyx_L27:;
 
-    /* "dualflow/working_set/_point_pairs.pyx":177
+    /* "dualflow/working_set/_point_pairs.pyx":169
  *             if k == w:
  *                 return
  *         looks += 1             # <<<<<<<<<<<<<<
@@ -23804,7 +23513,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 */
     __pyx_v_looks = (__pyx_v_looks + 1);
 
-    /* "dualflow/working_set/_point_pairs.pyx":178
+    /* "dualflow/working_set/_point_pairs.pyx":170
  *                 return
  *         looks += 1
  *         if w == 0 or not among(d, w):             # <<<<<<<<<<<<<<
@@ -23830,7 +23539,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     if (__pyx_t_6) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":179
+      /* "dualflow/working_set/_point_pairs.pyx":171
  *         looks += 1
  *         if w == 0 or not among(d, w):
  *             return             # <<<<<<<<<<<<<<
@@ -23841,7 +23550,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
       }
       goto __pyx_L0;
 
-      /* "dualflow/working_set/_point_pairs.pyx":178
+      /* "dualflow/working_set/_point_pairs.pyx":170
  *                 return
  *         looks += 1
  *         if w == 0 or not among(d, w):             # <<<<<<<<<<<<<<
@@ -23851,7 +23560,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
     }
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":136
+  /* "dualflow/working_set/_point_pairs.pyx":128
  * 
  * 
  * cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *point, double *weights,             # <<<<<<<<<<<<<<
@@ -23870,7 +23579,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":182
+/* "dualflow/working_set/_point_pairs.pyx":174
  * 
  * 
  * cdef void sum_up(Desk *d, bint single, const double *point, const double *weights, double *figures) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -23897,7 +23606,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   int __pyx_t_9;
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":184
+  /* "dualflow/working_set/_point_pairs.pyx":176
  * cdef void sum_up(Desk *d, bint single, const double *point, const double *weights, double *figures) noexcept nogil:
  *     """K times the weights, in float64 where float32 leaves a doubt, see `PointSums`; and the figures of that."""
  *     cdef Index n = d.n, count = 0, missing = 0, left = <Index>(d.few * n), k             # <<<<<<<<<<<<<<
@@ -23911,7 +23620,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   __pyx_v_missing = 0;
   __pyx_v_left = ((__pyx_t_8dualflow_11working_set_5_loop_Index)(__pyx_v_d->few * __pyx_v_n));
 
-  /* "dualflow/working_set/_point_pairs.pyx":185
+  /* "dualflow/working_set/_point_pairs.pyx":177
  *     """K times the weights, in float64 where float32 leaves a doubt, see `PointSums`; and the figures of that."""
  *     cdef Index n = d.n, count = 0, missing = 0, left = <Index>(d.few * n), k
  *     cdef double least = NONE, largest = 0.0             # <<<<<<<<<<<<<<
@@ -23921,7 +23630,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   __pyx_v_least = __pyx_v_8dualflow_11working_set_12_point_pairs_NONE;
   __pyx_v_largest = 0.0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":186
+  /* "dualflow/working_set/_point_pairs.pyx":178
  *     cdef Index n = d.n, count = 0, missing = 0, left = <Index>(d.few * n), k
  *     cdef double least = NONE, largest = 0.0
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -23935,7 +23644,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":187
+    /* "dualflow/working_set/_point_pairs.pyx":179
  *     cdef double least = NONE, largest = 0.0
  *     for k in range(n):
  *         if weights[k] != 0:             # <<<<<<<<<<<<<<
@@ -23947,7 +23656,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     if (__pyx_t_4) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":188
+      /* "dualflow/working_set/_point_pairs.pyx":180
  *     for k in range(n):
  *         if weights[k] != 0:
  *             d.others[count] = k             # <<<<<<<<<<<<<<
@@ -23956,7 +23665,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
       (__pyx_v_d->others[__pyx_v_count]) = __pyx_v_k;
 
-      /* "dualflow/working_set/_point_pairs.pyx":189
+      /* "dualflow/working_set/_point_pairs.pyx":181
  *         if weights[k] != 0:
  *             d.others[count] = k
  *             d.shares[count] = weights[k]             # <<<<<<<<<<<<<<
@@ -23965,7 +23674,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
       (__pyx_v_d->shares[__pyx_v_count]) = (__pyx_v_weights[__pyx_v_k]);
 
-      /* "dualflow/working_set/_point_pairs.pyx":190
+      /* "dualflow/working_set/_point_pairs.pyx":182
  *             d.others[count] = k
  *             d.shares[count] = weights[k]
  *             least, largest = min(least, fabs(weights[k])), max(largest, fabs(weights[k]))             # <<<<<<<<<<<<<<
@@ -24009,7 +23718,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
       __pyx_v_least = __pyx_t_5;
       __pyx_v_largest = __pyx_t_7;
 
-      /* "dualflow/working_set/_point_pairs.pyx":191
+      /* "dualflow/working_set/_point_pairs.pyx":183
  *             d.shares[count] = weights[k]
  *             least, largest = min(least, fabs(weights[k])), max(largest, fabs(weights[k]))
  *             count += 1             # <<<<<<<<<<<<<<
@@ -24018,7 +23727,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
       __pyx_v_count = (__pyx_v_count + 1);
 
-      /* "dualflow/working_set/_point_pairs.pyx":187
+      /* "dualflow/working_set/_point_pairs.pyx":179
  *     cdef double least = NONE, largest = 0.0
  *     for k in range(n):
  *         if weights[k] != 0:             # <<<<<<<<<<<<<<
@@ -24028,7 +23737,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
       goto __pyx_L5;
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":193
+    /* "dualflow/working_set/_point_pairs.pyx":185
  *             count += 1
  *         else:
  *             d.W[missing] = k             # <<<<<<<<<<<<<<
@@ -24038,7 +23747,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     /*else*/ {
       (__pyx_v_d->W[__pyx_v_missing]) = __pyx_v_k;
 
-      /* "dualflow/working_set/_point_pairs.pyx":194
+      /* "dualflow/working_set/_point_pairs.pyx":186
  *         else:
  *             d.W[missing] = k
  *             missing += 1             # <<<<<<<<<<<<<<
@@ -24051,7 +23760,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":195
+  /* "dualflow/working_set/_point_pairs.pyx":187
  *             d.W[missing] = k
  *             missing += 1
  *     gather(count, d.m, d.others, d.points, d.half, d.near, d.near_half)             # <<<<<<<<<<<<<<
@@ -24060,7 +23769,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__pyx_v_count, __pyx_v_d->m, __pyx_v_d->others, __pyx_v_d->points, __pyx_v_d->half, __pyx_v_d->near, __pyx_v_d->near_half);
 
-  /* "dualflow/working_set/_point_pairs.pyx":196
+  /* "dualflow/working_set/_point_pairs.pyx":188
  *             missing += 1
  *     gather(count, d.m, d.others, d.points, d.half, d.near, d.near_half)
  *     d.entries += <double>n * count             # <<<<<<<<<<<<<<
@@ -24069,7 +23778,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   __pyx_v_d->entries = (__pyx_v_d->entries + (((double)__pyx_v_n) * __pyx_v_count));
 
-  /* "dualflow/working_set/_point_pairs.pyx":197
+  /* "dualflow/working_set/_point_pairs.pyx":189
  *     gather(count, d.m, d.others, d.points, d.half, d.near, d.near_half)
  *     d.entries += <double>n * count
  *     single = (single and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least and largest < LARGEST             # <<<<<<<<<<<<<<
@@ -24103,7 +23812,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     goto __pyx_L6_bool_binop_done;
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":198
+  /* "dualflow/working_set/_point_pairs.pyx":190
  *     d.entries += <double>n * count
  *     single = (single and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least and largest < LARGEST
  *               and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)             # <<<<<<<<<<<<<<
@@ -24128,7 +23837,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   __pyx_L6_bool_binop_done:;
   __pyx_v_single = __pyx_t_4;
 
-  /* "dualflow/working_set/_point_pairs.pyx":199
+  /* "dualflow/working_set/_point_pairs.pyx":191
  *     single = (single and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least and largest < LARGEST
  *               and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)
  *     if not single and 4 * count <= n:             # <<<<<<<<<<<<<<
@@ -24154,7 +23863,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   if (__pyx_t_4) {
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":200
+    /* "dualflow/working_set/_point_pairs.pyx":192
  *               and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)
  *     if not single and 4 * count <= n:
  *         memset(d.sums, 0, n * sizeof(double))             # <<<<<<<<<<<<<<
@@ -24163,7 +23872,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     (void)(memset(__pyx_v_d->sums, 0, (__pyx_v_n * (sizeof(double)))));
 
-    /* "dualflow/working_set/_point_pairs.pyx":201
+    /* "dualflow/working_set/_point_pairs.pyx":193
  *     if not single and 4 * count <= n:
  *         memset(d.sums, 0, n * sizeof(double))
  *         radial_sum_double(count, n, d.m, 1, d.near, d.near_half, d.points, d.half, d.shares, d.sums, d.tiles)             # <<<<<<<<<<<<<<
@@ -24172,7 +23881,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     radial_sum_double(__pyx_v_count, __pyx_v_n, __pyx_v_d->m, 1, __pyx_v_d->near, __pyx_v_d->near_half, __pyx_v_d->points, __pyx_v_d->half, __pyx_v_d->shares, __pyx_v_d->sums, __pyx_v_d->tiles);
 
-    /* "dualflow/working_set/_point_pairs.pyx":202
+    /* "dualflow/working_set/_point_pairs.pyx":194
  *         memset(d.sums, 0, n * sizeof(double))
  *         radial_sum_double(count, n, d.m, 1, d.near, d.near_half, d.points, d.half, d.shares, d.sums, d.tiles)
  *         look_at(d, point, figures)             # <<<<<<<<<<<<<<
@@ -24181,7 +23890,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(__pyx_v_d, __pyx_v_point, __pyx_v_figures);
 
-    /* "dualflow/working_set/_point_pairs.pyx":203
+    /* "dualflow/working_set/_point_pairs.pyx":195
  *         radial_sum_double(count, n, d.m, 1, d.near, d.near_half, d.points, d.half, d.shares, d.sums, d.tiles)
  *         look_at(d, point, figures)
  *         return             # <<<<<<<<<<<<<<
@@ -24192,7 +23901,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     }
     goto __pyx_L0;
 
-    /* "dualflow/working_set/_point_pairs.pyx":199
+    /* "dualflow/working_set/_point_pairs.pyx":191
  *     single = (single and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least and largest < LARGEST
  *               and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)
  *     if not single and 4 * count <= n:             # <<<<<<<<<<<<<<
@@ -24201,7 +23910,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":204
+  /* "dualflow/working_set/_point_pairs.pyx":196
  *         look_at(d, point, figures)
  *         return
  *     memset(d.found, 0, count * sizeof(double))             # <<<<<<<<<<<<<<
@@ -24210,7 +23919,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   (void)(memset(__pyx_v_d->found, 0, (__pyx_v_count * (sizeof(double)))));
 
-  /* "dualflow/working_set/_point_pairs.pyx":205
+  /* "dualflow/working_set/_point_pairs.pyx":197
  *         return
  *     memset(d.found, 0, count * sizeof(double))
  *     radial_square_double(count, d.m, d.near, d.near_half, d.shares, 0, count, d.found, d.tiles)             # <<<<<<<<<<<<<<
@@ -24219,7 +23928,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   radial_square_double(__pyx_v_count, __pyx_v_d->m, __pyx_v_d->near, __pyx_v_d->near_half, __pyx_v_d->shares, 0, __pyx_v_count, __pyx_v_d->found, __pyx_v_d->tiles);
 
-  /* "dualflow/working_set/_point_pairs.pyx":206
+  /* "dualflow/working_set/_point_pairs.pyx":198
  *     memset(d.found, 0, count * sizeof(double))
  *     radial_square_double(count, d.m, d.near, d.near_half, d.shares, 0, count, d.found, d.tiles)
  *     for k in range(count):             # <<<<<<<<<<<<<<
@@ -24233,7 +23942,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":207
+    /* "dualflow/working_set/_point_pairs.pyx":199
  *     radial_square_double(count, d.m, d.near, d.near_half, d.shares, 0, count, d.found, d.tiles)
  *     for k in range(count):
  *         d.sums[d.others[k]], d.doubt[d.others[k]] = d.found[k], -NONE             # <<<<<<<<<<<<<<
@@ -24251,7 +23960,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":208
+  /* "dualflow/working_set/_point_pairs.pyx":200
  *     for k in range(count):
  *         d.sums[d.others[k]], d.doubt[d.others[k]] = d.found[k], -NONE
  *     if single:             # <<<<<<<<<<<<<<
@@ -24260,7 +23969,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   if (__pyx_v_single) {
 
-    /* "dualflow/working_set/_point_pairs.pyx":209
+    /* "dualflow/working_set/_point_pairs.pyx":201
  *         d.sums[d.others[k]], d.doubt[d.others[k]] = d.found[k], -NONE
  *     if single:
  *         rough_sums(d, count, missing)             # <<<<<<<<<<<<<<
@@ -24269,7 +23978,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(__pyx_v_d, __pyx_v_count, __pyx_v_missing);
 
-    /* "dualflow/working_set/_point_pairs.pyx":208
+    /* "dualflow/working_set/_point_pairs.pyx":200
  *     for k in range(count):
  *         d.sums[d.others[k]], d.doubt[d.others[k]] = d.found[k], -NONE
  *     if single:             # <<<<<<<<<<<<<<
@@ -24279,7 +23988,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     goto __pyx_L16;
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":211
+  /* "dualflow/working_set/_point_pairs.pyx":203
  *         rough_sums(d, count, missing)
  *     else:
  *         exact_sums(d, count, missing)             # <<<<<<<<<<<<<<
@@ -24291,7 +24000,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
   }
   __pyx_L16:;
 
-  /* "dualflow/working_set/_point_pairs.pyx":212
+  /* "dualflow/working_set/_point_pairs.pyx":204
  *     else:
  *         exact_sums(d, count, missing)
  *     while True:             # <<<<<<<<<<<<<<
@@ -24300,7 +24009,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
   while (1) {
 
-    /* "dualflow/working_set/_point_pairs.pyx":213
+    /* "dualflow/working_set/_point_pairs.pyx":205
  *         exact_sums(d, count, missing)
  *     while True:
  *         look_at(d, point, figures)             # <<<<<<<<<<<<<<
@@ -24309,7 +24018,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(__pyx_v_d, __pyx_v_point, __pyx_v_figures);
 
-    /* "dualflow/working_set/_point_pairs.pyx":214
+    /* "dualflow/working_set/_point_pairs.pyx":206
  *     while True:
  *         look_at(d, point, figures)
  *         if not (single and doubtful(n, d.sums, d.doubt, d.e, figures[4], figures[5], 1.0, d.ease, d.W, &missing)):             # <<<<<<<<<<<<<<
@@ -24334,7 +24043,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     if (__pyx_t_9) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":215
+      /* "dualflow/working_set/_point_pairs.pyx":207
  *         look_at(d, point, figures)
  *         if not (single and doubtful(n, d.sums, d.doubt, d.e, figures[4], figures[5], 1.0, d.ease, d.W, &missing)):
  *             return             # <<<<<<<<<<<<<<
@@ -24345,7 +24054,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
       }
       goto __pyx_L0;
 
-      /* "dualflow/working_set/_point_pairs.pyx":214
+      /* "dualflow/working_set/_point_pairs.pyx":206
  *     while True:
  *         look_at(d, point, figures)
  *         if not (single and doubtful(n, d.sums, d.doubt, d.e, figures[4], figures[5], 1.0, d.ease, d.W, &missing)):             # <<<<<<<<<<<<<<
@@ -24354,7 +24063,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":216
+    /* "dualflow/working_set/_point_pairs.pyx":208
  *         if not (single and doubtful(n, d.sums, d.doubt, d.e, figures[4], figures[5], 1.0, d.ease, d.W, &missing)):
  *             return
  *         left -= missing             # <<<<<<<<<<<<<<
@@ -24363,7 +24072,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     __pyx_v_left = (__pyx_v_left - __pyx_v_missing);
 
-    /* "dualflow/working_set/_point_pairs.pyx":217
+    /* "dualflow/working_set/_point_pairs.pyx":209
  *             return
  *         left -= missing
  *         if left < 0:             # <<<<<<<<<<<<<<
@@ -24375,7 +24084,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     if (__pyx_t_9) {
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":218
+      /* "dualflow/working_set/_point_pairs.pyx":210
  *         left -= missing
  *         if left < 0:
  *             missing = 0             # <<<<<<<<<<<<<<
@@ -24384,7 +24093,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
       __pyx_v_missing = 0;
 
-      /* "dualflow/working_set/_point_pairs.pyx":219
+      /* "dualflow/working_set/_point_pairs.pyx":211
  *         if left < 0:
  *             missing = 0
  *             for k in range(n):             # <<<<<<<<<<<<<<
@@ -24398,7 +24107,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
       for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
         __pyx_v_k = __pyx_t_3;
 
-        /* "dualflow/working_set/_point_pairs.pyx":220
+        /* "dualflow/working_set/_point_pairs.pyx":212
  *             missing = 0
  *             for k in range(n):
  *                 if d.doubt[k] > -SOME:             # <<<<<<<<<<<<<<
@@ -24410,7 +24119,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
         if (__pyx_t_9) {
 
 
-          /* "dualflow/working_set/_point_pairs.pyx":221
+          /* "dualflow/working_set/_point_pairs.pyx":213
  *             for k in range(n):
  *                 if d.doubt[k] > -SOME:
  *                     d.W[missing] = k             # <<<<<<<<<<<<<<
@@ -24419,7 +24128,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
           (__pyx_v_d->W[__pyx_v_missing]) = __pyx_v_k;
 
-          /* "dualflow/working_set/_point_pairs.pyx":222
+          /* "dualflow/working_set/_point_pairs.pyx":214
  *                 if d.doubt[k] > -SOME:
  *                     d.W[missing] = k
  *                     missing += 1             # <<<<<<<<<<<<<<
@@ -24428,7 +24137,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
           __pyx_v_missing = (__pyx_v_missing + 1);
 
-          /* "dualflow/working_set/_point_pairs.pyx":220
+          /* "dualflow/working_set/_point_pairs.pyx":212
  *             missing = 0
  *             for k in range(n):
  *                 if d.doubt[k] > -SOME:             # <<<<<<<<<<<<<<
@@ -24439,7 +24148,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
       }
 
 
-      /* "dualflow/working_set/_point_pairs.pyx":217
+      /* "dualflow/working_set/_point_pairs.pyx":209
  *             return
  *         left -= missing
  *         if left < 0:             # <<<<<<<<<<<<<<
@@ -24448,7 +24157,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 */
     }
 
-    /* "dualflow/working_set/_point_pairs.pyx":223
+    /* "dualflow/working_set/_point_pairs.pyx":215
  *                     d.W[missing] = k
  *                     missing += 1
  *         exact_sums(d, count, missing)             # <<<<<<<<<<<<<<
@@ -24458,7 +24167,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
     __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(__pyx_v_d, __pyx_v_count, __pyx_v_missing);
   }
 
-  /* "dualflow/working_set/_point_pairs.pyx":182
+  /* "dualflow/working_set/_point_pairs.pyx":174
  * 
  * 
  * cdef void sum_up(Desk *d, bint single, const double *point, const double *weights, double *figures) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -24478,7 +24187,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_sum_up(struct __pyx_t
 
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":226
+/* "dualflow/working_set/_point_pairs.pyx":218
  * 
  * 
  * cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -24496,7 +24205,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(struct __pyx_
   double __pyx_t_5;
   double __pyx_t_6;
 
-  /* "dualflow/working_set/_point_pairs.pyx":227
+  /* "dualflow/working_set/_point_pairs.pyx":219
  * 
  * cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:
  *     cdef Index n = d.n, k             # <<<<<<<<<<<<<<
@@ -24507,7 +24216,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(struct __pyx_
 
   __pyx_v_n = __pyx_t_1;
 
-  /* "dualflow/working_set/_point_pairs.pyx":228
+  /* "dualflow/working_set/_point_pairs.pyx":220
  * cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:
  *     cdef Index n = d.n, k
  *     for k in range(n):             # <<<<<<<<<<<<<<
@@ -24521,7 +24230,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(struct __pyx_
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":229
+    /* "dualflow/working_set/_point_pairs.pyx":221
  *     cdef Index n = d.n, k
  *     for k in range(n):
  *         d.work[k], d.work[n + k], d.work[2 * n + k] = d.e[k] * d.sums[k], d.e[k], d.upper[k]             # <<<<<<<<<<<<<<
@@ -24543,7 +24252,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(struct __pyx_
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":230
+  /* "dualflow/working_set/_point_pairs.pyx":222
  *     for k in range(n):
  *         d.work[k], d.work[n + k], d.work[2 * n + k] = d.e[k] * d.sums[k], d.e[k], d.upper[k]
  *     bound_one(n, point, figures, d.work)             # <<<<<<<<<<<<<<
@@ -24552,7 +24261,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(struct __pyx_
 */
   __pyx_f_8dualflow_4core_11_pair_bound_bound_one(__pyx_v_n, __pyx_v_point, __pyx_v_figures, __pyx_v_d->work);
 
-  /* "dualflow/working_set/_point_pairs.pyx":226
+  /* "dualflow/working_set/_point_pairs.pyx":218
  * 
  * 
  * cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -24565,7 +24274,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_look_at(struct __pyx_
 
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":233
+/* "dualflow/working_set/_point_pairs.pyx":225
  * 
  * 
  * cdef void exact_sums(Desk *d, Index count, Index missing) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -24581,7 +24290,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
   double __pyx_t_4;
   double __pyx_t_5;
 
-  /* "dualflow/working_set/_point_pairs.pyx":236
+  /* "dualflow/working_set/_point_pairs.pyx":228
  *     """Of those in W, in float64, over those who are near."""
  *     cdef Index k
  *     gather(missing, d.m, d.W, d.points, d.half, d.rest, d.rest_half)             # <<<<<<<<<<<<<<
@@ -24590,7 +24299,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
 */
   __pyx_fuse_1__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__pyx_v_missing, __pyx_v_d->m, __pyx_v_d->W, __pyx_v_d->points, __pyx_v_d->half, __pyx_v_d->rest, __pyx_v_d->rest_half);
 
-  /* "dualflow/working_set/_point_pairs.pyx":237
+  /* "dualflow/working_set/_point_pairs.pyx":229
  *     cdef Index k
  *     gather(missing, d.m, d.W, d.points, d.half, d.rest, d.rest_half)
  *     memset(d.found, 0, missing * sizeof(double))             # <<<<<<<<<<<<<<
@@ -24599,7 +24308,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
 */
   (void)(memset(__pyx_v_d->found, 0, (__pyx_v_missing * (sizeof(double)))));
 
-  /* "dualflow/working_set/_point_pairs.pyx":238
+  /* "dualflow/working_set/_point_pairs.pyx":230
  *     gather(missing, d.m, d.W, d.points, d.half, d.rest, d.rest_half)
  *     memset(d.found, 0, missing * sizeof(double))
  *     radial_sum_double(count, missing, d.m, 1, d.near, d.near_half, d.rest, d.rest_half, d.shares, d.found, d.tiles)             # <<<<<<<<<<<<<<
@@ -24608,7 +24317,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
 */
   radial_sum_double(__pyx_v_count, __pyx_v_missing, __pyx_v_d->m, 1, __pyx_v_d->near, __pyx_v_d->near_half, __pyx_v_d->rest, __pyx_v_d->rest_half, __pyx_v_d->shares, __pyx_v_d->found, __pyx_v_d->tiles);
 
-  /* "dualflow/working_set/_point_pairs.pyx":239
+  /* "dualflow/working_set/_point_pairs.pyx":231
  *     memset(d.found, 0, missing * sizeof(double))
  *     radial_sum_double(count, missing, d.m, 1, d.near, d.near_half, d.rest, d.rest_half, d.shares, d.found, d.tiles)
  *     for k in range(missing):             # <<<<<<<<<<<<<<
@@ -24622,7 +24331,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":240
+    /* "dualflow/working_set/_point_pairs.pyx":232
  *     radial_sum_double(count, missing, d.m, 1, d.near, d.near_half, d.rest, d.rest_half, d.shares, d.found, d.tiles)
  *     for k in range(missing):
  *         d.sums[d.W[k]], d.doubt[d.W[k]] = d.found[k], -NONE             # <<<<<<<<<<<<<<
@@ -24640,7 +24349,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":233
+  /* "dualflow/working_set/_point_pairs.pyx":225
  * 
  * 
  * cdef void exact_sums(Desk *d, Index count, Index missing) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -24652,7 +24361,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_exact_sums(struct __p
 
 }
 
-/* "dualflow/working_set/_point_pairs.pyx":243
+/* "dualflow/working_set/_point_pairs.pyx":235
  * 
  * 
  * cdef void rough_sums(Desk *d, Index count, Index missing) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -24672,7 +24381,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   double __pyx_t_6;
   double __pyx_t_7;
 
-  /* "dualflow/working_set/_point_pairs.pyx":246
+  /* "dualflow/working_set/_point_pairs.pyx":238
  *     """The same in float32, and what they may be wrong by, see `screening.rough_sums`."""
  *     cdef Index k
  *     cdef double total = 0.0, size             # <<<<<<<<<<<<<<
@@ -24681,7 +24390,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
   __pyx_v_total = 0.0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":247
+  /* "dualflow/working_set/_point_pairs.pyx":239
  *     cdef Index k
  *     cdef double total = 0.0, size
  *     gather(count, d.m, d.others, d.points_32, d.half_32, d.near_32, d.near_half_32)             # <<<<<<<<<<<<<<
@@ -24690,7 +24399,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
   __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__pyx_v_count, __pyx_v_d->m, __pyx_v_d->others, __pyx_v_d->points_32, __pyx_v_d->half_32, __pyx_v_d->near_32, __pyx_v_d->near_half_32);
 
-  /* "dualflow/working_set/_point_pairs.pyx":248
+  /* "dualflow/working_set/_point_pairs.pyx":240
  *     cdef double total = 0.0, size
  *     gather(count, d.m, d.others, d.points_32, d.half_32, d.near_32, d.near_half_32)
  *     gather(missing, d.m, d.W, d.points_32, d.half_32, d.rest_32, d.rest_half_32)             # <<<<<<<<<<<<<<
@@ -24699,7 +24408,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
   __pyx_fuse_0__pyx_f_8dualflow_11working_set_12_point_pairs_gather(__pyx_v_missing, __pyx_v_d->m, __pyx_v_d->W, __pyx_v_d->points_32, __pyx_v_d->half_32, __pyx_v_d->rest_32, __pyx_v_d->rest_half_32);
 
-  /* "dualflow/working_set/_point_pairs.pyx":249
+  /* "dualflow/working_set/_point_pairs.pyx":241
  *     gather(count, d.m, d.others, d.points_32, d.half_32, d.near_32, d.near_half_32)
  *     gather(missing, d.m, d.W, d.points_32, d.half_32, d.rest_32, d.rest_half_32)
  *     for k in range(missing):             # <<<<<<<<<<<<<<
@@ -24713,7 +24422,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":250
+    /* "dualflow/working_set/_point_pairs.pyx":242
  *     gather(missing, d.m, d.W, d.points_32, d.half_32, d.rest_32, d.rest_half_32)
  *     for k in range(missing):
  *         d.rest_half[k] = d.half[d.W[k]]             # <<<<<<<<<<<<<<
@@ -24724,7 +24433,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":251
+  /* "dualflow/working_set/_point_pairs.pyx":243
  *     for k in range(missing):
  *         d.rest_half[k] = d.half[d.W[k]]
  *     for k in range(count):             # <<<<<<<<<<<<<<
@@ -24738,7 +24447,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":252
+    /* "dualflow/working_set/_point_pairs.pyx":244
  *         d.rest_half[k] = d.half[d.W[k]]
  *     for k in range(count):
  *         size = fabs(d.shares[k])             # <<<<<<<<<<<<<<
@@ -24747,7 +24456,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
     __pyx_v_size = fabs((__pyx_v_d->shares[__pyx_v_k]));
 
-    /* "dualflow/working_set/_point_pairs.pyx":253
+    /* "dualflow/working_set/_point_pairs.pyx":245
  *     for k in range(count):
  *         size = fabs(d.shares[k])
  *         total += size             # <<<<<<<<<<<<<<
@@ -24756,7 +24465,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
     __pyx_v_total = (__pyx_v_total + __pyx_v_size);
 
-    /* "dualflow/working_set/_point_pairs.pyx":254
+    /* "dualflow/working_set/_point_pairs.pyx":246
  *         size = fabs(d.shares[k])
  *         total += size
  *         d.shares_32[3 * k], d.shares_32[3 * k + 1] = <float>d.shares[k], <float>size             # <<<<<<<<<<<<<<
@@ -24772,7 +24481,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
     (__pyx_v_d->shares_32[((3 * __pyx_v_k) + 1)]) = __pyx_t_5;
 
 
-    /* "dualflow/working_set/_point_pairs.pyx":255
+    /* "dualflow/working_set/_point_pairs.pyx":247
  *         total += size
  *         d.shares_32[3 * k], d.shares_32[3 * k + 1] = <float>d.shares[k], <float>size
  *         d.shares_32[3 * k + 2] = <float>(size * d.near_half[k])             # <<<<<<<<<<<<<<
@@ -24783,7 +24492,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":256
+  /* "dualflow/working_set/_point_pairs.pyx":248
  *         d.shares_32[3 * k], d.shares_32[3 * k + 1] = <float>d.shares[k], <float>size
  *         d.shares_32[3 * k + 2] = <float>(size * d.near_half[k])
  *     memset(d.found, 0, 3 * missing * sizeof(double))             # <<<<<<<<<<<<<<
@@ -24792,7 +24501,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
   (void)(memset(__pyx_v_d->found, 0, ((3 * __pyx_v_missing) * (sizeof(double)))));
 
-  /* "dualflow/working_set/_point_pairs.pyx":257
+  /* "dualflow/working_set/_point_pairs.pyx":249
  *         d.shares_32[3 * k + 2] = <float>(size * d.near_half[k])
  *     memset(d.found, 0, 3 * missing * sizeof(double))
  *     radial_sum_float(count, missing, d.m, 3, d.near_32, d.near_half_32, d.rest_32, d.rest_half_32, d.shares_32, d.found,             # <<<<<<<<<<<<<<
@@ -24801,7 +24510,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
   radial_sum_float(__pyx_v_count, __pyx_v_missing, __pyx_v_d->m, 3, __pyx_v_d->near_32, __pyx_v_d->near_half_32, __pyx_v_d->rest_32, __pyx_v_d->rest_half_32, __pyx_v_d->shares_32, __pyx_v_d->found, __pyx_v_d->work_32);
 
-  /* "dualflow/working_set/_point_pairs.pyx":259
+  /* "dualflow/working_set/_point_pairs.pyx":251
  *     radial_sum_float(count, missing, d.m, 3, d.near_32, d.near_half_32, d.rest_32, d.rest_half_32, d.shares_32, d.found,
  *                      d.work_32)
  *     doubts_of(missing, d.features, IN_A_SUM, total, d.rest_half, d.found)             # <<<<<<<<<<<<<<
@@ -24810,7 +24519,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
 */
   __pyx_f_8dualflow_4core_6_bound_doubts_of(__pyx_v_missing, __pyx_v_d->features, __pyx_v_8dualflow_11working_set_12_point_pairs_IN_A_SUM, __pyx_v_total, __pyx_v_d->rest_half, __pyx_v_d->found);
 
-  /* "dualflow/working_set/_point_pairs.pyx":260
+  /* "dualflow/working_set/_point_pairs.pyx":252
  *                      d.work_32)
  *     doubts_of(missing, d.features, IN_A_SUM, total, d.rest_half, d.found)
  *     for k in range(missing):             # <<<<<<<<<<<<<<
@@ -24823,7 +24532,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
     __pyx_v_k = __pyx_t_3;
 
-    /* "dualflow/working_set/_point_pairs.pyx":261
+    /* "dualflow/working_set/_point_pairs.pyx":253
  *     doubts_of(missing, d.features, IN_A_SUM, total, d.rest_half, d.found)
  *     for k in range(missing):
  *         d.sums[d.W[k]], d.doubt[d.W[k]] = d.found[3 * k], d.found[3 * k + 1]             # <<<<<<<<<<<<<<
@@ -24839,7 +24548,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_rough_sums(struct __p
   }
 
 
-  /* "dualflow/working_set/_point_pairs.pyx":243
+  /* "dualflow/working_set/_point_pairs.pyx":235
  * 
  * 
  * cdef void rough_sums(Desk *d, Index count, Index missing) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -27157,7 +26866,7 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
  * from ..core.arena import borrowed
  * from ..core.radial import AN_EXPONENTIAL             # <<<<<<<<<<<<<<
  * from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
- * from ._from_points import rows_for
+ * from ._pairs import LEAVES_FROM, spare_for
 */
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_AN_EXPONENTIAL};
@@ -27180,8 +26889,8 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
  * from ..core.arena import borrowed
  * from ..core.radial import AN_EXPONENTIAL
  * from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT             # <<<<<<<<<<<<<<
- * from ._from_points import rows_for
- * from ._pairs import LEAVES_FROM, padded, spare_for
+ * from ._pairs import LEAVES_FROM, spare_for
+ * from .descent import SINGLE_GAP
 */
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_AT_A_TIME,__pyx_mstate_global->__pyx_n_u_LARGEST_ERROR,__pyx_mstate_global->__pyx_n_u_ORDINARY,__pyx_mstate_global->__pyx_n_u_UNIT};
@@ -27203,19 +26912,19 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
   /* "dualflow/working_set/_point_pairs.pyx":14
  * from ..core.radial import AN_EXPONENTIAL
  * from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
- * from ._from_points import rows_for             # <<<<<<<<<<<<<<
- * from ._pairs import LEAVES_FROM, padded, spare_for
+ * from ._pairs import LEAVES_FROM, spare_for             # <<<<<<<<<<<<<<
  * from .descent import SINGLE_GAP
+ * from .from_points import LOOKS, NEARLY
 */
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_rows_for};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_from_points, __pyx_imported_names, 1, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set__from_point, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 14, __pyx_L1_error)
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LEAVES_FROM,__pyx_mstate_global->__pyx_n_u_spare_for};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_pairs, __pyx_imported_names, 2, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set__pairs, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 14, __pyx_L1_error)
   }
   __pyx_t_4 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_4);
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_rows_for};
-    __pyx_t_9 = 0; {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LEAVES_FROM,__pyx_mstate_global->__pyx_n_u_spare_for};
+    for (__pyx_t_9=0; __pyx_t_9 < 2; __pyx_t_9++) {
       __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 14, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_5);
       if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 14, __pyx_L1_error)
@@ -27226,20 +26935,20 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
 
   /* "dualflow/working_set/_point_pairs.pyx":15
  * from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
- * from ._from_points import rows_for
- * from ._pairs import LEAVES_FROM, padded, spare_for             # <<<<<<<<<<<<<<
- * from .descent import SINGLE_GAP
+ * from ._pairs import LEAVES_FROM, spare_for
+ * from .descent import SINGLE_GAP             # <<<<<<<<<<<<<<
  * from .from_points import LOOKS, NEARLY
+ * from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, NEAR, ROUNDS
 */
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LEAVES_FROM,__pyx_mstate_global->__pyx_n_u_padded,__pyx_mstate_global->__pyx_n_u_spare_for};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_pairs, __pyx_imported_names, 3, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set__pairs, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 15, __pyx_L1_error)
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_SINGLE_GAP};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_descent, __pyx_imported_names, 1, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set_descent, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 15, __pyx_L1_error)
   }
   __pyx_t_4 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_4);
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LEAVES_FROM,__pyx_mstate_global->__pyx_n_u_padded,__pyx_mstate_global->__pyx_n_u_spare_for};
-    for (__pyx_t_9=0; __pyx_t_9 < 3; __pyx_t_9++) {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_SINGLE_GAP};
+    __pyx_t_9 = 0; {
       __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 15, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_5);
       if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 15, __pyx_L1_error)
@@ -27249,21 +26958,21 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
   /* "dualflow/working_set/_point_pairs.pyx":16
- * from ._from_points import rows_for
- * from ._pairs import LEAVES_FROM, padded, spare_for
- * from .descent import SINGLE_GAP             # <<<<<<<<<<<<<<
- * from .from_points import LOOKS, NEARLY
+ * from ._pairs import LEAVES_FROM, spare_for
+ * from .descent import SINGLE_GAP
+ * from .from_points import LOOKS, NEARLY             # <<<<<<<<<<<<<<
  * from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, NEAR, ROUNDS
+ * 
 */
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_SINGLE_GAP};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_descent, __pyx_imported_names, 1, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set_descent, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 16, __pyx_L1_error)
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LOOKS,__pyx_mstate_global->__pyx_n_u_NEARLY};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_from_points, __pyx_imported_names, 2, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set_from_points, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 16, __pyx_L1_error)
   }
   __pyx_t_4 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_4);
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_SINGLE_GAP};
-    __pyx_t_9 = 0; {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LOOKS,__pyx_mstate_global->__pyx_n_u_NEARLY};
+    for (__pyx_t_9=0; __pyx_t_9 < 2; __pyx_t_9++) {
       __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 16, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_5);
       if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 16, __pyx_L1_error)
@@ -27273,30 +26982,6 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
   /* "dualflow/working_set/_point_pairs.pyx":17
- * from ._pairs import LEAVES_FROM, padded, spare_for
- * from .descent import SINGLE_GAP
- * from .from_points import LOOKS, NEARLY             # <<<<<<<<<<<<<<
- * from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, NEAR, ROUNDS
- * 
-*/
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LOOKS,__pyx_mstate_global->__pyx_n_u_NEARLY};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_from_points_2, __pyx_imported_names, 2, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set_from_points, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 17, __pyx_L1_error)
-  }
-  __pyx_t_4 = __pyx_t_1;
-  __Pyx_GOTREF(__pyx_t_4);
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_LOOKS,__pyx_mstate_global->__pyx_n_u_NEARLY};
-    for (__pyx_t_9=0; __pyx_t_9 < 2; __pyx_t_9++) {
-      __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 17, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_5);
-      if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 17, __pyx_L1_error)
-      __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-    }
-  }
-  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-
-  /* "dualflow/working_set/_point_pairs.pyx":18
  * from .descent import SINGLE_GAP
  * from .from_points import LOOKS, NEARLY
  * from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, NEAR, ROUNDS             # <<<<<<<<<<<<<<
@@ -27305,22 +26990,22 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
 */
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_AGAIN,__pyx_mstate_global->__pyx_n_u_AMONG,__pyx_mstate_global->__pyx_n_u_BETWEEN_LEAPS,__pyx_mstate_global->__pyx_n_u_ENOUGH,__pyx_mstate_global->__pyx_n_u_FEW_UPDATES,__pyx_mstate_global->__pyx_n_u_NEAR,__pyx_mstate_global->__pyx_n_u_ROUNDS};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_whole, __pyx_imported_names, 7, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set_whole, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 18, __pyx_L1_error)
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_whole, __pyx_imported_names, 7, __pyx_mstate_global->__pyx_kp_u_dualflow_working_set_whole, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 17, __pyx_L1_error)
   }
   __pyx_t_4 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_4);
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_AGAIN,__pyx_mstate_global->__pyx_n_u_AMONG,__pyx_mstate_global->__pyx_n_u_BETWEEN_LEAPS,__pyx_mstate_global->__pyx_n_u_ENOUGH,__pyx_mstate_global->__pyx_n_u_FEW_UPDATES,__pyx_mstate_global->__pyx_n_u_NEAR,__pyx_mstate_global->__pyx_n_u_ROUNDS};
     for (__pyx_t_9=0; __pyx_t_9 < 7; __pyx_t_9++) {
-      __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 18, __pyx_L1_error)
+      __pyx_t_5 = __Pyx_ImportFrom(__pyx_t_4, __pyx_imported_names[__pyx_t_9]); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 17, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_5);
-      if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 18, __pyx_L1_error)
+      if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_9], __pyx_t_5) < (0)) __PYX_ERR(0, 17, __pyx_L1_error)
       __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
     }
   }
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "dualflow/working_set/_point_pairs.pyx":41
+  /* "dualflow/working_set/_point_pairs.pyx":40
  * 
  * #: In the place of an infinite number, and beyond what is one.
  * cdef double NONE = 1e300, SOME = 1e299             # <<<<<<<<<<<<<<
@@ -27330,7 +27015,7 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
   __pyx_v_8dualflow_11working_set_12_point_pairs_NONE = 1e300;
   __pyx_v_8dualflow_11working_set_12_point_pairs_SOME = 1e299;
 
-  /* "dualflow/working_set/_point_pairs.pyx":43
+  /* "dualflow/working_set/_point_pairs.pyx":42
  * cdef double NONE = 1e300, SOME = 1e299
  * #: What those tiles of `radial_rows` take together that stay in the second-level cache.
  * cdef Index CACHED = 1 << 17, TILE = 128             # <<<<<<<<<<<<<<
@@ -27340,137 +27025,137 @@ __Pyx_RefNannySetupContext("PyInit__point_pairs", 0);
   __pyx_v_8dualflow_11working_set_12_point_pairs_CACHED = 0x20000;
   __pyx_v_8dualflow_11working_set_12_point_pairs_TILE = 0x80;
 
-  /* "dualflow/working_set/_point_pairs.pyx":44
+  /* "dualflow/working_set/_point_pairs.pyx":43
  * #: What those tiles of `radial_rows` take together that stay in the second-level cache.
  * cdef Index CACHED = 1 << 17, TILE = 128
  * cdef double END = ENOUGH, GAP = SINGLE_GAP, SURE = NEARLY, CLOSE = NEAR             # <<<<<<<<<<<<<<
  * cdef Index MOST_LOOKS = LOOKS, TURNS = ROUNDS, LEAST = FEW_UPDATES, AFRESH = AGAIN, FOR_EACH = BETWEEN_LEAPS, CROWD = AMONG
  * cdef double U = UNIT, SMALLEST = ORDINARY[0], LARGEST = ORDINARY[1], TOO_MUCH = LARGEST_ERROR
 */
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_ENOUGH); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_ENOUGH); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_END = __pyx_t_10;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_SINGLE_GAP); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_SINGLE_GAP); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_GAP = __pyx_t_10;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_NEARLY); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_NEARLY); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_SURE = __pyx_t_10;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_NEAR); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_NEAR); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_CLOSE = __pyx_t_10;
 
-  /* "dualflow/working_set/_point_pairs.pyx":45
+  /* "dualflow/working_set/_point_pairs.pyx":44
  * cdef Index CACHED = 1 << 17, TILE = 128
  * cdef double END = ENOUGH, GAP = SINGLE_GAP, SURE = NEARLY, CLOSE = NEAR
  * cdef Index MOST_LOOKS = LOOKS, TURNS = ROUNDS, LEAST = FEW_UPDATES, AFRESH = AGAIN, FOR_EACH = BETWEEN_LEAPS, CROWD = AMONG             # <<<<<<<<<<<<<<
  * cdef double U = UNIT, SMALLEST = ORDINARY[0], LARGEST = ORDINARY[1], TOO_MUCH = LARGEST_ERROR
  * cdef Index IN_A_SUM = AT_A_TIME, EXPONENTIAL = AN_EXPONENTIAL
 */
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_LOOKS); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_LOOKS); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_MOST_LOOKS = __pyx_t_11;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_ROUNDS); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_ROUNDS); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_TURNS = __pyx_t_11;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_FEW_UPDATES); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_FEW_UPDATES); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_LEAST = __pyx_t_11;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AGAIN); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AGAIN); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_AFRESH = __pyx_t_11;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_BETWEEN_LEAPS); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_BETWEEN_LEAPS); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_FOR_EACH = __pyx_t_11;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AMONG); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AMONG); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 44, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_CROWD = __pyx_t_11;
 
-  /* "dualflow/working_set/_point_pairs.pyx":46
+  /* "dualflow/working_set/_point_pairs.pyx":45
  * cdef double END = ENOUGH, GAP = SINGLE_GAP, SURE = NEARLY, CLOSE = NEAR
  * cdef Index MOST_LOOKS = LOOKS, TURNS = ROUNDS, LEAST = FEW_UPDATES, AFRESH = AGAIN, FOR_EACH = BETWEEN_LEAPS, CROWD = AMONG
  * cdef double U = UNIT, SMALLEST = ORDINARY[0], LARGEST = ORDINARY[1], TOO_MUCH = LARGEST_ERROR             # <<<<<<<<<<<<<<
  * cdef Index IN_A_SUM = AT_A_TIME, EXPONENTIAL = AN_EXPONENTIAL
  * 
 */
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_UNIT); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 46, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_UNIT); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 46, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_U = __pyx_t_10;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_ORDINARY); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 46, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_ORDINARY); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_5 = __Pyx_GetItemInt(__pyx_t_4, 0, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_OwnStrongReference); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 46, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_GetItemInt(__pyx_t_4, 0, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_OwnStrongReference); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_5); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 46, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_5); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_SMALLEST = __pyx_t_10;
-  __Pyx_GetModuleGlobalName(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_ORDINARY); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 46, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_ORDINARY); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  __pyx_t_4 = __Pyx_GetItemInt(__pyx_t_5, 1, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_OwnStrongReference); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 46, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_GetItemInt(__pyx_t_5, 1, long, 1, __Pyx_PyLong_From_long, 0, 0, 1, __Pyx_ReferenceSharing_OwnStrongReference); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 46, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_LARGEST = __pyx_t_10;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_LARGEST_ERROR); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 46, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_LARGEST_ERROR); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 46, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyFloat_AsDouble(__pyx_t_4); if (unlikely((__pyx_t_10 == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_TOO_MUCH = __pyx_t_10;
 
-  /* "dualflow/working_set/_point_pairs.pyx":47
+  /* "dualflow/working_set/_point_pairs.pyx":46
  * cdef Index MOST_LOOKS = LOOKS, TURNS = ROUNDS, LEAST = FEW_UPDATES, AFRESH = AGAIN, FOR_EACH = BETWEEN_LEAPS, CROWD = AMONG
  * cdef double U = UNIT, SMALLEST = ORDINARY[0], LARGEST = ORDINARY[1], TOO_MUCH = LARGEST_ERROR
  * cdef Index IN_A_SUM = AT_A_TIME, EXPONENTIAL = AN_EXPONENTIAL             # <<<<<<<<<<<<<<
  * 
  * include "_point_desk.pxi"
 */
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AT_A_TIME); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 47, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AT_A_TIME); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 46, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 47, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 46, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_IN_A_SUM = __pyx_t_11;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AN_EXPONENTIAL); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 47, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_AN_EXPONENTIAL); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 46, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 47, __pyx_L1_error)
+  __pyx_t_11 = __Pyx_PyIndex_AsSsize_t(__pyx_t_4); if (unlikely((__pyx_t_11 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 46, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_8dualflow_11working_set_12_point_pairs_EXPONENTIAL = __pyx_t_11;
 
-  /* "dualflow/working_set/_point_pairs.pyx":53
+  /* "dualflow/working_set/_point_pairs.pyx":52
  * 
  * 
  * def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const long long[::1] members,             # <<<<<<<<<<<<<<
  *                        const double[::1] upper, const long long[:, ::1] table, double sign, Index features, double reach,
  *                        double enough, double rough, double worth, double few, double ease, double[::1] alpha,
 */
-  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_8dualflow_11working_set_12_point_pairs_1settle_point_pairs, 0, __pyx_mstate_global->__pyx_n_u_settle_point_pairs, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__point_pair, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 53, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_8dualflow_11working_set_12_point_pairs_1settle_point_pairs, 0, __pyx_mstate_global->__pyx_n_u_settle_point_pairs, NULL, __pyx_mstate_global->__pyx_n_u_dualflow_working_set__point_pair, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 52, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_settle_point_pairs, __pyx_t_4) < (0)) __PYX_ERR(0, 53, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_settle_point_pairs, __pyx_t_4) < (0)) __PYX_ERR(0, 52, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
   /* "dualflow/working_set/_point_pairs.pyx":1
@@ -27587,24 +27272,10 @@ static int __Pyx_InitCachedConstants(__pyx_mstatetype *__pyx_mstate) {
   __Pyx_GIVEREF(__pyx_mstate_global->__pyx_slice[0]);
   if (__Pyx_PyTuple_SET_ITEM(__pyx_mstate_global->__pyx_tuple[1], 0, __pyx_mstate_global->__pyx_slice[0]) != (0)) __PYX_ERR(1, 763, __pyx_L1_error);
   __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[1]);
-
-  /* "dualflow/working_set/_point_pairs.pyx":94
- *     spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)
- *     cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)
- *     cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)             # <<<<<<<<<<<<<<
- *     cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)
- *     cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)
-*/
-  {
-    PyObject* __pyx_temp[1] = {__pyx_mstate_global->__pyx_n_u_dtype};
-    __pyx_mstate_global->__pyx_tuple[2] = __Pyx_PyTuple_FromArray(__pyx_temp, 1); if (unlikely(!__pyx_mstate_global->__pyx_tuple[2])) __PYX_ERR(0, 94, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[2]);
-  }
-  __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[2]);
   #if CYTHON_IMMORTAL_CONSTANTS
   {
     PyObject **table = __pyx_mstate->__pyx_tuple;
-    for (Py_ssize_t i=0; i<3; ++i) {
+    for (Py_ssize_t i=0; i<2; ++i) {
       #if PY_VERSION_HEX >= 0x030F0000
       PyUnstable_SetImmortal(table[i]);
       #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -27661,41 +27332,41 @@ static int __Pyx_InitConstants(__pyx_mstatetype *__pyx_mstate) {
   int __pyx_clineno = 0;
   CYTHON_UNUSED_VAR(__pyx_mstate);
   {
-    const struct { const unsigned int length: 8; } str_length_index[] = {{6},{24},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{179},{34},{8},{15},{7},{19},{20},{23},{33},{27},{28},{32},{26},{6},{2},{9},{32},{50},{5},{74},{96},{41},{30},{37},{5},{5},{14},{5},{9},{13},{6},{8},{11},{1},{13},{11},{5},{4},{6},{8},{6},{10},{8},{4},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{12},{13},{6},{3},{3},{8},{15},{5},{18},{4},{5},{8},{1},{6},{18},{10},{11},{14},{5},{7},{4},{7},{5},{15},{33},{4},{5},{6},{6},{7},{9},{5},{8},{3},{7},{5},{7},{7},{6},{6},{7},{11},{4},{2},{5},{5},{5},{8},{1},{6},{1},{7},{7},{4},{9},{4},{1},{4},{4},{2},{5},{3},{4},{6},{6},{6},{5},{6},{3},{5},{8},{4},{5},{4},{8},{7},{10},{18},{5},{4},{4},{5},{9},{10},{5},{4},{4},{6},{5},{5},{4},{4},{5},{6},{5},{6},{5},{6},{7},{5},{4},{5},{1}};
-    const struct { const unsigned int length: 11; } bytes_length_index[] = {{1},{787},{937},{281},{356},{1119}};
+    const struct { const unsigned int length: 8; } str_length_index[] = {{6},{24},{8},{1},{2},{15},{23},{25},{32},{20},{22},{1},{1},{37},{45},{22},{179},{34},{8},{15},{7},{19},{20},{23},{27},{28},{32},{26},{6},{2},{9},{32},{50},{5},{74},{96},{41},{30},{37},{5},{5},{14},{5},{9},{13},{6},{8},{11},{13},{11},{5},{4},{6},{8},{6},{10},{8},{4},{15},{20},{12},{9},{17},{8},{8},{12},{10},{8},{10},{8},{7},{14},{11},{10},{19},{14},{12},{10},{17},{13},{12},{12},{19},{8},{13},{6},{3},{3},{15},{5},{18},{4},{5},{8},{1},{18},{10},{11},{14},{5},{7},{4},{15},{33},{4},{6},{6},{7},{9},{5},{8},{3},{7},{5},{7},{7},{6},{7},{11},{4},{2},{5},{5},{8},{1},{6},{1},{4},{7},{6},{7},{4},{9},{4},{4},{1},{4},{4},{2},{5},{3},{4},{5},{6},{3},{5},{8},{4},{5},{4},{7},{10},{18},{5},{4},{4},{5},{9},{5},{4},{4},{6},{5},{4},{4},{5},{6},{5},{6},{5},{6},{7},{5},{5},{1}};
+    const struct { const unsigned int length: 10; } bytes_length_index[] = {{1},{787},{937},{281},{356},{812}};
     #ifndef CYTHON_COMPRESS_STRINGS
       #define CYTHON_COMPRESS_STRINGS 90
     #endif
-    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (2347 bytes) */
-static const char cstring[] = "x\332\355W\315S\333H\026\017\203\t\244\222\235\035\362A\330\303V\211\260\031\302\026qbB\230dv*[\016\030\342\035b\360\007\020\3621\232\266\324\266\005\262Z\250[\330N\315V\315\321G\035u\324QG\355MG\327\236|\354\243\377\214\371\023\366\265d\203I\310\007;\273{\331IE\322\353\356\367^\277\376\275\337{m$\304\244\373MI\307H\245\022\261\231D*\222\306\250\204,\013\265`\246\274\217\025\366$\371\255\364\335s\\\047VkG\303\r\241\363\235B\014\246Umb\203\256\241J\252f\t\305w\2475c\260@\231\245\251X\035R\226\210\365\321\365\323s\307\232O\376\272\202\014\2030\tQ\252U\r\211\021\311\202\350\357\022CoI\365(\310#\0102k\034!]S\245:Q\361\202\204\233&\330\202\2539eN\354;W!\026\263\2201\267 U\301\325@\231\326\220\211a+\t55*\345\010\303\022\253\001B+-V#\206\004s*\326\2652\266\020\303\260\233\210\017\274ZB\311\220\2662[w\227\036-E\321ZX\340F%j\227\025\035\002\305T\200V\2665\235\201w\32621MJ\331\212\324\"\266d`\210\013Na\202\336\260\001\253aC\242\230\tA\232\213\316\214\230F\014\031\3145\243:\327\207I;\302\302z\r\351\024\047\021x\321,\021h\352\276d\330u\010\225.D\021EX\375\363\037)\244\2522x\302\n\321uaM\014\232DeE\325(*\353X\265\221^\321I#\251\020\013\274Y\330@\247\247,\244jH?=G\025\013c\003B:\236n\020\353\000\3062D\237\224+\026\251\313&\321\014F\317V\020!\237\275\244b\252`\203\235\271\366)\267\215\032\321!,q\252\252\242\321XR\201 \002\023\251nS&\225\261d\352H\211\223\023\2732\010\244\270\202l\235I\262l\001\036\n\226eI\265#\214\rb\334\205\224\037\001\002\260\252h\206\306\344(\372\276\361\261\327;\306\002\310\220kS\307\302\367\322\374\202T\203\030\305\302|\234\017\3334\2018\210J:1\252\342\333\217\314\302\024\014O\\\ri \335\254\241\005A\337\032\202\244#\311\"\r\t\210,a\244\324\242\304/\210\315\0325\r\206e\\\325\"\306\022\003G6\202E\330P\251\245\334\033\340uo\010\257{1\226q2\222f\253iG\200\211c#]\047\n0>n\n\222\212\030J\236\261\032\027O\304\265\250ni2\275\236\316\346\322\3177s\353\351\234\234y\261\265\231\313\344J\331\364F\272\270\222\315\246KrZ.e\237g\236fJ\273\231LN\336\310\244\267\212\231\334""\346\366\372\263\214\256k&\325\350ZfW\336\336ZM\2272\305\3577\322\205\365L\261$g\n\205\315\002\350\356d\212\362Za\363\371\306\346\346\367\305\\&]\020\317\306\336fa\025\366,\354\0256\267s\253\305b6\267\276\221\221\327\3013>\264\261\241\340\355\\\266$\232X\362\244\237\311\362V\253\t\317*\024\263\234\303MV\300\025Y\356\027\034\244\037R-J\362D\250b\2461\\\027\023\252\260\201\177\025\333P\304\027\226\350\300J\253\233\320e\204TG\232\021}\211j\353\321\232\201\352\361Wl\017$\202\000\224\032V\016\250]\217G}/B\024\355\"\226l\303\324\224\003\360\2201\006zGL$B\3708\204\254\016\334\016\230{,)Q\007\033\232\300M1\200\304\037\207B\207B?\226O\354\030\246\342,Ce\047kT\206\006\000\267\206f\340\2308\320I\200\017\360_\006n\322\0015\344\262]\251@\323\024\374E\264e(\032I\036\033\3222\2428bk\231X`\205UE\251\021\250WE\027n\0018h\324\n.#\345\340\244)\r\365\242\323-H!6\364\213~\333\300\364@%6\300CU\201a\364\022A\307\267\332\007\232\321I\025`\010\014\327M\326\202X\340\026\301\006\261\253\320\223\201\334\030\302\263\353\3215\200!f\253\202\021\263\241r+\270Q\201\333OH:\252\302\213 \366`1\372,/E\037\n\365ZG\254\177\375\014\201)\332\203\246\302-\207\2330\\^\022\004\243\361\353-\206\224C\305\323z\277G\300G\\q\342j\253\023`)14\245N(3D*\341\236\254\033&\204g\266\340\234&\300&\036\254\232\320\371\341\035\365\273h\313x_\223\230\226\350\037\026d\2002q\032R\267\304AE\002\305#C\254\024\256\013h\035\000P\2779\202\304\200uC`E\325/.\031\021/5!K\321+\262\216\004\341\0308e\001\261\260I\031\201\307\262\025\026\321\227i\220#\246\3251#p\267\200\317G\300t\210\032r\251\351\266\t\035\007G\375\022ni\033\323\006\326\2525F\243\006\337\200F\003\371c\265\346f\234j\351N\277h\344G\203\004\313\251\324P\212\345\207\262N\210)g\005\324\013\322\371\264\373{\000\032\320\235\377\374\037\033\237\222b\\>\031Xj\361T-Z\320X\350\331\016O\244\255=y\003\272q\364:k|\242y\036X\346/\374/\240\217\312\347\004\271\217\017?\037\367\330\360\327\302~\354\345}\341S\230\037+\236\017\362X\273bS,\247\240SYJmx\352~<\365[I\374V\022\377?%\021s\376U|""\242\343\343||x\036\341\315\351\035\006Q~l\364\231\3377\000\334YTY\022?n\344e\271\014\277j\324\017s\344L\265\317\313\367\347\325\337\373\322\374\205#\002\1770\337\371u\301\234rhZD\374,\223\341\017\226\013\2611H\347\001\346\337\3534\037\376\276K\313\317\n\343\334\320\3747\262\376a\300\343\306\304*\266\036\013\360c\270\362\363\310/\311\013c\323\216\355\256y3\336#\1779\230\n\016\303\313\235o\273/\371n\231\227\225^b\332\275\344]\363\236z\350\227\213\027\306\276j\037:\023\356EW\363\032~5\330\r\323\275\304\370\317v;\343L9\207\356\250\373\300\305\336\262?\351\177\035\214\007Ga>T:\327;\273\3355^(\362\342\016\337\331\343{?\362\037+\274R\345\325:\257\033\275+_9\343\316\221\233w\225h\013\325\277\345\257\370\255p\2447\361e{\337\035q\047{\211\211\366X{\333\231q\276qgz\023W`\247Ig\326)\272_\270\267\335Co\324K\rT\247\334\206\207\274\267\301\315p<\264;\351N\261;\332]\354\026\371V\201\027^\360\027\257\370\253\327\275\211\253\340h\331\235\366&\275Yo\333\237\361\037\370jp\033\016<\032.\205\264s\273cw\323\302\004\364\367z\023\327\234\224\263\356>\366\322^\321\037\365\037\006#\301\265`%\260\302k\341\323p\277\373Ew\266\273\307wv\371\356K\376\362\r\177#\300\342\n\234M\343\332\001?0\270ar\363-\177\373\023\377\351\357\002\244\243v\321\201s\375\276}\330KL9\0257\355\346{\t\030\001\000-o\304\233\362\250?\353\027\374\267\341\3250\325K\314yM\337\n\246\303\253\374/\317\273/\3706l\363\232\277\376\201\377\000\370\301N\200\037l\263\337K\314\373\323\301\325\340q\370\224?\331\032\034\025P\226\271\2149\006\255Z/\361\0078\357U\357\241\377\205\177\047\270\305\227\262\335i\236\207t\304\230@\340\240\2138\202\330\367\371\276\316\365z/\361G\367\205W\360lH\205\005\316\037\004\345p,,\204\215\216\322\275\321-\363\255\374\273\032\213A!`\341b\270\335\231\355\024:Vw\252k\361|\241\227\230\201}\005\033n\371O\375J\260\026\336\022t\271\334N\265\323\355\035\347A\204\301.\240[\212\0103\022\\\017\362A%L\207y\221\364\3616s\036\273\253\336\204\237\3607\303T\370\014RZ\352Nv\277\206\375y~\233o\003\235\000\013\210\034\016Z""\021\026\211\366*`\311 a\253\376\245`2\230\tR\301jx1D\341Q\047\337Q\2733\335\207\221ma\240|\331]\002\316\250\000\313\237\202\375\316(p~\207\027!\231\257\204\302\204\223p\236\301\376\027#\205\271\360fg\254\223\177\217\215\317\234Uw\302Kx\353\376\222\337\014l\010\276\330It2\020\347l\267\304\363;\003~@\230q\326j\274\006\344 \2340\316ln7y\263%\374l\270\t7\013@\334\014.\2057 b\332\271\323\275\335\265y\tr\031\323\013N\031U\014(\377\315\301n\312]q\251w\313\313\000v\263~1\030\rR\275\337}\331\273r\335I;y@\366\231\267\346\317\007\337\2043\341\303\316H\347Z\047\335\2732\345 \250\321\213n\245oT\002\214\004\367\307\242:\275\321A\021\373\267\007\265*\n\206\277\006Z\250\\\025\\\343\373\321\3767\247\335\361A\341\t\366\2169%\250\322\211\313\355\307\316\212c\201x\345\232\263\350\024\234\303(\323\377\002\244\322\223\211";
-    PyObject *data = __Pyx_DecompressString(cstring, 2347, 1);
+    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (2079 bytes) */
+static const char cstring[] = "x\332\355WKs\333\310\021\266b\275\034;\033k\275~\344\006?d\331)\2316m\371Y[\233\242eH\246#S\022II\226\275.\354\020\030\220c\001\030\0203\020\311=\355\221G\034q\304\021G\344\206#+\047\036q\344\317\330\237\220\036\200\224(\257\354\265\262I.YU\021\350\231\351\356\351\376\372\233\036HB\\\272\327\226\014\2144&Q\227KT\227\010g\022r\034\324\201\231\332\007\254\362\357r\317\244o_c\223:\235m\202[B\347[\225Z\234\324]\352\202\256\245I\032q\204\342\307\323\304\032-0\356\020\rkc\312\022u>\273~t\356@\363\273\277-#\313\242\\B\214\221\272%q*9\020\375\035j\031\035\311L\203\334\207 \213\326>2\210&\231T\303\213\022n\333`\013\256\026\324\005\261\357\202N\035\356 kaQ\252\203\253\2212k \033\303V\022j\023&\225(\307\022o\000B\313\035\336\240\226\004s\0326H\r;\210c\330M\304\007^\035\241dI\033\362\306\235\245\047Ki\264\016\026\2701\211\2715\325\200@1\023\240\325\\bp\360\316;6f9\251\250K\035\352J\026\206\270 \013\033\364\306\rx\003[\022\303\\\010\322B\2323\342\204Z\n\230\023\253\2760\204\211\354ca\275\202\014\206s\010\274\020G\004\232\277\047Y\256\t\241\262\3054\242\024\253\177\376#\2174M\001OX\245\206!\254\251\305r\250\246j\204\241\232\2015\027\031\272A[9\225:\340\315\301\026::\345 \215 \343\350\034S\035\214-\010\351`\272E\235=\030+\020}N\021\021\261c\2274\314Tl\361c\327t\207\232\212M\211\305\217\267m5\250\001\273\212\240\353*a\231\244A\375E\312\222\3512.\325\260d\033H\315\260\317\\Y\024*\250#\327\340\222\2428\220\256\212\025E\322\334\024B\213Zw\240\242\373\220 \254\252\304\"\\I\243\037\032\037x\275e-\202\014\245\264\r,|/\335^\224\032\020\243X\270\235\301\355\3326\360\0021\311\240V]\274\207\2219\230\201\341\241\2531\rd\330\r\264(\330\331@PS$9\264%\001O%\214\324FZ\327E\261Y\253A`X\303u\222\022\222Z8\265\021$\301\226\306\034\365\356\010\257\273cx\335\315\260\314\212\221\263;m7\005L\244\215\014\203\252@\350\354\314K\032\342(w\314jv6R*\245\307\222\345\n\253\205b\251\360z\275\264Z()\362\233\215\365\222\\\252\026\013k\205\312r\261X\250*\005\245Z|-?\227\253;\262\\R\326\344\302FE.\255o\255\276\224""\r\203\330\214\260\025yG\331\332xQ\250\312\225\265ByU\256T\025\271\\^/\203\352\266\\QV\312\353\257\327\326\327\377^)\311\205\262\370\255\355\256\227_\300\226\345\335\362\372V\351E\245R,\255\256\311\312*8\306M\027[*\336*\025\253\242E\345\016\273\225\242lt\332\360{\001GU)\3416/c]Q\206\307\t\252\017\225\026\007\356P\250cN86\305\204&l\340Ow-U\274a\211\215\254\210iC\017\021\222\211\210\225\276\251\346\032\351\232\205\314\354-\266\007\016A\000j\003\253{\3145\263\321\320\213\020E3\310$\327\262\211\272\007\036dk\244\267\317E\035\204\217&\024u\344vD\334\003IM\373\323\330\004n\213\001\324\375 \0246\026\372\201|h\3071\023\271\020\246\300\221\206{\200X8\343\n\364\006\240\300\210\005J\315\325uh\177\202\252\210u,\225\320\334\201\001\253!\206Sb\326\250\003\344\305\232\252\032\302\021\300\003\315V\3055\244\356\0356\226\261~r\264\215\250\324\205\2460\354\r\230\355i)D\020Zv\033}\242\313\034\322\033C\030@\006h\374\330\242n\035\332(\020\026C\213p\315\264sc\010\316\3211\342.\234F\035\267t\270\260\204d\240:<(\342\017\356\247\257GKp\372L\304\207w\305XG\022\207\235hp%\341\266\240\n\313\036?b(\036\034]f\232H\303\303\003\237\335H\360\024\227\222\270\214L\n\314\243\026Qa\036\006\214[\242Dp\273\231\226\r\021\332\035\310\322\006\240\322\235\262\355lj;\242\t8\200-\343\"|j:\"3\000\031\256\n\270s5x\361ag\003\211\003g\306\000I\217\256\270\000D\214\314\006\364\323\207\002\211\001\017\034 \003\266\031\247\360s\\\225\247\224\343\304\304\234B\243\007\047O\200\230\020\020\024\205\030\256\r\375\001\247\335\r\256L\027\263\026&\365\006gi;\206\202\360F{]\243\256h\036\267\206\374V\236\214*\246\344\363c5S\036*\006\245\266R\0240.J\047\323\036\356\001\251C\037\375\353\177l|D\312\340\370\325\300\362\367\2251j(\016\364\000v\274\303CicWY\203\276\231>\216\033\037j\236\004\226\333\247\376\027\320\247g\343\020\271\317\017\277\034\367\314\360\267\302~\340\345\227\302\257a~\240x2\3103m\335eX\311C\353q\324\306\370\324\275l\352\367#\361\373\221\370\3779\022\031\347\337e\031\035\244\363\371\341I\204\367Gw\030E\371\271""\321\027\276\337\003p\307QeI|\241(\217\224\032|\232h\237\346\310\261j_V\357/;\177\277\224n\237\332\247\360\237\353\255\337\026\314\021\207\266C\305w\226\002\377Z\234\312\214A:\t0\377^\247\371\364\373cZ~Q\030\047\206\346\277Q\365O\003\2365&\256\273F&\300\327\255\376\323\304\317\271SSW<\327_\t\256\006O\302G\321\245\250\031\237\355=\353\277MvP\202j\203\311+\376\231\340B\360<@?O\237\232:\337mz\263\376\264O\202VX\217v\342\302`r\346\047\267+{\227\274\246\177\332\177\340\343\340Q8\027\336\214f\242\375x3V{\337\364v\372+I\271\222T\266\223\355\335d\367\207\344\007=\321\353I\335LLkp\356\2747\343\355\373\233\276\232n\241\205\327\302\345\260\023O\014f\277\352~\360\047\374\271\301\344lw\252\273\345]\365\036\373W\007\263g\273\217\275\371\341N\265`*\330\014\324\360r4\021]\214P\304\342\0331\356\345{\313\275\2460\327\275W>\362\367\203\235\260\020nG\317 \230\017\375\231~+\331~\227\274{\237\274\2078jI\255\2214\366\222=c0\3735\354\360\310\277\034L@\034+\341|\330\214NGK\340r>v{\205^\245?\233ll\212T\367\273\025\017\242\373s\2679\230\204\207w\306\237\363o\006\247\203\207\341\037\302\353a9\3741\376:~\020\223^\263?\335W\223M\310\371M\362&\333\021r&\t\37108\377\227\241\315\203\240\026\3761\272\026\001\206g\273\371n\241\273\r!\\\200B\334\014\247C4\230\234\017\336\200G\036=\215\237\307\350P\347\211\237O\213\265\0240\300y:\322E\021f\273g\275%\257\345k\301\255\360FH\"\036?\355\275\352\353I\025\366V\023U\023\032\263\336\244\267\342\337\360\033A=\334\212\256~\004\355\271\356K\357\205?\033L\006\253\341R\330\216\334\270\020Wz\223=\271?\327\277\336\257\246\271\354$;o\223\267\202\026I\r\322\311\320\243\t\345\tw\023\267\235\264;\302\317\232?\351\027\203*\024\346L|1F1\353\335\352\317\367\335\244\n\345\007s\200\002\0478-?(\277\3620\344\263\354\263\340Z \003s\256\207\025\200>?\370\323W\203s\337x\005o\323\323\375\227P\222\333\321\343\370j\374\2607\321\273\320+\014\316]\362\020\320`\332\327\207F\325h.\232\007\346N\245\244\273\330C=\267_\350o\215\210\007(|\237|/\200H4Q\204\344C\272\377\345+\376\214\337\204R""\344\323\222zS^\025(\007,{\352-{\016\210\347.x\367\275\262\327L\321\377\027\020\243\323}";
+    PyObject *data = __Pyx_DecompressString(cstring, 2079, 1);
     #define __Pyx_DecompressString_LZSS_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (3096 bytes) */
-static const char cstring[] = "\377 at 0x l\377eads out\377 of its \337array\017\000bj\377ect>.: <\377MemoryVi\373ew \001<cont\337iguou)\000nd\317 dir%\001\007\rin\376\021\005strided{ a$\006 or \004\031\363><(\tA\006>?Ca\377nnot ass\377ign to r\376\273\000-only m\372\240\002v\242\000Inval\377id mode,\317 exp\305\000|\000\047c\375\047t\001\047fortr?an\047, gH\000%\005\337shape\222\000 a\377xis Note\367 th\237 Cyth\367on \021\000deli?beratek\000\320\001\357cter!\001n P\277EP-484\335\002r\375e\264!s subc\365l\246\000e\332 f bu\357ilti\260\000ype\377s. If yoOu ne\224 \303\000p\316\000\376%\tthen se\335t\200\000e \047\357\002at\377ion_typi\267ng\047\355$iv\242\000o\377 False.a\357 pai\324 s 1\3370 num\250\000s,\374\357\"\247\"\302\2611add}_\273 ecoll\330@\376M\000s.abcdi\377sabledua\377lflow.co\275rK\000rena\005\013r\337adial\031\013sc\317reen\220\0005\006wo\353rk\240\000_\273\000._f\377rom_poin\343ts\013\023\257\001\005\023des\317centC\0227\035wh\363ol\224\000\322\001gcis\360\307\000\334\001\236`\220! mus\377t be pla\371c\227C\234\003no de\377fault __\375r\215 ce__ d\375u\337\"non-tr\363iv\377\000\033\000cini\307t__\354\"\331\003M\006(n\271,_\000\351@ple\316\205\0014\257), h\327  \026\000)\356\212Cupp\266`as \237long \005\000\223\004r\313esz\000s\230\006\027\010alopha,\263\205\001ha\362@\377a row fo?r each\364B\032\000\337f whi\014\000be;gi\255\204\002one/\002\314`\377 endsrc/\312\336E/\235H/\235C\312\002s.\237pyxun\215a\333\205\001a\177llocate\217\207\003? data.\013\020\267\205\003\374\334\206\001\346\206\003s.AGAI\377NAMONGAN\377_EXPONEN\377TIALASCI\377IAT_A_TI\377MEBETWEE\377N_LEAPSE\377NOUGHEll\377ipsisFEW\377_UPDATES\377KLARGEST\277_ERROR)\000V\377ES_FROML\377OOKSNEAR\276\000\001LYORDq\000R\377YROUNDSS\177INGLE_GW\000\377equenceU\327NIT\301\210\001.\306\210\007__\367Pyx\001\000Dict\377_NextRef\263__\352\205\004\374@__\277\206\002_\375_\001\005getite\345m\r\001d0\001\027\000funyc\035\001\030\000stat1\002\337impor\237`__\357main;\001mod\273ulM\002nam\002\003e\371wT\001\355 _chec\207ksuT\000\n\001?""\004\025\001t\347ype\345`\241\000unp\267ick?\000En \005vyt\264\206\001\230\001qualO\005\304\262\204\005\273\204\006c\275\210\002\277\001\316\204\004ex\336\314\001set_\203\005seqt\262\006\003\006.\007tes\310\001\376\303\206\010_is_cor\277outine\263ca\363bc\253`\256`_row\375s\261e_buffe\375r\273\204\002asynci\373o.0\006sbase\376\251\204\002borrowe\277dcchos\251@l\374S\001\266 traceb\007ack\213\210\007\232\210\002\206\210\003\245\210\002\372\207\006\337count\257\207\005es\377kdoubles\021d\300!\000\002\261\001o\321\214\002\366\207\024\245\210\001\372\200\205\003e\226\000empty\376\265`odeenou\377ghentrie_senum\202\213\002e\261\000\377rfeature\177sfewfig\005\002\377lagsfloa\267t32\002\00264\t\002s?format\370\213\004\220\211\010\376\233\207\001idindex_int64\335as\000\002\367ize\360@aves\235m\267\210\004mem\337\214\001\327\214\001m\377onotonic\337mostn\322and\377imnpnump\345y\345\000p\264 \000\001edp\207add\003\000\353\210\002\211\212\002\215\212\003p\367opr\274\207\001regi\333st\312\001om\320@gh\374\275A\301A_forse\377condsset~\226\211\004settle\247\207\t\364\266\215\002\215\216\001s\255\000spar\341e\000\0029\002\n\001\216`oms\367tar\342`epst\275o\001\000ruct\272\204\002t\375i\241@timeto\377lduint8u\371n\266\001\311@ilupd\367ate\253\211\002valu\377esweight\375s\334\212\002widewo\337rthxO\345C (\356\245\205\003t_8\305\214\005_11\376\206\214\010_5_loop\233_I\347!, \000+]\004c\377onst *, `\000\r\000\035)\024@\007Q\000st\224!\366x\03612\316\215\t_rul\303es\210\006D\n\222$\254\000PY__LONG\000\002 \000\rLx\n\231\201))\000\227\201a\310\205\002 \361&\000\000\014\017\014\201\202$\277@Q\003\267\201==\006F\006\340O\006\324=x\006\305\201+\213\213\003fus\377e_1searc\013h\000\010\0100\r\003\221\203\377\221\203\377\374\207,\004\330\203\270\201\205\003[\227\212\003\354\210\006\000\014\017\014\223\211\006\030\234\211\006\000\017\270\211\005]\000U\n\262\207\005\207\213\003\340\000\013\316\207\005\326\207\005\000\r\021\014]in\365t\245\214\0214\203\232\001_6_b\017ound\230\214\027\022\022\205""\214#\252\214\026\375*\256\213\033)\000void|\213\200&\326\214\037)\000pro\351\237\001\337_one\000\353\003on\001e\355\200)\347\2153\275\216\005\305\216\005\006\007\236\215\r\307\217\017\006\215P *\354\200,1\"\224\220\021\333X\274W\336\246\216\003tful\260\216\002ts\377_of\200\001\360.\000\377\005\030\220u\230F\240!\377\2408\2506\260\026\260q\377\270\013\300:\310Z\320W\377b\320bc\330\004\030\230\377\t\240\023\240B\240a\360\377\006\000\005\020\210q\220\010\377\230\006\230i\240w\250g\377\260W\270A\330\004\007\200\377u\210E\220\026\220q\230\377\003\2303\230e\2406\250\377\021\250&\260\007\260v\270\377Q\270c\300\024\300W\310\377F\320RS\320SV\320\377VY\320Y`\320`f\377\320fg\320gm\320m\377n\330\014\020\220\007\220v\357\230Q\230c^\002d\250\"\377\250C\250y\270\001\330\010\377\016\210j\230\001\230\021\330\377\004\010\210\005\210U\220!\177\2207\230!\330\010\014g\000\377\021\220#\220S\230\002\230\177%\230q\240\003\2401#\005\377\026\230w\240a\240z\260\377\027\270\007\270u\300A\300\377S\310\003\3102\310S\320\377PR\320RX\320X[\277\320[\\\330\010\022F\0006\377\230\030\240\021\240#\240U\377\250!\2503\250d\260%\376\356\000\003\2704\270s\300%\317\300u\310A/\001-\000Y\330\377\010\023\2201\220G\2309\377\240A\240S\250\003\2505\377\260\001\260\023\260C\260r\377\270\023\270B\270j\310\002\377\310#\310Y\320VW\320\177WZ\320Z]\320]\251!\373\320c\331\000i\320ik\320\377kn\320np\320pz\277\320z|\320|}\241!v\367\210S\220\325\000\017\210q\330\377\004\026\220f\230A\230Q\363\330\004\013\000\376\000y\240\001\240\377\026\240s\250#\250R\250\377z\270\022\2701\330\004\047\377\240x\250r\260\030\270\022\177\320;M\310X\320Ud\000?\\\320\\^\320^\275 \224@\374\275 d\000j\330\004)\250\030\377\260\022\2609\270B\320>\371P\343\005\343 _\320_e\320\275e\343 h\330\004\031\355\000\022\377\2405\250\002\250(\260\"\177\3204I\310\030\320Q\214@\370\216#\266\000)\000a\320ac\320\377cj\320jl\320lm\377\330\004\035\230X\240R\240\365u\210@rZ\0003\260b\270\377\005\270R\270w\300c\310\277\025\310b\320PQ\022\r2\377\260R\260t\2702\270U""\377\300#\300R\300r\310\026\377\310r\320QR\330\004!\373\240\022\211b\"\250B\250f\357\260F\270\"\253a\013\2101\277\210A\210V\2203\377\002W\372\333 T\254b\001\260\024\260Q\337\260f\270A\270\225 \010\210\377\007\210t\2209\230D\240\377\010\250\004\250O\2701\270}H\320@T\310\021\310&}\000\037\320QU\320U\314`\311`\267\000\272\346\000f\243a\004\210D\312`t\376\256@D\250\t\260\021\260!\377\2601\260D\270\006\270a\377\270v\300Q\300d\310!\353\31057\002R%\005\013\2304\372\261`d\224 $\260j\300\003\277\300:\310V\320S\312@[\276\361a\010\220\004\220H}\000\006\375\240\035\001\047\270\027\300\005\300\375Q\375nH\220D\230\010\240\377\004\240G\2504\250x\260}u\272\000S\300\004\300E\245\000?#\310T\320QV\230e\336 \356\260Ch\320h\232`o\320o\377t\320tu\320ux\320\373xy\322\204\001L\230\004\230I\377\240T\250\027\260\t\270\025\376\257\000s\300(\310%\310u\037\320TY\320Y\331c\314@\255\205\002\377\010\014\210J\220e\2301\377\230C\230s\240\"\240E\373\250\021\264`S\260\003\2601\377\330\r\016\330\014\024\220A\373\220Q\333`H\240F\250)\377\2607\270!\2705\300\001\377\300\023\300A\330\014\026\220\177a\220q\230\006\230f.\004\351T\241 \370\204\001\005\243\206\002\025\300a\262\371\204\002U\244\206\005\255\205\001\320\\\224`d\333\320d\350a\320j\255\206\002\027\030\363\230\007\361\205\005\272\204\001\005\220T\230\377\021\330\010\013\2109\220C\377\220r\230\021\330\014\023\220\1772\220R\220q\330\004\347@";
-    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 3096, 5731);
+    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (2756 bytes) */
+static const char cstring[] = "\377 at 0x l\377eads out\377 of its \337array\017\000bj\377ect>.: <\377MemoryVi\373ew \001<cont\337iguou)\000nd\317 dir%\001\007\rin\376\021\005strided{ a$\006 or \004\031\363><(\tA\006>?Ca\377nnot ass\377ign to r\376\273\000-only m\372\240\002v\242\000Inval\377id mode,\317 exp\305\000|\000\047c\375\047t\001\047fortr?an\047, gH\000%\005\337shape\222\000 a\377xis Note\367 th\237 Cyth\367on \021\000deli?beratek\000\320\001\357cter!\001n P\277EP-484\335\002r\375e\264!s subc\365l\246\000e\332 f bu\357ilti\260\000ype\377s. If yoOu ne\224 \303\000p\316\000\376%\tthen se\335t\200\000e \047\357\002at\377ion_typi\267ng\047\355$iv\242\000o\377 False.a\357 pai\324 s 1\3370 num\250\000s,\374\357\"\247\"\302\2611add}_\273 ecoll\330@\376M\000s.abcdi\377sabledua\377lflow.co\275rK\000rena\005\013r\337adial\031\013sc\317reen\220\0005\006wokrk\240\000_\273\000._\216\001\375s\006\022descen\375t\"\022from_p\357oint&\023whoyls\000\261\001gcis\246\000\370\273\001\375@\357\001 must\377 be plac\374\366#E\003no def\377ault __r\376\354\000ce__ du\376\276\"non-tri\371v\336\000\033\000cinit\345_\271\002 \202\003M\006(n,\334_\000\310@ple\255\205\0014)W, h\266  \026\000)\351#\367upp\225`as l\317ong \005\000\223\004re\345sz\000s\230\006\027\010alp\267ha,\222\205\001ha\321@a\377 row for\237 each\323B\032\000f\357 whi\014\000beg\235i\214\204\002one/\002\253` \177endsrc/\275E\345/\374(/\306#\207C.py\347xun\354A\272\205\001all\337ocate\356\206\003 d\017ata.\013\020\226\205\003\273\206\001\305\206\003\377s.AGAINA\377MONGAN_E\377XPONENTI\377ALASCIIA\377T_A_TIME\377BETWEEN_\377LEAPSENO\377UGHEllip\377sisFEW_U\377PDATESLA\377RGEST_ER\367ROR(\000VES_\377FROMLOOK\337SNEAR\000\001LY\367ORDp\000RYRO\377UNDSSING\357LE_GV\000equ\377enceUNIT\372\237\210\001.\244\210\007__Pyx\376\001\000Dict_Ne\177xtRef__\310\205\004\266\373@__\235\206\002__\001\005g\277etitem\r\001d<0\001\027\000func\035\001\030\000\357stat1\002imp\373or\236`__mai}n;\001modulM\0027nam\002\003ewT\001\354 \377_checksu\360T\000\n\001?\004\025\001t""ype\374\344`\241\000unpick6?\000En \005vt\222\206\001\230\001\217qualO\005\261\204\005\272\204\006c\330\233\210\002\277\001\315\204\004ex\314\001se;t_\203\005set\262\006\003\006\356.\007tes\310\001is_\377coroutin\235e\263\206\003abc\236`\234e_\277buffer\246\204\002a\177syncio.(\006\337sbase\224\204\002bo\377rrowedcc\371lE\001\234 trace\017back\317\207\007\336\207\002\312\207\003\351\207\002\276\276\207\006count\224\207\005e\047skd\236\"\230\000o\211\214\002\317\207\024\344\247\207\001\346\207\003e\204\000\212`ode\377enoughen\377triesenu\365m\265\212\002e\232\000rfea\377turesfew\367fig\005\002lags\177float32\002\002\37764format\370\245\213\004\207\210\010\351\206\001idind\353ex\247as\000\002ize\376\272@avesmmasde\204\210\004\214\214\003mem\221\214\001\376\211\214\001monoton\377icmoremo\367stn\252andim\177npnumpy\343\000\361p\246 \367\210\002\373\210\003popr~\201\207\001regist\273\001\373om\242@ghrow\177ssecond\004\000\375t\323\210\004settle\350\344\206\t\322\214\002\251\215\001s\241\000spa\373re\000\002_fors\367tar\226`epst\275o\001\000ruct\356bt\377imetoldu?int8un\215\001\222@\377ilupdate\376\331\210\002valuesw\277eights\212\212\002w\377orthxOdo\277uble (\320\204\003t\273_8\316\213\005_11\217\213\010_\3775_loop_I\346\303!, \000+]\004con?st *, \000\r\000\035\230)\024@\007Q\000st\213!x\0361\3732_\242\214\010_rule\341s\210\006D\n\222$\254\000PY_/LONG\000\002 \000\rx\n&\231\201))\000\227\201a\236\205\002 \361&\000\014\000\017\014\201\202$\277@Q\003\267\201==\006F\006O\006\360\324=x\006\305\201+\266\212\003fuse\377_1search\005\000\010\0100\r\003\221\203\377\221\203\377\374\207,\330\203\270\002\201\205\003[\227\212\003\354\210\006\000\014\017\014\223\211\006\234\211\006\014\000\017\270\211\005]\000U\n\262\207\005\207\213\003\000\013\360\316\207\005\326\207\005\000\r\021\014]int\372\245\214\0214\214\231\001_6_bo\207und\230\214\027\022\022\205\214#\252\214\026*~\256\213\033)\000void\213\200&\276\326\214\037)\000pro\362\236\001_\357one\000\353\003one\000\355\200)\347\2153""\275\216\005\305\216\005\006\007\236\215\r\307\217\017\215P\003 *\354\200,1\"\224\220\021\333X\274W\246\216\003\357tful\260\216\002ts_\377of\200\001\360.\000\005\377\030\220u\230F\240!\240\3778\2506\260\026\260q\270\377\013\300:\310Z\320Wa\377\320ab\330\004\030\230\t\377\240\023\240B\240a\360\006\377\000\005\020\210q\220\010\230\377\006\230i\240w\250g\260\377W\270A\330\004\007\200u\377\210E\220\026\220q\230\003\377\2303\230e\2406\250\021\377\250&\260\007\260v\270Q\377\270c\300\024\300W\310F\377\320RS\320SV\320V\377Y\320Y`\320`f\320\377fg\320gm\320mn\377\330\014\020\220\007\220v\230\367Q\230c^\002d\250\"\250\377C\250y\270\001\330\010\016\377\210j\230\001\230\021\330\004\377\010\210\005\210U\220!\220\3777\230!\330\010\013\2107\373\220%c\004b\240\005\240Q\377\240c\250\027\260\001\260\025\377\260a\260s\270$\270e\277\3001\300C\300q;\001f\377\220J\230a\230v\240W\277\250A\250V\260:\212\000j\377\310\007\310w\320V[\320\357[]\320]\205\000b\320b\377h\320hk\320kl\330\373\010\022_\0006\230\027\240\001\376\350\000F\250%\250q\260\003\373\2604P\000%\270u\300A\177\300S\310\010\320PQ\347\001\357v\210S\220\233\000\017\210q\373\330\004\002\000\220\t\230\021\230\377&\240\003\2405\250\002\250\377#\250R\250z\270\022\270\3773\270i\300q\310\006\310wc\320Q\361\000X\320Xl\003\376\361\000i\320ij\330\020\031\376-\0043\240b\250\n\260\"\375\260\301 \013\2101\210A\210\337V\2206\230\023\206@&\250\377\006\250a\330\004%\240X~O\000t\2609\270B\270\014\000\356\034\0058\2301\250B4\240s\356\345 \006\260f\201A\010\210\013\377\2204\220w\230d\240(\377\250$\250i\260t\2709\277\300J\310f\320T\353\000c\367\320cd\304!\010\220\004\220\377F\230$\230h\240g\250\367U\260!\314,\014\210H\220\377D\230\010\240\004\240G\250\3774\250x\260u\270A\270\377S\300\004\300E\310\021\310\367#\310T\307\002W\320WZ\233\320Z\223a\320b\300@\270#o\377\320ot\320tu\320u\377x\320xy\330\010\014\210\177L\230\004\230I\240T\226@\377\t\270\025\270a\270s\300\177(\310%\310u\320T\374@\234<\000\372 e\320e\372B*\000J\373\220e\315\000C\230s\240\"\273""\240E\267`#\250S\370 1\377\330\r\016\330\014\024\220A\377\220Q\220f\230H\240F\377\250)\2607\270!\2705\377\300\001\300\023\300A\330\014w\026\220a\356`\006\230f.\004\377T\260\021\260%\260q\270\375\005\360b\025\300a\300u\310\347A\310U\361e\361@\\\320\\\266\205!\320d\201A\320j\372b\027\337\030\230\007\230q\274@1\330\235\010\312A\005\220T\360`\343`9\357\220C\220r\373`\014\023\220\0172\220R\220\352@\237@";
+    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 2756, 5305);
     #define __Pyx_DecompressString_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #else /* compression: none (5731 bytes) */
-static const char bytes[] = " at 0x leads out of its arrays object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.a pair is 10 numbers, and sign \302\2611add_notecollections.abcdisabledualflow.core.arenadualflow.core.radialdualflow.core.screeningdualflow.working_set._from_pointsdualflow.working_set._pairsdualflow.working_set.descentdualflow.working_set.from_pointsdualflow.working_set.wholeenablegcisenabledmembers must be places of pointsno default __reduce__ due to non-trivial __cinit__pair points must be (n, multiple of 4), half (n,), and upper as long as membersresults must be as long as alpha, or have a row for each pair, of which begin is one, or the endsrc/dualflow/working_set/_point_pairs.pyxunable to allocate array data.unable to allocate shape and strides.AGAINAMONGAN_EXPONENTIALASCIIAT_A_TIMEBETWEEN_LEAPSENOUGHEllipsisFEW_UPDATESKLARGEST_ERRORLEAVES_FROMLOOKSNEARNEARLYORDINARYROUNDSSINGLE_GAPSequenceUNITView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___from_points_is_coroutine_pairsabcallall_rowsallocate_bufferalphaasyncio.coroutinesbasebeginborrowedcchosencline_in_tracebackcore.arenacore.radialcore.screeningcountdescentdeskdoublesdtypedtype_is_objectdualflow.working_set._point_pairseaseemptyencodeenoughentriesenumerateerrorfeaturesfewfiguresflagsfloat32float64floatsformatfortranfrom_pointshalfidindexint64itemsitemsizekleavesmmembersmem""viewmodemonotonicmostnnamendimnpnumpyobjpackpackedpaddedplacespointpointspopreachregisterroomroughrowsrows_forsecondssetdefaultsettle_point_pairsshapesignsizesparespare_forspare_roomstartstepstopstructtabletilestimetolduint8unpackuntilupdateuppervaluesweightswholewideworthxOdouble (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000double (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000__pyx_fuse_1search\000__pyx_fuse_0searchdouble (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000double (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000search[const double *,const double *,const double *,double *,double *,double *,double *,double *]\000search[const float *,const float *,const float *,float *,float *,float *"",float *,float *]int (__pyx_t_8dualflow_4core_6_bound_Index, __pyx_t_8dualflow_4core_6_bound_Index, double const *, double const *, double, double const *, double *, double *, double *, double *)\000void (__pyx_t_8dualflow_4core_6_bound_Index, double const *, double *, double *)\000project_one\000bound_oneint (__pyx_t_8dualflow_4core_6_bound_Index, double const *, double const *, double const *, double, double, double, double, PY_LONG_LONG *, __pyx_t_8dualflow_4core_6_bound_Index *)\000void (__pyx_t_8dualflow_4core_6_bound_Index, __pyx_t_8dualflow_4core_6_bound_Index, __pyx_t_8dualflow_4core_6_bound_Index, double, double const *, double *)\000doubtful\000doubts_of\200\001\360.\000\005\030\220u\230F\240!\2408\2506\260\026\260q\270\013\300:\310Z\320Wb\320bc\330\004\030\230\t\240\023\240B\240a\360\006\000\005\020\210q\220\010\230\006\230i\240w\250g\260W\270A\330\004\007\200u\210E\220\026\220q\230\003\2303\230e\2406\250\021\250&\260\007\260v\270Q\270c\300\024\300W\310F\320RS\320SV\320VY\320Y`\320`f\320fg\320gm\320mn\330\014\020\220\007\220v\230Q\230c\240\023\240B\240d\250\"\250C\250y\270\001\330\010\016\210j\230\001\230\021\330\004\010\210\005\210U\220!\2207\230!\330\010\014\210E\220\021\220#\220S\230\002\230%\230q\240\003\2401\330\010\016\210j\230\001\230\026\230w\240a\240z\260\027\270\007\270u\300A\300S\310\003\3102\310S\320PR\320RX\320X[\320[\\\330\010\022\220!\2206\230\030\240\021\240#\240U\250!\2503\250d\260%\260q\270\003\2704\270s\300%\300u\310A\310S\320PX\320XY\330\010\023\2201\220G\2309\240A\240S\250\003\2505\260\001\260\023\260C\260r\270\023\270B\270j\310\002\310#\310Y\320VW\320WZ\320Z]\320]b\320bc\320cf\320fi\320ik\320kn\320np\320pz\320z|\320|}\330\004\007\200v\210S\220\001\330\010\017\210q\330\004\026\220f\230A\230Q\330\004\017\210q\220\007\220y\240\001\240\026\240s\250#\250R\250z\270\022\2701\330\004\047\240x\250r\260\030\270\022\320;M\310X\320UW\320W\\\320\\^\320^`\320`b\320bg\320gi\320ij\330\004)\250\030\260\022\2609\270B\320>P\320PR\320RX\320XY\320Y_\320_""e\320eg\320gh\330\004\031\230\030\240\022\2405\250\002\250(\260\"\3204I\310\030\320QS\320SX\320X[\320[]\320]_\320_a\320ac\320cj\320jl\320lm\330\004\035\230X\240R\240u\250C\250r\260\022\2603\260b\270\005\270R\270w\300c\310\025\310b\320PQ\330\004\035\230X\240R\240u\250C\250r\260\022\2602\260R\260t\2702\270U\300#\300R\300r\310\026\310r\320QR\330\004!\240\022\2406\250\021\250\"\250B\250f\260F\270\"\270A\330\004\013\2101\210A\210V\2203\220f\230A\230W\240A\240T\250\021\250&\260\001\260\024\260Q\260f\270A\270Q\330\004\010\210\007\210t\2209\230D\240\010\250\004\250O\2701\270H\300A\300T\310\021\310&\320PQ\320QU\320UV\320V`\320`a\320ae\320ef\330\004\010\210\004\210D\220\007\220t\2309\240D\250\t\260\021\260!\2601\260D\270\006\270a\270v\300Q\300d\310!\3105\320PQ\320QR\330\004\010\210\004\210D\220\013\2304\230w\240d\250(\260$\260j\300\003\300:\310V\320SZ\320Z[\330\004\010\210\010\220\004\220H\230D\240\006\240d\250(\260\047\270\027\300\005\300Q\330\004\010\210\005\210U\220!\2207\230!\330\010\014\210H\220D\230\010\240\004\240G\2504\250x\260u\270A\270S\300\004\300E\310\021\310#\310T\320QV\320VW\320WZ\320Za\320ab\320bg\320gh\320hk\320ko\320ot\320tu\320ux\320xy\330\010\014\210L\230\004\230I\240T\250\027\260\t\270\025\270a\270s\300(\310%\310u\320TY\320YZ\320Z]\320]e\320em\320mn\330\010\014\210J\220e\2301\230C\230s\240\"\240E\250\021\250#\250S\260\003\2601\330\r\016\330\014\024\220A\220Q\220f\230H\240F\250)\2607\270!\2705\300\001\300\023\300A\330\014\026\220a\220q\230\006\230f\240E\250\021\250#\250T\260\021\260%\260q\270\005\270Q\270c\300\025\300a\300u\310A\310U\320RS\320SV\320V[\320[\\\320\\c\320cd\320di\320ij\320jm\320mn\330\027\030\230\007\230q\240\003\2401\330\010\017\210q\220\005\220T\230\021\330\010\013\2109\220C\220r\230\021\330\014\023\2202\220R\220q\330\004\013\2101";
+    #else /* compression: none (5305 bytes) */
+static const char bytes[] = " at 0x leads out of its arrays object>.: <MemoryView of <contiguous and direct><contiguous and indirect><strided and direct or indirect><strided and direct><strided and indirect>>?Cannot assign to read-only memoryviewInvalid mode, expected \047c\047 or \047fortran\047, got Invalid shape in axis Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.a pair is 10 numbers, and sign \302\2611add_notecollections.abcdisabledualflow.core.arenadualflow.core.radialdualflow.core.screeningdualflow.working_set._pairsdualflow.working_set.descentdualflow.working_set.from_pointsdualflow.working_set.wholeenablegcisenabledmembers must be places of pointsno default __reduce__ due to non-trivial __cinit__pair points must be (n, multiple of 4), half (n,), and upper as long as membersresults must be as long as alpha, or have a row for each pair, of which begin is one, or the endsrc/dualflow/working_set/_point_pairs.pyxunable to allocate array data.unable to allocate shape and strides.AGAINAMONGAN_EXPONENTIALASCIIAT_A_TIMEBETWEEN_LEAPSENOUGHEllipsisFEW_UPDATESLARGEST_ERRORLEAVES_FROMLOOKSNEARNEARLYORDINARYROUNDSSINGLE_GAPSequenceUNITView.MemoryView__Pyx_PyDict_NextRef__annotate____class____class_getitem____dict____func____getstate____import____main____module____name____new____pyx_checksum__pyx_state__pyx_type__pyx_unpickle_Enum__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___is_coroutine_pairsabcallallocate_bufferalphaasyncio.coroutinesbasebeginborrowedccline_in_tracebackcore.arenacore.radialcore.screeningcountdescentdeskdtype_is_objectdualflow.working_set._point_pairseaseencodeenoughentriesenumerateerrorfeaturesfewfiguresflagsfloat32float64formatfortranfrom_pointshalfidindexitemsitemsizekleavesmmademembersmemorymemviewmodemonotonicmoremostnnamendimnpnumpyobjpackpointpointspopreachregisterroo""mroughrowssecondssetdefaultsettle_point_pairsshapesignsizesparespare_forstartstepstopstructtabletimetolduint8unpackuntilupdateuppervaluesweightswholeworthxOdouble (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000double (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000__pyx_fuse_1search\000__pyx_fuse_0searchdouble (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, double const *, double const *, double const *, double const *, double const *, double *, double *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, double *, double *, double *, PY_LONG_LONG *, PY_LONG_LONG *, double *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000double (__pyx_t_8dualflow_11working_set_5_loop_Index, __pyx_t_8dualflow_11working_set_5_loop_Index, float const *, float const *, float const *, double const *, double const *, double *, float *, struct __pyx_t_8dualflow_11working_set_12_from_points_rules, float *, float *, float *, PY_LONG_LONG *, PY_LONG_LONG *, float *, __pyx_t_8dualflow_11working_set_5_loop_Index)\000search[const double *,const double *,const double *,double *,double *,double *,double *,double *]\000search[const float *,const float *,const float *,float *,float *,float *,float *,float *]int (__pyx_t_8dualflow_4core_6_bound_Index, __pyx_t_8dualflow_4core_6_bound_Index, double const *, dou""ble const *, double, double const *, double *, double *, double *, double *)\000void (__pyx_t_8dualflow_4core_6_bound_Index, double const *, double *, double *)\000project_one\000bound_oneint (__pyx_t_8dualflow_4core_6_bound_Index, double const *, double const *, double const *, double, double, double, double, PY_LONG_LONG *, __pyx_t_8dualflow_4core_6_bound_Index *)\000void (__pyx_t_8dualflow_4core_6_bound_Index, __pyx_t_8dualflow_4core_6_bound_Index, __pyx_t_8dualflow_4core_6_bound_Index, double, double const *, double *)\000doubtful\000doubts_of\200\001\360.\000\005\030\220u\230F\240!\2408\2506\260\026\260q\270\013\300:\310Z\320Wa\320ab\330\004\030\230\t\240\023\240B\240a\360\006\000\005\020\210q\220\010\230\006\230i\240w\250g\260W\270A\330\004\007\200u\210E\220\026\220q\230\003\2303\230e\2406\250\021\250&\260\007\260v\270Q\270c\300\024\300W\310F\320RS\320SV\320VY\320Y`\320`f\320fg\320gm\320mn\330\014\020\220\007\220v\230Q\230c\240\023\240B\240d\250\"\250C\250y\270\001\330\010\016\210j\230\001\230\021\330\004\010\210\005\210U\220!\2207\230!\330\010\013\2107\220%\220q\230\003\2303\230b\240\005\240Q\240c\250\027\260\001\260\025\260a\260s\270$\270e\3001\300C\300q\330\010\016\210f\220J\230a\230v\240W\250A\250V\260:\270Q\270j\310\007\310w\320V[\320[]\320]`\320`b\320bh\320hk\320kl\330\010\022\220!\2206\230\027\240\001\240\023\240F\250%\250q\260\003\2604\260s\270%\270u\300A\300S\310\010\320PQ\330\004\007\200v\210S\220\001\330\010\017\210q\330\004\017\210q\220\t\230\021\230&\240\003\2405\250\002\250#\250R\250z\270\022\2703\270i\300q\310\006\310c\320QV\320VX\320X[\320[]\320]g\320gi\320ij\330\020\031\230\021\230&\240\003\2403\240b\250\n\260\"\260A\330\004\013\2101\210A\210V\2206\230\023\230F\240&\250\006\250a\330\004%\240X\250R\250t\2609\270B\270a\330\004\013\2101\210A\210V\2208\2301\230F\240!\2404\240s\250&\260\006\260f\270A\330\004\010\210\013\2204\220w\230d\240(\250$\250i\260t\2709\300J\310f\320T[\320[c\320cd\330\004\010\210\010\220\004\220F\230$\230h\240g\250U\260!\330""\004\010\210\005\210U\220!\2207\230!\330\010\014\210H\220D\230\010\240\004\240G\2504\250x\260u\270A\270S\300\004\300E\310\021\310#\310T\320QV\320VW\320WZ\320Za\320ab\320bg\320gh\320hk\320ko\320ot\320tu\320ux\320xy\330\010\014\210L\230\004\230I\240T\250\027\260\t\270\025\270a\270s\300(\310%\310u\320TY\320YZ\320Z]\320]e\320em\320mn\330\010\014\210J\220e\2301\230C\230s\240\"\240E\250\021\250#\250S\260\003\2601\330\r\016\330\014\024\220A\220Q\220f\230H\240F\250)\2607\270!\2705\300\001\300\023\300A\330\014\026\220a\220q\230\006\230f\240E\250\021\250#\250T\260\021\260%\260q\270\005\270Q\270c\300\025\300a\300u\310A\310U\320RS\320SV\320V[\320[\\\320\\c\320cd\320di\320ij\320jm\320mn\330\027\030\230\007\230q\240\003\2401\330\010\017\210q\220\005\220T\230\021\330\010\013\2109\220C\220r\230\021\330\014\023\2202\220R\220q\330\004\013\2101";
     PyObject *data = NULL;
     #define __Pyx_DecompressString_UNUSED
     #define __Pyx_DecompressString_LZSS_UNUSED
     #endif
     PyObject **stringtab = __pyx_mstate->__pyx_string_tab;
     Py_ssize_t pos = 0;
-    for (int i = 0; i < 189; i++) {
+    for (int i = 0; i < 175; i++) {
       Py_ssize_t bytes_length = str_length_index[i].length;
       PyObject *string = PyUnicode_DecodeUTF8(bytes + pos, bytes_length, NULL);
-      if (likely(string) && i >= 40) PyUnicode_InternInPlace(&string);
+      if (likely(string) && i >= 39) PyUnicode_InternInPlace(&string);
       if (unlikely(!string)) {
         Py_XDECREF(data);
         __PYX_ERR(0, 1, __pyx_L1_error)
@@ -27703,8 +27374,8 @@ static const char bytes[] = " at 0x leads out of its arrays object>.: <MemoryVie
       stringtab[i] = string;
       pos += bytes_length;
     }
-    for (int i = 189; i < 195; i++) {
-      Py_ssize_t bytes_length = bytes_length_index[i-189].length;
+    for (int i = 175; i < 181; i++) {
+      Py_ssize_t bytes_length = bytes_length_index[i-175].length;
       PyObject *string = PyBytes_FromStringAndSize(bytes + pos, bytes_length);
       stringtab[i] = string;
       pos += bytes_length;
@@ -27714,14 +27385,14 @@ static const char bytes[] = " at 0x leads out of its arrays object>.: <MemoryVie
       }
     }
     Py_XDECREF(data);
-    for (Py_ssize_t i = 0; i < 195; i++) {
+    for (Py_ssize_t i = 0; i < 181; i++) {
       if (unlikely(PyObject_Hash(stringtab[i]) == -1)) {
         __PYX_ERR(0, 1, __pyx_L1_error)
       }
     }
     #if CYTHON_IMMORTAL_CONSTANTS
     {
-      PyObject **table = stringtab + 189;
+      PyObject **table = stringtab + 175;
       for (Py_ssize_t i=0; i<6; ++i) {
         #if PY_VERSION_HEX >= 0x030F0000
         PyUnstable_SetImmortal(table[i]);
@@ -27809,9 +27480,9 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
   PyObject* tuple_dedup_map = PyDict_New();
   if (unlikely(!tuple_dedup_map)) return -1;
   {
-    const __Pyx_PyCode_New_function_description descr = {20, 0, 0, 41, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 53};
-    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_points, __pyx_mstate->__pyx_n_u_half, __pyx_mstate->__pyx_n_u_members, __pyx_mstate->__pyx_n_u_upper, __pyx_mstate->__pyx_n_u_table, __pyx_mstate->__pyx_n_u_sign, __pyx_mstate->__pyx_n_u_features, __pyx_mstate->__pyx_n_u_reach, __pyx_mstate->__pyx_n_u_enough, __pyx_mstate->__pyx_n_u_rough, __pyx_mstate->__pyx_n_u_worth, __pyx_mstate->__pyx_n_u_few, __pyx_mstate->__pyx_n_u_ease, __pyx_mstate->__pyx_n_u_alpha, __pyx_mstate->__pyx_n_u_point, __pyx_mstate->__pyx_n_u_weights, __pyx_mstate->__pyx_n_u_figures, __pyx_mstate->__pyx_n_u_entries, __pyx_mstate->__pyx_n_u_begin, __pyx_mstate->__pyx_n_u_seconds, __pyx_mstate->__pyx_n_u_count, __pyx_mstate->__pyx_n_u_m, __pyx_mstate->__pyx_n_u_most, __pyx_mstate->__pyx_n_u_rows, __pyx_mstate->__pyx_n_u_room, __pyx_mstate->__pyx_n_u_spare, __pyx_mstate->__pyx_n_u_k, __pyx_mstate->__pyx_n_u_n, __pyx_mstate->__pyx_n_u_until, __pyx_mstate->__pyx_n_u_desk, __pyx_mstate->__pyx_n_u_told, __pyx_mstate->__pyx_n_u_wide, __pyx_mstate->__pyx_n_u_all_rows, __pyx_mstate->__pyx_n_u_packed, __pyx_mstate->__pyx_n_u_spare_room, __pyx_mstate->__pyx_n_u_chosen, __pyx_mstate->__pyx_n_u_K, __pyx_mstate->__pyx_n_u_doubles, __pyx_mstate->__pyx_n_u_tiles, __pyx_mstate->__pyx_n_u_floats, __pyx_mstate->__pyx_n_u_places};
-    __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_dualflow_working_set__point, __pyx_mstate->__pyx_n_u_settle_point_pairs, __pyx_mstate->__pyx_kp_b_iso88591_uF_86_q_ZWbbc_Ba_q_iwgWA_uE_q_3, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
+    const __Pyx_PyCode_New_function_description descr = {20, 0, 0, 34, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 52};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_points, __pyx_mstate->__pyx_n_u_half, __pyx_mstate->__pyx_n_u_members, __pyx_mstate->__pyx_n_u_upper, __pyx_mstate->__pyx_n_u_table, __pyx_mstate->__pyx_n_u_sign, __pyx_mstate->__pyx_n_u_features, __pyx_mstate->__pyx_n_u_reach, __pyx_mstate->__pyx_n_u_enough, __pyx_mstate->__pyx_n_u_rough, __pyx_mstate->__pyx_n_u_worth, __pyx_mstate->__pyx_n_u_few, __pyx_mstate->__pyx_n_u_ease, __pyx_mstate->__pyx_n_u_alpha, __pyx_mstate->__pyx_n_u_point, __pyx_mstate->__pyx_n_u_weights, __pyx_mstate->__pyx_n_u_figures, __pyx_mstate->__pyx_n_u_entries, __pyx_mstate->__pyx_n_u_begin, __pyx_mstate->__pyx_n_u_seconds, __pyx_mstate->__pyx_n_u_count, __pyx_mstate->__pyx_n_u_m, __pyx_mstate->__pyx_n_u_most, __pyx_mstate->__pyx_n_u_more, __pyx_mstate->__pyx_n_u_rows, __pyx_mstate->__pyx_n_u_room, __pyx_mstate->__pyx_n_u_made, __pyx_mstate->__pyx_n_u_spare, __pyx_mstate->__pyx_n_u_k, __pyx_mstate->__pyx_n_u_n, __pyx_mstate->__pyx_n_u_until, __pyx_mstate->__pyx_n_u_desk, __pyx_mstate->__pyx_n_u_told, __pyx_mstate->__pyx_n_u_memory};
+    __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_dualflow_working_set__point, __pyx_mstate->__pyx_n_u_settle_point_pairs, __pyx_mstate->__pyx_kp_b_iso88591_uF_86_q_ZWaab_Ba_q_iwgWA_uE_q_3, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
   }
   Py_DECREF(tuple_dedup_map);
   return 0;
@@ -31100,6 +30771,17 @@ static CYTHON_INLINE long __Pyx_div_long(long a, long b, int b_is_constant) {
     return q - adapt_python;
 }
 
+/* DivInt[__pyx_t_8dualflow_11working_set_5_loop_Index] */
+static CYTHON_INLINE __pyx_t_8dualflow_11working_set_5_loop_Index __Pyx_div___pyx_t_8dualflow_11working_set_5_loop_Index(__pyx_t_8dualflow_11working_set_5_loop_Index a, __pyx_t_8dualflow_11working_set_5_loop_Index b, int b_is_constant) {
+    __pyx_t_8dualflow_11working_set_5_loop_Index q = a / b;
+    __pyx_t_8dualflow_11working_set_5_loop_Index r = a - q*b;
+    __pyx_t_8dualflow_11working_set_5_loop_Index adapt_python = (b_is_constant ?
+        ((r != 0) & ((r < 0) ^ (b < 0))) :
+        ((r != 0) & ((r ^ b) < 0))
+    );
+    return q - adapt_python;
+}
+
 /* WriteUnraisableException */
 static void __Pyx_WriteUnraisable(const char *name, int clineno,
                                   int lineno, const char *filename,
@@ -31240,145 +30922,6 @@ static CYTHON_INLINE PyObject* __Pyx__PyNumber_Add_object_float(PyObject *op1, P
     return (inplace) ? PyNumber_InPlaceAdd(op1, op2) : PyNumber_Add(op1, op2);
 }
 #endif
-
-/* PyObjectCompare */
-#ifndef __Pyx_DEFINED_PyObject_CompareFloatIntBoolGt
-#define __Pyx_DEFINED_PyObject_CompareFloatIntBoolGt
-static int __Pyx_PyObject_CompareFloatIntBoolGt(PyObject *op1, PyObject *op2) {
-    double float_op1 = __Pyx_PyFloat_AS_DOUBLE(op1);
-    #if !CYTHON_ASSUME_SAFE_MACROS
-    if (unlikely(float_op1 == -1. && PyErr_Occurred())) return -1;
-    #endif
-    #if CYTHON_USE_PYLONG_INTERNALS
-    if (__Pyx_PyLong_IsCompact(op2)) {
-        Py_ssize_t iop2 = __Pyx_PyLong_CompactValue(op2);
-        if (float_op1 > ((double)iop2)) goto __pyx_return_true; else goto __pyx_return_false;
-    }
-    if (unlikely(!__Pyx_isfinite(float_op1))) {
-        if (float_op1 > 0.0) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        int sign2 = __Pyx_PyLong_Sign(op2);
-        if (float_op1 >= 0.) {
-            if (sign2 < 0) goto __pyx_return_true;
-            if (float_op1 < (double) (1L << PyLong_SHIFT)) goto __pyx_return_false;
-        } else {
-            if (sign2 > 0) goto __pyx_return_false;
-            if (float_op1 > -(double) (1L << PyLong_SHIFT)) goto __pyx_return_true;
-        }
-    }
-    #else
-    if (unlikely(!__Pyx_isfinite(float_op1))) {
-        if (float_op1 > 0.0) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        int overflow2;
-        long iop2 = PyLong_AsLongAndOverflow(op2, &overflow2);
-        if (likely(!overflow2)) {
-            if ((long long) iop2 >= (1LL << 53)) {
-                overflow2 = 1;
-            } else if ((long long) iop2 <= - (1LL << 53)) {
-                overflow2 = -1;
-            } else {
-                if (float_op1 > ((double) iop2)) goto __pyx_return_true; else goto __pyx_return_false;
-            }
-        }
-        if (overflow2 > 0) {
-            if (float_op1 < ((double) (1LL << 53))) goto __pyx_return_false;
-        } else {
-            if (float_op1 > - ((double) (1LL << 53))) goto __pyx_return_true;
-        }
-    }
-    #endif
-    return __Pyx_PyObject_RichCompareBool(op1, op2, Py_GT);
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#if CYTHON_USE_PYLONG_INTERNALS
-#ifndef __Pyx_DEFINED_PyObject_CompareIntIntBoolGt
-#define __Pyx_DEFINED_PyObject_CompareIntIntBoolGt
-static int __Pyx_PyObject_CompareIntIntBoolGt(PyObject *op1, PyObject *op2) {
-    Py_ssize_t cmp = __Pyx_PyLong_CompareSignAndSize(op1, op2);
-    if (cmp == 0) {
-        Py_ssize_t size = __Pyx_PyLong_DigitCount(op1);
-        if (size > 0) {
-            const digit* digits1 = __Pyx_PyLong_Digits(op1);
-            const digit* digits2 = __Pyx_PyLong_Digits(op2);
-            if (size == 1) {
-                cmp = (Py_ssize_t) digits1[0] - (Py_ssize_t) digits2[0];
-            } else if ((size == 2) && (8 * sizeof(Py_ssize_t) >= 2 * PyLong_SHIFT)) {
-                cmp = (Py_ssize_t) (((((size_t)digits1[1]) << PyLong_SHIFT) | (size_t)digits1[0])) - (Py_ssize_t) (((((size_t)digits2[1]) << PyLong_SHIFT) | (size_t)digits2[0]));
-            } else {
-                for (Py_ssize_t i=size-1; i >= 0 && !cmp; --i) {
-                    cmp = (Py_ssize_t) digits1[i] - (Py_ssize_t) digits2[i];
-                }
-            }
-        }
-        if (cmp == 0) return 0;
-        if (__Pyx_PyLong_IsNeg(op1)) cmp = -cmp;
-    }
-    return (cmp > 0);
-}
-#endif
-#ifndef __Pyx_DEFINED_PyObject_CompareIntIntBoolGt
-#define __Pyx_DEFINED_PyObject_CompareIntIntBoolGt
-static CYTHON_INLINE PyObject* __Pyx_PyObject_CompareIntIntGt(PyObject *op1, PyObject *op2) {
-    int result = __Pyx_PyObject_CompareIntIntBoolGt(op1, op2);
-    if (unlikely(result == -1)) return NULL;
-    return __Pyx_NewRef(result ? Py_True : Py_False);
-}
-#endif
-#else
-#ifndef __Pyx_DEFINED_PyObject_CompareIntIntBoolGt
-#define __Pyx_DEFINED_PyObject_CompareIntIntBoolGt
-static int __Pyx_PyObject_CompareIntIntBoolGt(PyObject *op1, PyObject *op2) {
-    int overflow1, overflow2;
-    long long iop1 = PyLong_AsLongLongAndOverflow(op1, &overflow1);
-    long long iop2 = PyLong_AsLongLongAndOverflow(op2, &overflow2);
-    if (likely(!(overflow1 | overflow2))) {
-        if (iop1 > iop2) goto __pyx_return_true; else goto __pyx_return_false;
-    } else if (overflow1 != overflow2) {
-        if (overflow1 > overflow2) goto __pyx_return_true; else goto __pyx_return_false;
-    } else {
-        return __Pyx_PyObject_RichCompareBool(op1, op2, Py_GT);
-    }
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
-#endif
-#endif
-static CYTHON_INLINE int __Pyx_PyObject_CompareBoolGt_object_int(PyObject *op1, PyObject *op2, int pyop) {
-    CYTHON_UNUSED_VAR(pyop);
-    if (unlikely(op2 == Py_None)) {
-        goto __pyx_richcmp;
-    }
-    if (op1 == op2) goto __pyx_return_false;
-    if (PyFloat_CheckExact(op1)) {
-        if (likely(op2 != Py_None)) {
-            return __Pyx_PyObject_CompareFloatIntBoolGt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    if (likely(PyLong_CheckExact(op1))) {
-        if (op1 == op2) goto __pyx_return_false;
-        if (likely(op2 != Py_None)) {
-            return __Pyx_PyObject_CompareIntIntBoolGt(op1, op2);
-        }
-        goto __pyx_richcmp;
-    }
-    if ((0)) goto __pyx_richcmp;
-    if ((0)) goto __pyx_return_true;
-    if ((0)) goto __pyx_return_false;
-__pyx_richcmp:
-    return __Pyx_PyObject_RichCompareBool(op1, op2, Py_GT);
-__pyx_return_true:
-    return 1;
-__pyx_return_false:
-    return 0;
-}
 
 /* PyLongBinop */
 #if !CYTHON_COMPILING_IN_PYPY
@@ -31873,41 +31416,6 @@ __pyx_return_true:
 __pyx_return_false:
     return 0;
 }
-
-/* PyObjectVectorcallKwds */
-#if CYTHON_VECTORCALL
-CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject *kwnames, Py_ssize_t i) {
-    PyObject *key = __Pyx_PyTuple_GET_ITEM(kwnames, i);
-#if !CYTHON_ASSUME_SAFE_MACROS
-    if (unlikely(!key)) return -1;
-#endif
-    if (unlikely(!PyUnicode_Check(key))) {
-        PyErr_SetString(PyExc_TypeError, "keywords must be strings");
-        return -1;
-    }
-    return 0;
-}
-#else
-CYTHON_UNUSED static PyObject *__Pyx_MakeKwargDict(PyObject **keys, PyObject **values, Py_ssize_t n) {
-    PyObject *out = PyDict_New();
-    if (unlikely(!out)) return NULL;
-    for (Py_ssize_t i=0; i<n; ++i) {
-        if (unlikely(PyDict_SetItem(out, keys[i], values[i]) < 0)) {
-            Py_DECREF(out);
-            return NULL;
-        }
-    }
-    return out;
-}
-CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject **kwnames, Py_ssize_t i) {
-    PyObject *key = kwnames[i];
-    if (unlikely(!PyUnicode_Check(key))) {
-        PyErr_SetString(PyExc_TypeError, "keywords must be strings");
-        return -1;
-    }
-    return 0;
-}
-#endif
 
 /* PyObjectCompare */
 #ifndef __Pyx_DEFINED_PyObject_CompareIntFloatGe
@@ -36037,52 +35545,6 @@ __pyx_fail:
     return result;
 }
 
-/* ObjectToMemviewSlice */
-static CYTHON_INLINE __Pyx_memviewslice __Pyx_PyObject_to_MemoryviewSlice_dc_float(PyObject *obj, int writable_flag) {
-    __Pyx_memviewslice result = __Pyx_MEMSLICE_INIT;
-    __Pyx_BufFmt_StackElem stack[1];
-    int axes_specs[] = { (__Pyx_MEMVIEW_DIRECT | __Pyx_MEMVIEW_CONTIG) };
-    int retcode;
-    if (obj == Py_None) {
-        result.memview = (struct __pyx_memoryview_obj *) Py_None;
-        return result;
-    }
-    retcode = __Pyx_ValidateAndInit_memviewslice(axes_specs, __Pyx_IS_C_CONTIG,
-                                                 (PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) | writable_flag, 1,
-                                                 &__Pyx_TypeInfo_float, stack,
-                                                 &result, obj);
-    if (unlikely(retcode == -1))
-        goto __pyx_fail;
-    return result;
-__pyx_fail:
-    result.memview = NULL;
-    result.data = NULL;
-    return result;
-}
-
-/* ObjectToMemviewSlice */
-static CYTHON_INLINE __Pyx_memviewslice __Pyx_PyObject_to_MemoryviewSlice_dc_PY_LONG_LONG(PyObject *obj, int writable_flag) {
-    __Pyx_memviewslice result = __Pyx_MEMSLICE_INIT;
-    __Pyx_BufFmt_StackElem stack[1];
-    int axes_specs[] = { (__Pyx_MEMVIEW_DIRECT | __Pyx_MEMVIEW_CONTIG) };
-    int retcode;
-    if (obj == Py_None) {
-        result.memview = (struct __pyx_memoryview_obj *) Py_None;
-        return result;
-    }
-    retcode = __Pyx_ValidateAndInit_memviewslice(axes_specs, __Pyx_IS_C_CONTIG,
-                                                 (PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) | writable_flag, 1,
-                                                 &__Pyx_TypeInfo_PY_LONG_LONG, stack,
-                                                 &result, obj);
-    if (unlikely(retcode == -1))
-        goto __pyx_fail;
-    return result;
-__pyx_fail:
-    result.memview = NULL;
-    result.data = NULL;
-    return result;
-}
-
 /* MemviewSliceCopy */
 static __Pyx_memviewslice
 __pyx_memoryview_copy_new_contig(const __Pyx_memviewslice *from_mvs,
@@ -36152,6 +35614,41 @@ no_fail:
     __Pyx_RefNannyFinishContext();
     return new_mvs;
 }
+
+/* PyObjectVectorcallKwds (used by PyObjectVectorcallMethodKwds) */
+#if CYTHON_VECTORCALL
+CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject *kwnames, Py_ssize_t i) {
+    PyObject *key = __Pyx_PyTuple_GET_ITEM(kwnames, i);
+#if !CYTHON_ASSUME_SAFE_MACROS
+    if (unlikely(!key)) return -1;
+#endif
+    if (unlikely(!PyUnicode_Check(key))) {
+        PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+        return -1;
+    }
+    return 0;
+}
+#else
+CYTHON_UNUSED static PyObject *__Pyx_MakeKwargDict(PyObject **keys, PyObject **values, Py_ssize_t n) {
+    PyObject *out = PyDict_New();
+    if (unlikely(!out)) return NULL;
+    for (Py_ssize_t i=0; i<n; ++i) {
+        if (unlikely(PyDict_SetItem(out, keys[i], values[i]) < 0)) {
+            Py_DECREF(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+CYTHON_UNUSED static int __Pyx_CheckVectorcallKwarg(PyObject **kwnames, Py_ssize_t i) {
+    PyObject *key = kwnames[i];
+    if (unlikely(!PyUnicode_Check(key))) {
+        PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+        return -1;
+    }
+    return 0;
+}
+#endif
 
 /* PyObjectVectorcallMethodKwds (used by CIntToPy) */
 #if !CYTHON_VECTORCALL

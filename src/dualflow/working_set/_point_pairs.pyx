@@ -11,15 +11,14 @@ from libc.string cimport memcpy, memset
 from ..core.arena import borrowed
 from ..core.radial import AN_EXPONENTIAL
 from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
-from ._from_points import rows_for
-from ._pairs import LEAVES_FROM, padded, spare_for
+from ._pairs import LEAVES_FROM, spare_for
 from .descent import SINGLE_GAP
 from .from_points import LOOKS, NEARLY
 from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, NEAR, ROUNDS
 
 from ..core._bound cimport doubtful, doubts_of
 from ..core._pair_bound cimport bound_one, project_one
-from ._from_points cimport rules, search
+from ._from_points cimport rows_of, rules, search
 from ._loop cimport Index, memory_double, pairs_double, source_double
 from ._wishes cimport mean_of_free, violation_of
 
@@ -73,7 +72,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
     written is shared: calls with results of their own may run at once.
     """
-    cdef Index count = table.shape[0], m = points.shape[1], most = 0, rows = 0, room = 0, spare = 0, k, n
+    cdef Index count = table.shape[0], m = points.shape[1], most = 0, more = 0, rows = 0, room = 0, made, spare, k, n
     cdef double until = monotonic() + seconds
     cdef Desk desk
     cdef rules told
@@ -82,25 +81,18 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
             and figures.shape[1] == 8 and 0 <= begin <= count):
         raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")
     for k in range(begin, count):
-        n = table[k, 0] + table[k, 1]
-        most, room = max(most, n), max(room, min(n, max(CROWD, table[k, 8] + 4) + CROWD // 4))
-        rows = max(rows, rows_for(n, table[k, 8], table[k, 5]) * (4 if table[k, 4] else 8))
-        spare = max(spare, spare_for(n, m, table[k, 8] + 4, np.float32) * 4, spare_for(n, m, table[k, 8] + 4, np.float64) * 8)
+        n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
+        most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
+        rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
     if begin == count:
         return count
-    cdef Index wide = padded(most)
-    spare = max(spare, spare_for(room, 0, 0, np.float64) * 8)
-    cdef unsigned char[::1] all_rows = borrowed((rows,), np.uint8), packed = borrowed((wide * m * 8,), np.uint8)
-    cdef unsigned char[::1] spare_room = borrowed((spare,), np.uint8), chosen = np.empty(most, dtype=np.uint8)
-    cdef double[::1] K = borrowed((room * room,), np.float64), doubles = borrowed((wide * (3 * m + 32),), np.float64)
-    cdef double[::1] tiles = borrowed((TILE * (m + 8) + TILE + CACHED // 4,), np.float64)
-    cdef float[::1] floats = borrowed((wide * (3 * m + 16) + TILE * (m + 8),), np.float32)
-    cdef long long[::1] places = np.empty(4 * wide, dtype=np.int64)
-    lay_out(&desk, m, wide, &doubles[0], &floats[0], &places[0])
-    desk.rows, desk.packed, desk.spare, desk.spare_bytes = &all_rows[0], &packed[0], &spare_room[0], spare
-    desk.K, desk.room, desk.chosen, desk.tiles = &K[0], room, &chosen[0], &tiles[0]
-    desk.m, desk.features, desk.sign, desk.reach, desk.enough = m, features, sign, reach, enough
-    desk.rough, desk.worth, desk.few, desk.ease = rough, worth, few, ease
+    spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
+                spare_for(room, 0, 0, np.float64) * 8)
+    lay_out(&desk, NULL, m, most, room, rows, spare)
+    cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
+    lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
+    desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough
+    desk.worth, desk.few, desk.ease = worth, few, ease
     for k in range(begin, count):
         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
