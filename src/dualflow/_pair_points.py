@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._point_sums import AT_EASE, FEW_IN_DOUBT, WORTH_A_LOOK, PointSums
+from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
 from .core.radial import FEW_FEATURES, RadialPoints
@@ -34,6 +34,8 @@ SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
 #: asked for, up to 1.3 × over 100 to 350 points of 32 and 64 features; but where there are no more than so many. Of
 #: several classes blocks serve many pairs: for fewer points than so many they take no longer.
 WIDE, TINY, OF_SEVERAL = 5, 100, 320
+#: Multiplications of a product from which `PointPairs` try float32.
+WORTH = 1 << 20
 
 
 class FoundPair(NamedTuple):
@@ -115,7 +117,7 @@ class PointPairs:
                 self.gram.reach,
                 enough,
                 SINGLE_KKT,
-                WORTH_A_LOOK,
+                WORTH,
                 FEW_IN_DOUBT,
                 AT_EASE,
                 *found,

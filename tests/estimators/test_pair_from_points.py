@@ -161,10 +161,12 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypa
 @pytest.mark.parametrize(
     ("n", "m", "suits"),
     [
-        (179, 2, False),
-        (180, 2, True),
-        (449, 64, True),
-        (448, 64, False),
+        (2, 2, True),
+        (100, 64, True),
+        (101, 64, False),
+        (320, 64, False),
+        (321, 64, True),
+        (100, 65, False),
         (640, 300, False),
         (641, 300, True),
         (4096, 80, True),
@@ -176,6 +178,17 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypa
 )
 def test_how_many_points_it_suits(n, m, suits):
     assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n) == suits
+
+
+@pytest.mark.parametrize(("n", "m", "suits"), [(319, 2, False), (320, 64, True), (320, 65, False), (640, 65, False)])
+def test_few_of_several_classes_share_blocks(n, m, suits):
+    assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n, of_several=True) == suits
+
+
+def test_few_points_of_bits_are_left_to_their_matrix():
+    X = np.random.default_rng(0).integers(0, 2, (600, 60)).astype(float)
+    assert not suits_points(Gram(X), 600)
+    assert suits_points(Gram(X + 0.1), 600)
 
 
 def test_a_pair_of_several_classes_may_be_twice_as_heavy():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualflow import _pair_points, _together, problems
+from dualflow import _pair_points, _settled, _together, problems
 from dualflow._together import SettledPairs
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
@@ -60,8 +60,9 @@ def test_what_is_no_optimum_gets_the_gap_it_has_or_none(alpha, monkeypatch):
         batches.append(batch)
         return np.zeros(1, dtype=bool)
 
+    monkeypatch.setattr(_together, "suits_points", lambda *given: False)
     monkeypatch.setattr(_together, "solve_small_pairs", given)
-    monkeypatch.setattr(_together._Batch, "are_sharp", kept)
+    monkeypatch.setattr(_settled.Batch, "are_sharp", kept)
     assert list(SettledPairs(gram, groups, upper, 1e-6)) == [None]
     figures = batches[0].figures[0]
     if abs(alpha[:50].clip(0, 1).sum() - alpha[50:].clip(0, 1).sum()) > 1e-9:
