@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from sklearn import svm
+from sklearn.datasets import make_classification
 
-from dualflow import SVC, Gram
+from dualflow import SVC, Gram, problems, solve
 from dualflow.core.kept import KeptGram
-from dualflow.working_set.level import MADE, MADE_OF_FEW, NARROW, makes_rows
+from dualflow.core.workspace import Workspace
+from dualflow.working_set import block_rows
+from dualflow.working_set.block_rows import MADE, MADE_OF_FEW, NARROW, makes_rows, one_block_of, rows_pay
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,25 @@ def test_wide_fits_are_certified_and_the_references(n):
     model, other = SVC(gamma=gamma).fit(X, y), svm.SVC(gamma=gamma, tol=1e-6).fit(X, y)
     assert model.certificate_.within(1e-9)
     np.testing.assert_allclose(model.decision_function(X[:200]), other.decision_function(X[:200]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "whole"), [(4096, 100, 0), (4097, 100, 1), (8192, 256, 1), (8193, 100, 0), (8192, 99, 0)]
+)
+def test_of_many_features_all_points_are_one_block_where_no_row_is_to_be_made_twice(n, m, whole):
+    X, y = np.random.default_rng(0).normal(size=(n, m)), np.resize([1.0, -1.0], n)
+    gram = Workspace(problems.svc(Gram(X), y, 1.0)).gram
+    assert gram.is_dear
+    assert rows_pay(gram) == whole
+    assert one_block_of(gram) == (8192 if m >= 100 else 4096)
+
+
+def test_the_one_block_comes_to_the_same_optimum(monkeypatch):
+    X, t = make_classification(4300, 100, n_informative=10, random_state=0)
+    problem = problems.svc(Gram(X), 2.0 * t - 1, 5.0)
+    found = solve(problem, "working-set", refine=True)
+    monkeypatch.setattr(block_rows, "MANY_FEATURES", 1000)
+    other = solve(problem, "working-set", refine=True)
+    assert max(found.certificate.relative_gap, other.certificate.relative_gap) <= 1e-9
+    assert found.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-9)
+    assert found.cost.kernel_columns < 0.6 * other.cost.kernel_columns

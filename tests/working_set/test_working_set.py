@@ -14,7 +14,7 @@ from dualflow.core.radial import RadialPoints
 from dualflow.core.row_cache import RowCache
 from dualflow.core.workspace import Workspace
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
-from dualflow.working_set import descent
+from dualflow.working_set import block_rows, descent
 from dualflow.working_set import level as levels
 from dualflow.working_set.level import Level
 from dualflow.working_set.seeding import nested_order, restrict, seed
@@ -375,7 +375,7 @@ def test_resumed_run_equals_the_uninterrupted_one(tmp_path, steps, monkeypatch):
     """Cut in a seeding level, in the middle of the last one in float32, and late: the same bits each time."""
     monkeypatch.setattr(descent, "BLOCKS_PER_STEP", 3)
     monkeypatch.setattr(levels, "NARROW", 256)
-    monkeypatch.setattr(descent, "ONE_BLOCK", 256)
+    monkeypatch.setattr(block_rows, "ONE_BLOCK", 256)
     monkeypatch.setattr(descent, "ROWS_SEED_FROM", 1000)
     Z, t = make_classification(2500, 20, random_state=0)
 

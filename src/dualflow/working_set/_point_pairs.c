@@ -19973,7 +19973,7 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
  *     while True:
  *         count = 0             # <<<<<<<<<<<<<<
  *         for k in range(d.n):
- *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)
+ *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)
 */
     __pyx_v_count = 0;
 
@@ -19981,7 +19981,7 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
  *     while True:
  *         count = 0
  *         for k in range(d.n):             # <<<<<<<<<<<<<<
- *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)
+ *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)
  *             count += d.chosen[k]
 */
 
@@ -19994,9 +19994,9 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
       /* "src/dualflow/working_set/_point_steps.pxi":45
  *         count = 0
  *         for k in range(d.n):
- *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)             # <<<<<<<<<<<<<<
+ *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)             # <<<<<<<<<<<<<<
  *             count += d.chosen[k]
- *         if count <= max(CROWD, free) or margin <= 1e-300:
+ *         if count <= max(CROWD, free) or margin <= END:
 */
       __pyx_t_4 = ((__pyx_v_d->low[__pyx_v_k]) < (__pyx_v_d->beta[__pyx_v_k]));
       if (__pyx_t_4) {
@@ -20010,7 +20010,7 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
 
         goto __pyx_L9_bool_binop_done;
       }
-      __pyx_t_4 = (__pyx_v_margin > 1e-300);
+      __pyx_t_4 = (__pyx_v_margin > __pyx_v_8dualflow_11working_set_12_point_pairs_END);
 
       if (__pyx_t_4) {
 
@@ -20031,9 +20031,9 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
 
       /* "src/dualflow/working_set/_point_steps.pxi":46
  *         for k in range(d.n):
- *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)
+ *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)
  *             count += d.chosen[k]             # <<<<<<<<<<<<<<
- *         if count <= max(CROWD, free) or margin <= 1e-300:
+ *         if count <= max(CROWD, free) or margin <= END:
  *             return count
 */
       __pyx_v_count = (__pyx_v_count + (__pyx_v_d->chosen[__pyx_v_k]));
@@ -20041,9 +20041,9 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
 
 
     /* "src/dualflow/working_set/_point_steps.pxi":47
- *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)
+ *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)
  *             count += d.chosen[k]
- *         if count <= max(CROWD, free) or margin <= 1e-300:             # <<<<<<<<<<<<<<
+ *         if count <= max(CROWD, free) or margin <= END:             # <<<<<<<<<<<<<<
  *             return count
  *         margin *= 0.5
 */
@@ -20072,7 +20072,7 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
 
       goto __pyx_L13_bool_binop_done;
     }
-    __pyx_t_6 = (__pyx_v_margin <= 1e-300);
+    __pyx_t_6 = (__pyx_v_margin <= __pyx_v_8dualflow_11working_set_12_point_pairs_END);
 
 
     __pyx_t_4 = __pyx_t_6;
@@ -20083,7 +20083,7 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
 
       /* "src/dualflow/working_set/_point_steps.pxi":48
  *             count += d.chosen[k]
- *         if count <= max(CROWD, free) or margin <= 1e-300:
+ *         if count <= max(CROWD, free) or margin <= END:
  *             return count             # <<<<<<<<<<<<<<
  *         margin *= 0.5
  * 
@@ -20095,16 +20095,16 @@ static __pyx_t_8dualflow_11working_set_5_loop_Index __pyx_f_8dualflow_11working_
       goto __pyx_L0;
 
       /* "src/dualflow/working_set/_point_steps.pxi":47
- *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)
+ *             d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)
  *             count += d.chosen[k]
- *         if count <= max(CROWD, free) or margin <= 1e-300:             # <<<<<<<<<<<<<<
+ *         if count <= max(CROWD, free) or margin <= END:             # <<<<<<<<<<<<<<
  *             return count
  *         margin *= 0.5
 */
     }
 
     /* "src/dualflow/working_set/_point_steps.pxi":49
- *         if count <= max(CROWD, free) or margin <= 1e-300:
+ *         if count <= max(CROWD, free) or margin <= END:
  *             return count
  *         margin *= 0.5             # <<<<<<<<<<<<<<
  * 

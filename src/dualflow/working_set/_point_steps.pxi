@@ -42,9 +42,9 @@ cdef Index nearly_free(Desk *d) noexcept nogil:
     while True:
         count = 0
         for k in range(d.n):
-            d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > 1e-300 and wish_of(d, k, nu) > -margin)
+            d.chosen[k] = d.low[k] < d.beta[k] < d.high[k] or (margin > END and wish_of(d, k, nu) > -margin)
             count += d.chosen[k]
-        if count <= max(CROWD, free) or margin <= 1e-300:
+        if count <= max(CROWD, free) or margin <= END:
             return count
         margin *= 0.5
 

@@ -6,29 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._radial import add_rows
-from ..core.kept import KeptGram
 from ..core.problem import Kind
 from ..core.radial import RadialPoints
-from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
 from ._pairs import extremes, shortfall, solve_pairs
-from .block_rows import BlockRows
+from .block_rows import NARROW, ONE_BLOCK, BlockRows, makes_rows, one_block_of
 from .units import InUnits
 
-__all__ = ["AT_ONCE", "BLOCK", "NARROW", "ONE_BLOCK", "VAST", "WIDE", "Level", "makes_rows"]
+__all__ = ["AT_ONCE", "BLOCK", "VAST", "WIDE", "Level"]
 
 #: Width of a block computed beforehand: 512 × 512 in float32 stays in the second-level cache. Where all kernel values
 #: of more than `ONE_BLOCK` are at hand it is NARROW: fewer blocks.
 BLOCK = 512
 #: Variables whose whole matrix is computed at once all the same: that takes less than the blocks it would be cut into.
 AT_ONCE = 1000
-#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`.
-MADE, MADE_OF_FEW = 256, 1024
-#: Least and greatest width of a block whose rows are made on demand; in between it follows the free variables.
-NARROW, WIDE = 1536, 6144
-#: Variables up to which all are in it where no level is above or below (none of so few is ever asleep), or the whole
-#: matrix is at hand.
-ONE_BLOCK = 4096
+#: Greatest width of a block whose rows are made on demand; from `NARROW` on it follows the free variables.
+WIDE = 6144
 #: Variables beyond which blocks have room for that part of them beside those that are free, up to a width of WIDEST (1
 #: GB in float32): how many blocks it takes is then not up to n.
 VAST, SHARE, WIDEST = 1 << 16, 64, 16_384
@@ -38,14 +31,6 @@ LARGEST = 1e29
 SAMPLE = 64
 #: What many roundings sum to at most, in units of the root of the sum of squares of what an ulp of each makes.
 SIGMAS = 2.0
-
-
-def makes_rows(gram: KeptGram) -> bool:
-    """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
-    BLAS is the faster even so, of many points the sooner."""
-    if not gram.is_radial or isinstance(gram.X, SparsePoints):
-        return False
-    return gram.X.shape[1] <= (MADE_OF_FEW if gram.n <= NARROW else MADE)
 
 
 class Level(InUnits):
@@ -61,7 +46,7 @@ class Level(InUnits):
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type, *, alone: bool = False) -> None:
         self.dtype = dtype
         gram, n, diag = problem.gram, problem.n, problem.diag()
-        self.one_block = ONE_BLOCK if alone or (gram.is_rounded and n <= ONE_BLOCK) else NARROW
+        self.one_block = one_block_of(gram) if alone else ONE_BLOCK if gram.is_rounded and n <= ONE_BLOCK else NARROW
         super().__init__(problem, alpha, diag)
         # Kernel values too large for float32 are scaled first and rounded then.
         self.precision = dtype if gram.is_safe_in_single else float
