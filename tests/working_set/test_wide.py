@@ -7,9 +7,8 @@ from sklearn.datasets import make_classification
 
 from dualflow import SVC, Gram, problems, solve
 from dualflow.core.kept import KeptGram
-from dualflow.core.workspace import Workspace
 from dualflow.working_set import block_rows
-from dualflow.working_set.block_rows import MADE, MADE_OF_FEW, NARROW, makes_rows, one_block_of, rows_pay
+from dualflow.working_set.block_rows import MADE, MADE_OF_FEW, NARROW, makes_rows, one_block_of
 
 
 @pytest.mark.parametrize(
@@ -34,15 +33,11 @@ def test_wide_fits_are_certified_and_the_references(n):
     np.testing.assert_allclose(model.decision_function(X[:200]), other.decision_function(X[:200]), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("n", "m", "whole"), [(4096, 100, 0), (4097, 100, 1), (8192, 256, 1), (8193, 100, 0), (8192, 99, 0)]
-)
-def test_of_many_features_all_points_are_one_block_where_no_row_is_to_be_made_twice(n, m, whole):
-    X, y = np.random.default_rng(0).normal(size=(n, m)), np.resize([1.0, -1.0], n)
-    gram = Workspace(problems.svc(Gram(X), y, 1.0)).gram
-    assert gram.is_dear
-    assert rows_pay(gram) == whole
-    assert one_block_of(gram) == (8192 if m >= 100 else 4096)
+def test_of_many_features_more_points_are_one_block():
+    for m, most in ((99, 4096), (100, 8192), (256, 8192), (257, 4096)):
+        X = np.random.default_rng(0).normal(size=(2000, m))
+        assert one_block_of(KeptGram(Gram(X))) == most
+        assert one_block_of(KeptGram(Gram(X, "linear"))) == 4096
 
 
 def test_the_one_block_comes_to_the_same_optimum(monkeypatch):

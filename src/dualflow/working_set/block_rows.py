@@ -12,7 +12,7 @@ from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
 from ._pairs import RowSource, fetch_rows, padded, solve_pairs
 
-__all__ = ["MADE", "MADE_OF_FEW", "NARROW", "ONE_BLOCK", "BlockRows", "makes_rows", "one_block_of", "rows_pay"]
+__all__ = ["MADE", "MADE_OF_FEW", "NARROW", "ONE_BLOCK", "BlockRows", "makes_rows", "one_block_of"]
 
 #: Least width of a block whose rows are made on demand.
 NARROW = 1536
@@ -35,12 +35,6 @@ def makes_rows(gram: KeptGram) -> bool:
 def one_block_of(gram: KeptGram) -> int:
     """Variables up to which all are in one block."""
     return ONE_BLOCK_OF_MANY if makes_rows(gram) and gram.X.shape[1] >= MANY_FEATURES else ONE_BLOCK
-
-
-def rows_pay(gram: KeptGram) -> bool:
-    """Whether rows as they are needed come before the whole matrix: where it is dear, of more points than soon have
-    it."""
-    return makes_rows(gram) and (not gram.is_dear or ONE_BLOCK < gram.n <= one_block_of(gram))
 
 
 class BlockRows:

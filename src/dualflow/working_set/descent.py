@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..core.problem import Kind
 from ..core.support import LARGE
 from ..core.workspace import Workspace
-from .block_rows import makes_rows, one_block_of, rows_pay
+from .block_rows import makes_rows, one_block_of
 from .level import VAST, Level
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, afresh
@@ -39,9 +39,9 @@ FACTORED = 12_288
 WHOLE, FEW, SIMPLEX_WHOLE, ENDED, NEAR_END = 512, 200, 1536, 500, 1e-11
 #: Variables up to which such a problem is solved over its whole matrix, in one go.
 SMALL_WHOLE = 112
-#: Points of the smallest level of the seeding at most. In a box a block that makes the rows it needs makes no more of
-#: them without a level's α to begin with: its levels are larger, and there are none up to one block. Not so of dear
-#: kernels, unless all are one: there a level says whether to have the whole matrix.
+#: Points of the smallest level of the seeding at most. A block in a box that makes the rows it needs makes no more
+#: without a level's α to begin with: its levels are larger, with none up to `one_block_of`. Of dear kernels a level
+#: says whether to have the whole matrix.
 SEED_FROM, ROWS_SEED_FROM = 1000, 2048
 #: Variables up to which so few may share d on the capped simplex that levels, and float32, cost more than they save.
 FEW_WHOLE, SHARING = 8192, 64
@@ -82,8 +82,7 @@ class Descent:
 
     def start(self, warm: NDArray | None) -> WorkingSetState:
         """The first state: of the smallest level, or of the whole problem if a start is given."""
-        problem, depth = self.workspace, 0
-        whole, smallest = self.seeding
+        problem, depth, (whole, smallest) = self.workspace, 0, self.seeding
         while warm is None and problem.gram.n > whole and problem.gram.n // 4**depth > smallest:
             depth += 1
         alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
@@ -96,7 +95,8 @@ class Descent:
         gram = self.workspace.gram
         if self.on_simplex:
             return FEW_WHOLE if self.is_shared_by_few else SEED_FROM, SEED_FROM
-        return (one_block_of(gram), ROWS_SEED_FROM) if rows_pay(gram) else (SEED_FROM, SEED_FROM)
+        rows_pay = makes_rows(gram) and not gram.is_dear
+        return (one_block_of(gram), ROWS_SEED_FROM) if rows_pay else (SEED_FROM, SEED_FROM)
 
     @property
     def on_simplex(self) -> bool:
