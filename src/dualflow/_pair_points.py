@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
-from .core.radial import FEW_FEATURES, RadialPoints
+from .core.radial import FEW_FEATURES
 from .core.solution import SHARP
 from .core.sparse_points import SparsePoints
 from .working_set._point_pairs import settle_point_pairs
@@ -62,18 +62,17 @@ def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
 
 
 def _is_compiled(gram: Gram) -> bool:
-    """Whether `PointPairs` are for these points: of few features, and no bits."""
-    points: RadialPoints = gram.radial_points(float)
-    return points.has_few_features and points.table is None
+    """Whether `PointPairs` are for these points: ready as they are, of few features, and no bits."""
+    points = gram.ready
+    return points is not None and points.has_few_features and points.table is None
 
 
 class PointPairs:
-    """Pairs of classes that a compiled call settles from their points, many at once.
+    """Pairs of classes that a compiled call settles from their points, many at once, if they suit it.
 
     Parameters
     ----------
     gram : Gram
-        Of the radial kernel, and dense points.
     groups : sequence of int arrays
         The points of each class.
     upper : array
@@ -82,13 +81,12 @@ class PointPairs:
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray) -> None:
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
-        self.points: RadialPoints = gram.radial_points(float)
         self.sizes = [len(group) for group in groups]
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:
-        """Whether it suits class i with others: features are few, and no bits, and no sample is to say first how many
-        support vectors are to be expected."""
+        """Whether class i with others suits it: points are ready, of few features, and no bits, and no sample is to say
+        first how many support vectors are to be expected."""
         most = self.sizes[i] + max(self.sizes[j] for j in others)
         return most <= SAMPLED and _is_compiled(self.gram)
 
@@ -105,10 +103,12 @@ class PointPairs:
     def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:
         """What pairs of a table come to, from one of them on, until so many seconds have passed: into what is `found`
         of each, one after the other; figures stay as they are where a search is given up. Returns the next one."""
+        points = self.gram.ready
+        assert points is not None
         return int(
             settle_point_pairs(
-                self.points.points,
-                self.points.half,
+                points.points,
+                points.half,
                 self.members,
                 self.upper,
                 table,

@@ -1,7 +1,8 @@
-"""The small ones among the pairs of classes of one fit: solved over blocks of kernel values that they share.
+"""The small ones among the pairs of classes of one fit: solved over blocks of kernel values that they share, or from
+their points.
 
 A run of its own for each (workspace, twin, context, record) takes longer than solving it, and so do Python's objects:
-lists of pairs are solved by one compiled call, certified by another, and become objects when they are looked at. What
+lists of pairs are solved and certified by one compiled call, or two, and become objects when they are looked at. What
 comes of it is what `working-set` brings such a problem to, its end in float64; and what the certificate does not call
 sharp is not handed out, but left to a run.
 """

@@ -38,7 +38,7 @@ def pairs_of(X, y, C, gamma):
 def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
     size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
     found = FoundPair(*np.full((3, size), np.nan), np.full((count, 8), np.nan), np.full(count, np.nan))
-    gram, points = pairs.gram, pairs.points
+    gram, points = pairs.gram, pairs.gram.ready
     told = (sign, gram.X.shape[1], gram.reach, *rules.values())
     end = settle_point_pairs(
         points.points, points.half, pairs.members, pairs.upper, table, *told, *found, begin, seconds
@@ -183,7 +183,7 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     told = table.copy()
     told[row, column] = value
     found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 8)), np.zeros(3))
-    points, gram = pairs.points, pairs.gram
+    points, gram = pairs.gram.ready, pairs.gram
     given, rest = (points.points, points.half), (1.0, gram.X.shape[1], gram.reach, *RULES.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):
         settle_point_pairs(*given, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)

@@ -22935,7 +22935,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
  * cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *point, double *weights,
  *                      double *figures) noexcept nogil:
  *     cdef Index n = d.n, looks = 0, w = 0, k             # <<<<<<<<<<<<<<
- *     cdef double made, objective, bound, nu
+ *     cdef double made, objective, bound
  *     if single:
 */
   __pyx_t_1 = __pyx_v_d->n;
@@ -22946,7 +22946,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 
   /* "dualflow/working_set/_point_pairs.pyx":132
  *     cdef Index n = d.n, looks = 0, w = 0, k
- *     cdef double made, objective, bound, nu
+ *     cdef double made, objective, bound
  *     if single:             # <<<<<<<<<<<<<<
  *         for k in range(n * d.m):
  *             d.points_32[k] = <float>d.points[k]
@@ -22954,7 +22954,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
   if (__pyx_v_single) {
 
     /* "dualflow/working_set/_point_pairs.pyx":133
- *     cdef double made, objective, bound, nu
+ *     cdef double made, objective, bound
  *     if single:
  *         for k in range(n * d.m):             # <<<<<<<<<<<<<<
  *             d.points_32[k] = <float>d.points[k]
@@ -23021,7 +23021,7 @@ static void __pyx_f_8dualflow_11working_set_12_point_pairs_settle_one(struct __p
 
     /* "dualflow/working_set/_point_pairs.pyx":132
  *     cdef Index n = d.n, looks = 0, w = 0, k
- *     cdef double made, objective, bound, nu
+ *     cdef double made, objective, bound
  *     if single:             # <<<<<<<<<<<<<<
  *         for k in range(n * d.m):
  *             d.points_32[k] = <float>d.points[k]

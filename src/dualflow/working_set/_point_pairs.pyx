@@ -128,7 +128,7 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const long
 cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *point, double *weights,
                      double *figures) noexcept nogil:
     cdef Index n = d.n, looks = 0, w = 0, k
-    cdef double made, objective, bound, nu
+    cdef double made, objective, bound
     if single:
         for k in range(n * d.m):
             d.points_32[k] = <float>d.points[k]
