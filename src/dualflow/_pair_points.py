@@ -53,18 +53,19 @@ def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     features = gram.X.shape[1]
+    few = features <= FEW_FEATURES
     if n <= SMALL_ENOUGH:
         suits = n >= OF_SEVERAL if of_several else n <= TINY or n > WIDE * features
-        return suits and _is_compiled(gram)
-    if features > FEW_FEATURES:
+        return few and suits and _is_compiled(gram)
+    if not few:
         return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
     return n <= MOST and n * features < HEAVY
 
 
 def _is_compiled(gram: Gram) -> bool:
-    """Whether `PointPairs` are for these points: ready as they are, of few features, and no bits."""
+    """Whether `PointPairs` are for these points: ready as they are, and no bits."""
     points = gram.ready
-    return points is not None and points.has_few_features and points.table is None
+    return points is not None and points.table is None
 
 
 class PointPairs:
@@ -85,8 +86,8 @@ class PointPairs:
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:
-        """Whether class i with others suits it: points are ready, of few features, and no bits, and no sample is to say
-        first how many support vectors are to be expected."""
+        """Whether class i with others suits it: points are ready, and no bits, and no sample is to say first how many
+        support vectors are to be expected."""
         most = self.sizes[i] + max(self.sizes[j] for j in others)
         return most <= SAMPLED and _is_compiled(self.gram)
 

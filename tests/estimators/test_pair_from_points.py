@@ -167,7 +167,7 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypa
         (320, 64, False),
         (321, 64, True),
         (100, 65, False),
-        (640, 300, False),
+        (640, 65, False),
         (641, 300, True),
         (4096, 80, True),
         (4097, 80, False),

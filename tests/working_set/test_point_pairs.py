@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dualflow.working_set._point_pairs import settle_point_pairs
-from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
@@ -18,6 +18,7 @@ SETS = {
     "wine": (StandardScaler().fit_transform(WINE[0]), WINE[1]),
     "iris": (np.repeat(IRIS[0], 3, axis=0), np.repeat(IRIS[1], 3)),
     "many": MANY,
+    "wide": make_classification(500, 130, n_informative=6, n_classes=3, random_state=0),
     "one each": (np.array([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0]]), np.arange(3)),
 }
 #: What `settle_point_pairs` is told beside points and tables.
