@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from .working_set._point_pairs import settle_point_pairs
 from .working_set.descent import SINGLE_KKT
 from .working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
 
-__all__ = ["FoundPair", "PointPairs", "pair_from_points", "suits_points"]
+__all__ = ["FoundPair", "PointPairs", "pair_from_points", "suit_together", "suits_points"]
 
 #: Points up to which rows are made when they are asked for: more are worth a run of their own, as are those whose rows
 #: are dear, of so many numbers.
@@ -32,8 +32,9 @@ HEAVY_BY_BLAS, HEAVY_OF_SEVERAL = 1_000_000, 2_000_000
 SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
 #: Of few points, those for each feature up to which BLAS makes all rows sooner than the compiled product makes those
 #: asked for, up to 1.3 × over 100 to 350 points of 32 and 64 features; but where there are no more than so many. Of
-#: several classes blocks serve many pairs: for fewer points than so many they take no longer.
-WIDE, TINY, OF_SEVERAL = 5, 100, 320
+#: several classes blocks serve many pairs: for fewer points than so many they take no longer, but where all pairs are
+#: one list, from so many on.
+WIDE, TINY, OF_SEVERAL, SOME = 5, 100, 320, 80
 #: Multiplications of a product from which `PointPairs` try float32.
 WORTH = 1 << 20
 
@@ -60,6 +61,14 @@ def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
     if not few:
         return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
     return n <= MOST and n * features < HEAVY
+
+
+def suit_together(gram: Gram, least: int) -> bool:
+    """Whether all pairs of few points of several classes are, of which none has less than so many points."""
+    if not gram.is_radial or gram.ready is None or least < SOME:
+        return False
+    features = gram.X.shape[1]
+    return features <= FEW_FEATURES and least > WIDE * features and _is_compiled(gram)
 
 
 def _is_compiled(gram: Gram) -> bool:
@@ -91,14 +100,14 @@ class PointPairs:
         most = self.sizes[i] + max(self.sizes[j] for j in others)
         return most <= SAMPLED and _is_compiled(self.gram)
 
-    def table(self, i: int, others: list[int]) -> NDArray:
-        """What `settle` is told of class i with others."""
-        rows, start, m = list[list[int]](), 0, self.sizes[i]
-        for j in others:
-            n = m + self.sizes[j]
-            single = pays_in_single(self.gram, n, n / 2)
-            rows.append([m, n - m, self.starts[i], self.starts[j], single, *limits_of(n), start])
-            start += n
+    def table(self, pairs: Iterable[tuple[int, int]]) -> NDArray:
+        """What `settle` is told of pairs of classes."""
+        rows, start = list[list[int]](), 0
+        for i, j in pairs:
+            m, n = self.sizes[i], self.sizes[j]
+            single = pays_in_single(self.gram, m + n, (m + n) / 2)
+            rows.append([m, n, self.starts[i], self.starts[j], single, *limits_of(m + n), start])
+            start += m + n
         return np.array(rows, dtype=np.int64)
 
     def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:

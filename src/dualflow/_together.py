@@ -13,14 +13,14 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._pair_blocks import Blocks, Listed, whole
-from ._pair_points import FoundPair, PointPairs, pair_from_points, suits_points
+from ._pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
 from ._settled import Batch, Settled
 from .core._pair_bound import certify_listed
 from .core.kernels import Gram
@@ -77,7 +77,7 @@ class SettledPairs(Sequence[Settled | None]):
         if classes == 2 and usual and suits_points(gram, len(bounds)):
             pairs, counts = PointPairs(gram, groups, bounds), [1]
             if pairs.serves(0, [1]):
-                self._lists = [_compiled(pairs, pairs.table(0, [1]), -1.0, tol)]
+                self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, tol)]
             else:
                 order, m = pairs.members, len(groups[0])
                 self._lists = [(_from_points(gram, order, m, bounds, -1.0, tol) for _ in range(1))]
@@ -97,6 +97,10 @@ class SettledPairs(Sequence[Settled | None]):
     ) -> list[int]:
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
         sizes, classes = np.array([len(group) for group in groups]), len(groups)
+        if classes > 2 and len(bounds) <= WHOLE and suit_together(gram, int(np.sort(sizes)[:2].sum())):
+            every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, bounds)
+            self._lists = [_compiled(pairs, pairs.table(every), 1.0, tol)]
+            return [len(every)]
         # Two classes that suit have been met already.
         sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
         if gram.is_radial and not gram.came_sparse and classes > 2:
@@ -111,11 +115,11 @@ class SettledPairs(Sequence[Settled | None]):
         if not any(ways.any() for ways in (*alone, *listed)):
             return [sum(counts)]
         blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
-        pairs = PointPairs(gram, groups, bounds) if any(ways.any() for ways in alone) else None
+        points = PointPairs(gram, groups, bounds) if any(ways.any() for ways in alone) else None
 
         def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
-            if pairs is not None and others and pairs.serves(i, others):
-                yield from _compiled(pairs, pairs.table(i, others), sign, tol)
+            if points is not None and others and points.serves(i, others):
+                yield from _compiled(points, points.table((i, j) for j in others), sign, tol)
                 return
             for j in others:
                 order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import SVC, Gram, certify, problems
-from dualflow._pair_points import PointPairs, pair_from_points, suits_points
+from dualflow._pair_points import PointPairs, pair_from_points, suit_together, suits_points
 from dualflow._together import SettledPairs
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.estimators import _solving
@@ -185,10 +185,17 @@ def test_few_of_several_classes_share_blocks(n, m, suits):
     assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n, of_several=True) == suits
 
 
+@pytest.mark.parametrize(("least", "m", "suit"), [(79, 2, False), (80, 15, True), (80, 16, False), (400, 65, False)])
+def test_few_points_of_several_classes_are_one_list(least, m, suit):
+    assert suit_together(Gram(np.random.default_rng(0).normal(size=(500, m))), least) == suit
+
+
 def test_few_points_of_bits_are_left_to_their_matrix():
     X = np.random.default_rng(0).integers(0, 2, (600, 60)).astype(float)
     assert not suits_points(Gram(X), 600)
     assert suits_points(Gram(X + 0.1), 600)
+    assert not suit_together(Gram(X), 600)
+    assert suit_together(Gram(X + 0.1), 600)
 
 
 def test_a_pair_of_several_classes_may_be_twice_as_heavy():

@@ -121,6 +121,7 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
         given.append(len(listed))
         return len(listed)
 
+    monkeypatch.setattr(_together, "suit_together", lambda *given: False)
     monkeypatch.setattr(_together, "solve_small_pairs", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
     assert list(SettledPairs(gram, groups, [np.ones(50)] * 3, 1e-6)) == [None] * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from dualflow.working_set._point_pairs import settle_point_pairs
@@ -30,10 +32,7 @@ def pairs_of(X, y, C, gamma):
     groups = [np.flatnonzero(y == k) for k in range(y.max() + 1)]
     upper = np.concatenate([C * np.linspace(0.5, 1.5, len(X))[group] for group in groups])
     pairs = PointPairs(Gram(X, gamma=gamma), groups, upper)
-    tables = [pairs.table(k, list(range(k + 1, len(groups)))) for k in range(len(groups) - 1)]
-    for table, before in zip(tables[1:], tables[:-1], strict=True):
-        table[:, -1] += before[-1, -1] + before[-1, :2].sum()
-    return pairs, np.concatenate(tables)
+    return pairs, pairs.table(combinations(range(len(groups)), 2))
 
 
 def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
