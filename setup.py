@@ -1,5 +1,6 @@
 """The compiled files. Everything else about the package is in pyproject.toml."""
 
+import os
 import platform
 import sys
 
@@ -21,7 +22,11 @@ if sys.platform != "win32":
 
 
 class Build(build_ext):
-    """Says what is missing where there is no C compiler."""
+    """Compiles files side by side, and says what is missing where there is no C compiler."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def run(self) -> None:
         try:
@@ -50,7 +55,9 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
 LOOP = (*(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h")), *RADIAL)
-DESK = ("working_set/_from_points.pxd", "working_set/_wishes.pxd", "working_set/_point_desk.pxi", "working_set/_point_steps.pxi")
+DESK = tuple(
+    f"working_set/{file}" for file in ("_from_points.pxd", "_wishes.pxd", "_point_desk.pxi", "_point_steps.pxi")
+)
 setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
