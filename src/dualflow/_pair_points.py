@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 from .core._pair_bound import certify_pair, project_pair
 from .core.kernels import Gram
-from .core.radial import FEW_FEATURES
+from .core.radial import FEW_FEATURES, RadialPoints
 from .core.solution import SHARP
 from .core.sparse_points import SparsePoints
 from .working_set._point_pairs import settle_point_pairs
@@ -35,8 +35,9 @@ SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
 #: several classes blocks serve many pairs: for fewer points than so many they take no longer, but where all pairs are
 #: one list, from so many on.
 WIDE, TINY, OF_SEVERAL, SOME = 5, 100, 320, 80
-#: Multiplications of a product from which `PointPairs` try float32.
-WORTH = 1 << 20
+#: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
+#: them ready for all pairs: 32 MB.
+WORTH, READY = 1 << 20, 1 << 22
 
 
 class FoundPair(NamedTuple):
@@ -91,14 +92,18 @@ class PointPairs:
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray) -> None:
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
+        points = gram.ready
+        if points is None and gram.X.size <= READY:
+            points = gram.radial_points(float)
+        self.points: RadialPoints | None = points
         self.sizes = [len(group) for group in groups]
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:
-        """Whether class i with others suits it: points are ready, and no bits, and no sample is to say first how many
-        support vectors are to be expected."""
+        """Whether class i with others suits it: all points are few enough to be made ready, and no bits, and no sample
+        is to say first how many support vectors are to be expected."""
         most = self.sizes[i] + max(self.sizes[j] for j in others)
-        return most <= SAMPLED and _is_compiled(self.gram)
+        return most <= SAMPLED and self.points is not None and self.points.table is None
 
     def table(self, pairs: Iterable[tuple[int, int]]) -> NDArray:
         """What `settle` is told of pairs of classes."""
@@ -113,7 +118,7 @@ class PointPairs:
     def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:
         """What pairs of a table come to, from one of them on, until so many seconds have passed: into what is `found`
         of each, one after the other; figures stay as they are where a search is given up. Returns the next one."""
-        points = self.gram.ready
+        points = self.points
         assert points is not None
         return int(
             settle_point_pairs(

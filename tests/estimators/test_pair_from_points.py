@@ -190,6 +190,14 @@ def test_few_points_of_several_classes_are_one_list(least, m, suit):
     assert suit_together(Gram(np.random.default_rng(0).normal(size=(500, m))), least) == suit
 
 
+@pytest.mark.parametrize(("n", "m", "serves"), [(1000, 5, True), (5000, 5, True), (5000, 900, False)])
+def test_points_are_made_ready_for_all_pairs_where_they_are_few(n, m, serves):
+    X, groups = np.random.default_rng(0).normal(size=(n, m)), np.split(np.arange(n), 5)
+    pairs = PointPairs(Gram(X), groups, np.ones(n))
+    assert pairs.serves(0, [1, 2]) == serves
+    assert (pairs.points is not None) == serves
+
+
 def test_few_points_of_bits_are_left_to_their_matrix():
     X = np.random.default_rng(0).integers(0, 2, (600, 60)).astype(float)
     assert not suits_points(Gram(X), 600)
