@@ -92,11 +92,11 @@ class PointPairs:
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray) -> None:
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
-        points = gram.ready
-        if points is None and gram.X.size <= READY:
+        self.sizes = [len(group) for group in groups]
+        points, least = gram.ready, sum(sorted(self.sizes)[:2])
+        if points is None and gram.X.size <= READY and least <= SAMPLED:
             points = gram.radial_points(float)
         self.points: RadialPoints | None = points
-        self.sizes = [len(group) for group in groups]
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:

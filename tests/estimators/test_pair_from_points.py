@@ -190,11 +190,14 @@ def test_few_points_of_several_classes_are_one_list(least, m, suit):
     assert suit_together(Gram(np.random.default_rng(0).normal(size=(500, m))), least) == suit
 
 
-@pytest.mark.parametrize(("n", "m", "serves"), [(1000, 5, True), (5000, 5, True), (5000, 900, False)])
-def test_points_are_made_ready_for_all_pairs_where_they_are_few(n, m, serves):
-    X, groups = np.random.default_rng(0).normal(size=(n, m)), np.split(np.arange(n), 5)
+@pytest.mark.parametrize(
+    ("n", "m", "classes", "serves"),
+    [(1000, 5, 5, True), (5000, 5, 5, True), (5000, 900, 5, False), (4096, 5, 2, True), (4098, 5, 2, False)],
+)
+def test_points_are_made_ready_for_all_pairs_where_they_are_few(n, m, classes, serves):
+    X, groups = np.random.default_rng(0).normal(size=(n, m)), np.split(np.arange(n), classes)
     pairs = PointPairs(Gram(X), groups, np.ones(n))
-    assert pairs.serves(0, [1, 2]) == serves
+    assert pairs.serves(0, [1]) == serves
     assert (pairs.points is not None) == serves
 
 
