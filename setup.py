@@ -53,8 +53,11 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 
 
 PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
-RADIAL = ("core/clones.h", "core/exponential.h", "core/radial.h")
-LOOP = (*(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h")), *RADIAL)
+RADIAL = ("core/clones.h", "core/exponential.h", "core/pack.h", "core/radial.h")
+LOOP = (
+    *(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h", "cholesky.h")),
+    *RADIAL,
+)
 DESK = tuple(
     f"working_set/{file}" for file in ("_from_points.pxd", "_wishes.pxd", "_point_desk.pxi", "_point_steps.pxi")
 )

@@ -36,8 +36,8 @@ SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
 #: one list, from so many on.
 WIDE, TINY, OF_SEVERAL, SOME = 5, 100, 320, 80
 #: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
-#: them ready for all pairs: 32 MB.
-WORTH, READY = 1 << 20, 1 << 22
+#: them ready for all pairs: 64 MB.
+WORTH, READY = 1 << 20, 1 << 23
 
 
 class FoundPair(NamedTuple):
@@ -97,6 +97,7 @@ class PointPairs:
         if points is None and gram.X.size <= READY and least <= SAMPLED:
             points = gram.radial_points(float)
         self.points: RadialPoints | None = points
+        self._single: RadialPoints | None = None
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:
@@ -106,24 +107,28 @@ class PointPairs:
         return most <= SAMPLED and self.points is not None and self.points.table is None
 
     def table(self, pairs: Iterable[tuple[int, int]]) -> NDArray:
-        """What `settle` is told of pairs of classes."""
+        """What `settle` is told of pairs of classes; points are made ready in float32 where one is searched in it."""
         rows, start = list[list[int]](), 0
         for i, j in pairs:
             m, n = self.sizes[i], self.sizes[j]
             single = pays_in_single(self.gram, m + n, (m + n) / 2)
-            rows.append([m, n, self.starts[i], self.starts[j], single, *limits_of(m + n), start])
+            rows.append([m, n, self.starts[i], self.starts[j], single, *limits_of(m + n, self.gram.X.shape[1]), start])
             start += m + n
+            if single and self._single is None and self.points is not None:
+                self._single = self.points.in_single()
         return np.array(rows, dtype=np.int64)
 
     def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:
         """What pairs of a table come to, from one of them on, until so many seconds have passed: into what is `found`
         of each, one after the other; figures stay as they are where a search is given up. Returns the next one."""
-        points = self.points
+        points, single = self.points, self._single
         assert points is not None
         return int(
             settle_point_pairs(
                 points.points,
                 points.half,
+                np.empty((0, 1), dtype=np.float32) if single is None else single.points,
+                np.empty(0, dtype=np.float32) if single is None else single.half,
                 self.members,
                 self.upper,
                 table,

@@ -68,6 +68,19 @@ def test_of_few_support_vectors_few_rows_are_made(no_runs):
     assert 2 * few <= model.solution_.cost.kernel_columns <= 5 * few
 
 
+@pytest.mark.parametrize(("n", "C", "flipped"), [(3600, 0.1, 0.5), (3000, 10.0, 0.0)])
+def test_of_cheap_rows_many_are_made_whether_who_has_one_is_held_or_free(n, C, flipped, no_runs):
+    rng = np.random.default_rng(0)
+    X, y = make_classification(n, 20, n_informative=10, random_state=20)
+    y[rng.random(n) < flipped] ^= 1
+    model = SVC(C=C, gamma=0.05).fit(X, y)
+    assert 0.25 * n < len(model.support_)
+    held = np.abs(model.dual_coef_[0]) == C
+    assert (held.mean() > 0.9) == bool(flipped)
+    assert model.solution_.cost.kernel_columns > 1000 + len(model.support_)
+    assert certify(model.solution_.problem, model.solution_.raw_alpha).relative_gap <= 1e-10
+
+
 def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
     monkeypatch.setattr(from_points, "TWICE", np.inf)  # all in float64
     X, y = SETS["overlap"]
@@ -192,7 +205,7 @@ def test_few_points_of_several_classes_are_one_list(least, m, suit):
 
 @pytest.mark.parametrize(
     ("n", "m", "classes", "serves"),
-    [(1000, 5, 5, True), (5000, 5, 5, True), (5000, 900, 5, False), (4096, 5, 2, True), (4098, 5, 2, False)],
+    [(1000, 5, 5, True), (5000, 5, 5, True), (5000, 1700, 5, False), (4096, 5, 2, True), (4098, 5, 2, False)],
 )
 def test_points_are_made_ready_for_all_pairs_where_they_are_few(n, m, classes, serves):
     X, groups = np.random.default_rng(0).normal(size=(n, m)), np.split(np.arange(n), classes)

@@ -11,7 +11,7 @@ from dualflow.core.workspace import Workspace
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
 from dualflow.working_set import from_points, whole
 from dualflow.working_set.from_points import FromPoints
-from dualflow.working_set.whole import nearly_free, solve_among
+from dualflow.working_set.whole import end_among, nearly_free, solve_among
 
 X, T = make_moons(400, noise=0.3, random_state=0)
 Y = np.where(T == 1, 1.0, -1.0)
@@ -47,6 +47,22 @@ def test_no_more_pair_updates_than_are_allowed_and_none_of_nobody():
     alpha, violation, updates = solve_among(problem, start, np.arange(0))
     assert (violation, updates) == (0.0, 0)
     np.testing.assert_array_equal(alpha, start)
+
+
+@pytest.mark.parametrize("equality", [True, False])
+@pytest.mark.parametrize("n", [1, 3, 8, 31, 32, 33, 37, 64, 66, 95, 133, 259, 700])
+def test_where_no_bound_is_met_a_leap_is_the_solution_of_the_linear_system(n, equality):
+    rng = np.random.default_rng(n)
+    points = rng.normal(size=(n, 4))
+    M = np.exp(-0.5 * ((points[:, None] - points) ** 2).sum(axis=2)) + 0.1 * np.eye(n)
+    gradient, beta, far = rng.normal(size=n), np.zeros(n), np.full(n, 1e3)
+    violation, updates = end_among(M, gradient.copy(), beta, -far, far, equality)
+    assert violation <= 1e-12
+    assert updates <= 2
+    right = np.append(-gradient, 0.0)
+    ones = np.full((n, 1), float(equality))
+    system = np.block([[M, ones], [ones.T, np.full((1, 1), float(not equality))]])
+    np.testing.assert_allclose(beta, np.linalg.solve(system, right)[:n], rtol=1e-9, atol=1e-11)
 
 
 def test_the_nearest_are_taken_where_many_are_near(monkeypatch):

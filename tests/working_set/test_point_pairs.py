@@ -35,14 +35,18 @@ def pairs_of(X, y, C, gamma):
     return pairs, pairs.table(combinations(range(len(groups)), 2))
 
 
+def given(pairs):
+    """Points as they are handed over, in either precision."""
+    points = pairs.gram.ready
+    single = points.in_single()
+    return points.points, points.half, single.points, single.half
+
+
 def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
     size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
     found = FoundPair(*np.full((3, size), np.nan), np.full((count, 8), np.nan), np.full(count, np.nan))
-    gram, points = pairs.gram, pairs.gram.ready
-    told = (sign, gram.X.shape[1], gram.reach, *rules.values())
-    end = settle_point_pairs(
-        points.points, points.half, pairs.members, pairs.upper, table, *told, *found, begin, seconds
-    )
+    told = (sign, pairs.gram.X.shape[1], pairs.gram.reach, *rules.values())
+    end = settle_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *told, *found, begin, seconds)
     return found, end
 
 
@@ -183,14 +187,18 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     told = table.copy()
     told[row, column] = value
     found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 8)), np.zeros(3))
-    points, gram = pairs.gram.ready, pairs.gram
-    given, rest = (points.points, points.half), (1.0, gram.X.shape[1], gram.reach, *RULES.values())
+    points, rest = given(pairs), (1.0, pairs.gram.X.shape[1], pairs.gram.reach, *RULES.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):
-        settle_point_pairs(*given, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
+        settle_point_pairs(*points, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
     members = pairs.members.copy()
-    members[5] = len(points.half)
+    members[5] = len(points[1])
     with pytest.raises(ValueError, match="members"):
-        settle_point_pairs(*given, members, pairs.upper, table, *rest, *found, 0, 1.0)
+        settle_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
+    told = table.copy()
+    told[1, 4] = 1
+    for fewer in (points[2][1:], points[3]), (points[2][:, 1:].copy(), points[3]), (points[2], points[3][1:]):
+        with pytest.raises(ValueError, match="float32"):
+            settle_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
     short = found._replace(figures=np.zeros((2, 8)))
     with pytest.raises(ValueError, match="results"):
-        settle_point_pairs(*given, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
+        settle_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)

@@ -2,8 +2,10 @@
  *
  * A tile is packed feature by feature so that the loop over its points vectorises, and stays in the first-level
  * cache while all a pass over it; nothing but results is written. Included twice, for REAL = float and double; m, the
- * number of features, is a multiple of 4 (zeros are appended).
+ a multiple of 4 (zeros are appended).
  */
+#include "pack.h"
+
 #define NAME2(base, type) base##_##type
 #define NAME1(base, type) NAME2(base, type)
 #define NAME(base) NAME1(base, REAL)
@@ -19,9 +21,11 @@ static inline void NAME(pack)(Index n, Index m, const REAL *points, const REAL *
     for (Index c = 0; c < TILE; c++) halves[c] = c < count ? half[first + c] : 0;
     Index c = 0;
     for (; c + 8 <= count; c += 8) { /* eight points at a time: a cache line of the tile is then not met sixteen times */
-        const REAL *restrict p = points + (first + c) * m;
-        for (Index k = 0; k < m; k++)
-            for (int d = 0; d < 8; d++) tile[k * TILE + c + d] = p[d * m + k];
+        const REAL *p = points + (first + c) * m;
+        for (Index k = 0; k < m; k += 4) {
+            NAME(pack_four)(m, p + k, TILE, tile + k * TILE + c);
+            NAME(pack_four)(m, p + 4 * m + k, TILE, tile + k * TILE + c + 4);
+        }
     }
     for (; c < count; c++)
         for (Index k = 0; k < m; k++) tile[k * TILE + c] = points[(first + c) * m + k];

@@ -4,6 +4,9 @@ cdef struct Desk:
     # One pair: n points of m coordinates (of which so many are `features`), `head` of the first class.
     Index n, m, head, features
     double sign, reach, enough, rough, worth, few, ease
+    # Of all pairs; `at` says which of them are this one's.
+    const double *all
+    # This one's own, if it is not searched in float32.
     double *points
     double *half
     double *e
@@ -46,6 +49,7 @@ cdef struct Desk:
     void *spare
     Index spare_bytes, room, size
     char *memory
+    long long *at
     long long *slots
     long long *W
     long long *others
@@ -69,7 +73,7 @@ cdef void lay_out(Desk *d, char *memory, Index m, Index most, Index room, Index 
     d.half_32, d.ep_32, d.G_32, d.near_half_32 = floats(d, wide), floats(d, wide), floats(d, wide), floats(d, wide)
     d.rest_half_32, d.shares_32, d.work_32 = floats(d, wide), floats(d, 3 * wide), floats(d, 7 * wide + tiles)
     d.slots, d.W = <long long *>doubles(d, 2 * wide), <long long *>doubles(d, wide)
-    d.others = <long long *>doubles(d, wide)
+    d.others, d.at = <long long *>doubles(d, wide), <long long *>doubles(d, wide)
     d.chosen, d.packed = <unsigned char *>doubles(d, wide // 8), doubles(d, wide * m)
     # What is large comes last, for little of it may be used.
     d.spare, d.rows, d.K = doubles(d, spare // 8 + 1), doubles(d, rows // 8 + 1), doubles(d, room * room)
@@ -85,15 +89,21 @@ cdef float *floats(Desk *d, Index count) noexcept:
     return <float *>doubles(d, (count + 1) // 2)
 
 
-cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half, const long long[::1] members,
-                   const double[::1] upper, const long long *pair) noexcept nogil:
-    cdef Index k, place
-    d.head, d.n, d.entries = pair[0], pair[0] + pair[1], 0.0
+cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
+                   const float[::1] half_32, const long long[::1] members, const double[::1] upper,
+                   const long long *pair) noexcept nogil:
+    cdef Index k, place, own
+    cdef bint single = pair[4]
+    d.all, d.head, d.n, d.entries = &points[0, 0], pair[0], pair[0] + pair[1], 0.0
     for k in range(d.n):
         place = pair[2] + k if k < d.head else pair[3] + k - d.head
-        memcpy(d.points + k * d.m, &points[members[place], 0], d.m * sizeof(double))
-        d.half[k] = half[members[place]]
-        d.e[k] = d.sign if k < d.head else -d.sign
+        own = d.at[k] = members[place]
+        d.half[k], d.e[k] = half[own], d.sign if k < d.head else -d.sign
+        if single:
+            memcpy(d.points_32 + k * d.m, &points_32[own, 0], d.m * sizeof(float))
+            d.half_32[k], d.ep_32[k] = half_32[own], <float>d.e[k]
+        else:
+            memcpy(d.points + k * d.m, &points[own, 0], d.m * sizeof(double))
         d.upper[k], d.beta[k], d.chosen[k] = upper[place], 0.0, 0
         d.low[k], d.high[k] = (0.0, d.upper[k]) if d.e[k] > 0 else (-d.upper[k], 0.0)
 
@@ -104,9 +114,17 @@ cdef inline void add_row(Index n, double weight, const double *row, double *out)
         out[k] += weight * row[k]
 
 
-cdef void gather(Index count, Index m, const long long *which, const real *points, const real *half, real *to,
-                 real *to_half) noexcept nogil:
+cdef void exactly(const Desk *d, Index count, const long long *which, double *to, double *to_half) noexcept nogil:
+    """Some of the points, in float64, one after the other."""
     cdef Index k
     for k in range(count):
-        memcpy(to + k * m, points + which[k] * m, m * sizeof(real))
-        to_half[k] = half[which[k]]
+        memcpy(to + k * d.m, d.all + d.at[which[k]] * d.m, d.m * sizeof(double))
+        to_half[k] = d.half[which[k]]
+
+
+cdef void roughly(const Desk *d, Index count, const long long *which, float *to, float *to_half) noexcept nogil:
+    """The same in float32, in which a pair was searched."""
+    cdef Index k
+    for k in range(count):
+        memcpy(to + k * d.m, d.points_32 + which[k] * d.m, d.m * sizeof(float))
+        to_half[k] = d.half_32[which[k]]

@@ -32,10 +32,6 @@ cdef extern from "loop.h":
     void radial_square_double(Index n, Index m, const double *a, const double *half, const double *weights, Index start,
                               Index stop, double *out, double *work) nogil
 
-ctypedef fused real:
-    float
-    double
-
 #: In the place of an infinite number, and beyond what is one.
 cdef double NONE = 1e300, SOME = 1e299
 #: What those tiles of `radial_rows` take together that stay in the second-level cache.
@@ -49,18 +45,19 @@ include "_point_desk.pxi"
 include "_point_steps.pxi"
 
 
-def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const long long[::1] members,
-                       const double[::1] upper, const long long[:, ::1] table, double sign, Index features, double reach,
-                       double enough, double rough, double worth, double few, double ease, double[::1] alpha,
-                       double[::1] point, double[::1] weights, double[:, ::1] figures, double[::1] entries, Index begin,
-                       double seconds):
+def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
+                       const float[::1] half_32, const long long[::1] members, const double[::1] upper,
+                       const long long[:, ::1] table, double sign, Index features, double reach, double enough,
+                       double rough, double worth, double few, double ease, double[::1] alpha, double[::1] point,
+                       double[::1] weights, double[:, ::1] figures, double[::1] entries, Index begin, double seconds):
     """The hinge's optima with an intercept for pairs of classes, from number ``begin`` on, and what they are worth.
 
     A row of ``table`` is m, n: how many points the classes have; where in ``members`` and in ``upper`` each begins;
     whether it is searched in float32; fills, limit, room and more of `solve_points`; and where in ``alpha`` the pair's
     multipliers begin. ``members`` are places in ``points``, which are scaled as `RadialPoints` has them, ``half`` with
-    half their squared lengths, of so many ``features``, their squared distances up to 4 ``reach`` times. The first
-    class of each has the label ``sign``, the other −``sign``.
+    half their squared lengths, of so many ``features``, their squared distances up to 4 ``reach`` times; the same in
+    float32, or none where no pair is searched in it. The first class of each has the label ``sign``, the other
+    −``sign``.
 
     It ends at a relative gap of ``enough``, or at what there is; a search in float32 at a KKT violation of ``rough``,
     who is nearly free within a multiple of that. Products of ``worth`` multiplications are tried in
@@ -76,7 +73,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     cdef double until = monotonic() + seconds
     cdef Desk desk
     cdef rules told
-    check_table(points, half, members, upper, table, alpha, sign)
+    check_table(points, half, points_32, half_32, members, upper, table, alpha, sign)
     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
             and figures.shape[1] == 8 and 0 <= begin <= count):
         raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")
@@ -98,7 +95,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
         with nogil:
-            sit_down(&desk, points, half, members, upper, &table[k, 0])
+            sit_down(&desk, points, half, points_32, half_32, members, upper, &table[k, 0])
             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
                        &figures[k, 0])
         entries[k] = desk.entries
@@ -107,7 +104,8 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     return count
 
 
-cdef check_table(const double[:, ::1] points, const double[::1] half, const long long[::1] members, const double[::1] upper,
+cdef check_table(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
+                 const float[::1] half_32, const long long[::1] members, const double[::1] upper,
                  const long long[:, ::1] table, const double[::1] alpha, double sign):
     cdef Index k, size = members.shape[0]
     cdef long long m, n
@@ -118,8 +116,11 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const long
     for k in range(size):
         if not 0 <= members[k] < points.shape[0]:
             raise ValueError("members must be places of points")
+    cdef bint has_single = half_32.shape[0] == points_32.shape[0] == points.shape[0] and points_32.shape[1] == points.shape[1]
     for k in range(table.shape[0]):
         m, n = table[k, 0], table[k, 1]
+        if table[k, 4] and not has_single:
+            raise ValueError("points in float32 must be those in float64, with half of each")
         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n
                 and 0 <= table[k, 9] <= alpha.shape[0] - m - n and 0 <= min(table[k, 6], table[k, 7], table[k, 8])):
             raise ValueError(f"pair {k} leads out of its arrays")
@@ -130,10 +131,6 @@ cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *po
     cdef Index n = d.n, looks = 0, w = 0, k
     cdef double made, objective, bound
     if single:
-        for k in range(n * d.m):
-            d.points_32[k] = <float>d.points[k]
-        for k in range(n):
-            d.half_32[k], d.ep_32[k] = <float>d.half[k], <float>d.e[k]
         made = search(n, d.m, d.points_32, d.half_32, d.ep_32, d.low, d.high, d.beta, d.G_32, told, <float *>d.rows,
                       <float *>d.packed, d.work_32, d.slots, d.slots + n, <float *>d.spare, d.spare_bytes // sizeof(float))
     else:
@@ -171,7 +168,7 @@ cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *po
             return
 
 
-cdef void sum_up(Desk *d, bint single, const double *point, const double *weights, double *figures) noexcept nogil:
+cdef void sum_up(Desk *d, bint searched, const double *point, const double *weights, double *figures) noexcept nogil:
     """K times the weights, in float64 where float32 leaves a doubt, see `PointSums`; and the figures of that."""
     cdef Index n = d.n, count = 0, missing = 0, left = <Index>(d.few * n), k
     cdef double least = NONE, largest = 0.0
@@ -184,11 +181,15 @@ cdef void sum_up(Desk *d, bint single, const double *point, const double *weight
         else:
             d.W[missing] = k
             missing += 1
-    gather(count, d.m, d.others, d.points, d.half, d.near, d.near_half)
+    exactly(d, count, d.others, d.near, d.near_half)
     d.entries += <double>n * count
-    single = (single and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least and largest < LARGEST
-              and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)
+    cdef bint single = (searched and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least
+                        and largest < LARGEST and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)
     if not single and 4 * count <= n:
+        if searched:
+            for k in range(n):
+                d.W[k] = k
+            exactly(d, n, d.W, d.points, d.half)
         memset(d.sums, 0, n * sizeof(double))
         radial_sum_double(count, n, d.m, 1, d.near, d.near_half, d.points, d.half, d.shares, d.sums, d.tiles)
         look_at(d, point, figures)
@@ -225,7 +226,7 @@ cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:
 cdef void exact_sums(Desk *d, Index count, Index missing) noexcept nogil:
     """Of those in W, in float64, over those who are near."""
     cdef Index k
-    gather(missing, d.m, d.W, d.points, d.half, d.rest, d.rest_half)
+    exactly(d, missing, d.W, d.rest, d.rest_half)
     memset(d.found, 0, missing * sizeof(double))
     radial_sum_double(count, missing, d.m, 1, d.near, d.near_half, d.rest, d.rest_half, d.shares, d.found, d.tiles)
     for k in range(missing):
@@ -236,8 +237,8 @@ cdef void rough_sums(Desk *d, Index count, Index missing) noexcept nogil:
     """The same in float32, and what they may be wrong by, see `screening.rough_sums`."""
     cdef Index k
     cdef double total = 0.0, size
-    gather(count, d.m, d.others, d.points_32, d.half_32, d.near_32, d.near_half_32)
-    gather(missing, d.m, d.W, d.points_32, d.half_32, d.rest_32, d.rest_half_32)
+    roughly(d, count, d.others, d.near_32, d.near_half_32)
+    roughly(d, missing, d.W, d.rest_32, d.rest_half_32)
     for k in range(missing):
         d.rest_half[k] = d.half[d.W[k]]
     for k in range(count):

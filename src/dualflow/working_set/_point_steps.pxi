@@ -80,7 +80,7 @@ cdef bint among(Desk *d, Index w) noexcept nogil:
             d.others[n_others] = k
             d.shares[n_others] = d.beta[k]
             n_others += 1
-    gather(w, d.m, d.W, d.points, d.half, d.near, d.near_half)
+    exactly(d, w, d.W, d.near, d.near_half)
     radial_rows_double(w, w, d.m, d.near, d.near_half, d.near, d.near_half, d.K, d.tiles,
                        max(1, min((w + 63) // 64, CACHED // (512 * (d.m + 1)))), 1)
     for k in range(w):
@@ -93,7 +93,7 @@ cdef bint among(Desk *d, Index w) noexcept nogil:
         if d.some[k] != 0:
             add_row(w, d.some[k], d.K + k * w, d.gradient)
     if n_others:
-        gather(n_others, d.m, d.others, d.points, d.half, d.rest, d.rest_half)
+        exactly(d, n_others, d.others, d.rest, d.rest_half)
         radial_sum_double(n_others, w, d.m, 1, d.rest, d.rest_half, d.near, d.near_half, d.shares, d.gradient, d.tiles)
     d.entries += <double>w * (w + n_others)
     memset(&none, 0, sizeof(none))

@@ -18,10 +18,11 @@ __all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints", "limits_of", "pays_in_sing
 
 #: Points up to which all rows are made if many are asked for; beyond, it is left to others then; and pair updates that
 #: these may take.
-SMALL_ENOUGH, PATIENCE = 640, 16_384
-#: What is many: that part of the points, or so many. And where at least half of those that moved are at their bounds,
-#: so that few are left to find a value for: so many kernel values, or that part where all are soon made at once.
-MANY_ROWS, MANY_OF_MORE, MOST_ROWS, MOST_VALUES = 0.6, 1000, 2 / 3, 8_000_000
+SMALL_ENOUGH, PATIENCE = 640, 1 << 15
+#: What is many: that part of the points, or so many where there are more than so many of them, or so many coordinates
+#: that rows are dear. And where at least half of those that moved are at their bounds, so that few are left to find a
+#: value for: so many kernel values, or that part where all are soon made at once.
+MANY_ROWS, MANY_OF_MORE, FEW_POINTS, CHEAP, MOST_ROWS, MOST_VALUES = 0.6, 1000, 4096, 32, 2 / 3, 1 << 24
 #: Rows that may be asked for, for each support vector that is expected.
 UNEXPECTED = 1.5
 #: What the rows that may be asked for take, in multiplications, from which they are in float32 first: what is around
@@ -38,10 +39,12 @@ def pays_in_single(gram: Gram, n: int, rows: float) -> bool:
     return bool(gram.is_safe_in_single) and rows * n * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
 
 
-def limits_of(n: int) -> tuple[bool, int, int, int]:
-    """Of a search over n points: whether all rows are made if many are asked for, updates a round, and what is many;
-    see `solve_points`."""
-    room = min(int(n * MANY_ROWS), MANY_OF_MORE)
+def limits_of(n: int, m: int) -> tuple[bool, int, int, int]:
+    """Of a search over n points of m coordinates: whether all rows are made if many are asked for, updates a round, and
+    what is many; see `solve_points`."""
+    room = int(n * MANY_ROWS)
+    if n > FEW_POINTS or m > CHEAP:
+        room = min(room, MANY_OF_MORE)
     if n <= SMALL_ENOUGH:
         return True, UPDATES * n, room, int(n * MOST_ROWS)
     return False, PATIENCE, room, min(n, MOST_VALUES // n)
@@ -102,7 +105,7 @@ class FromPoints:
         relative gap is ``enough``. False where it is given up: many rows were asked for, many more than support vectors
         are ``expected``, or many updates, of more points than `SMALL_ENOUGH`."""
         points, n = self.points if self.single is None else self.single, len(self.points)
-        fills, limit, room, more = limits_of(n)
+        fills, limit, room, more = limits_of(n, points.points.shape[1])
         if expected is not None:
             room = more = min(n, int(UNEXPECTED * expected) + MANY_OF_MORE // 2)
         G = np.empty(n, dtype=points.half.dtype)

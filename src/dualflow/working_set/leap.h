@@ -11,46 +11,9 @@
 #include <float.h>
 #include <math.h>
 
-#define PANEL 8
 #define BY_EIGHT(first, w) for (Index j8 = (first) & ~(Index)7; j8 < (w); j8 += 8)
 #define EIGHT for (Index j = j8; j < j8 + 8; j++)
-
-/* The rows of A below a whole panel, which begins with row `first`, less what its rows take from them. */
-CLONES static void below_panel(Index f, Index w, double *A, Index first)
-{
-    const double *restrict r0 = A + first * w, *restrict r1 = r0 + w, *restrict r2 = r1 + w, *restrict r3 = r2 + w;
-    const double *restrict r4 = r3 + w, *restrict r5 = r4 + w, *restrict r6 = r5 + w, *restrict r7 = r6 + w;
-    for (Index i = first + PANEL; i < f; i++) {
-        double *restrict other = A + i * w;
-        const double a0 = r0[i], a1 = r1[i], a2 = r2[i], a3 = r3[i], a4 = r4[i], a5 = r5[i], a6 = r6[i], a7 = r7[i];
-        BY_EIGHT(i, w) EIGHT
-            other[j] -= ((a0 * r0[j] + a1 * r1[j]) + (a2 * r2[j] + a3 * r3[j])) +
-                        ((a4 * r4[j] + a5 * r5[j]) + (a6 * r6[j] + a7 * r7[j]));
-    }
-}
-
-/* The symmetric A becomes R, upper triangular, A = RᵀR; 0 if A is not positive definite.
- *
- * Eight rows of R at a time: they stay in the first-level cache while all rows below, which do not, are met once. */
-CLONES static int cholesky(Index f, Index w, double *A)
-{
-    for (Index first = 0; first < f; first += PANEL) {
-        const Index last = first + PANEL < f ? first + PANEL : f;
-        for (Index k = first; k < last; k++) {
-            double *restrict row = A + k * w;
-            for (Index j = k & ~(Index)7; j < k; j++) row[j] = 0;
-            if (!(row[k] > 0)) return 0;
-            double scale = 1 / sqrt(row[k]);
-            BY_EIGHT(k, w) EIGHT row[j] *= scale;
-            for (Index i = k + 1; i < last; i++) {
-                double *restrict other = A + i * w, factor = row[i];
-                BY_EIGHT(i, w) EIGHT other[j] -= factor * row[j];
-            }
-        }
-        if (last < f) below_panel(f, w, A, first);
-    }
-    return 1;
-}
+#include "cholesky.h"
 
 /* R without column place[r]: rotations give each row after it the place of the next; one row less is left of m. */
 CLONES static void without(Index r, Index m, Index w, double *R, int *place)
@@ -98,7 +61,7 @@ CLONES static void solve_two(Index m, Index w, const double *R, const int *place
     }
 }
 
-/* Changes x, of length f; g is spent. `room` holds fw + 2w, `place` f.
+/* Changes x, of length f; g is spent. `room` holds fw + 2w, and PANEL w more, `place` f.
  *
  * delta, a part of the largest diagonal entry, keeps the factor above A's own rounding errors. A step is shorter for
  * it along directions of less curvature than that, and leaves δs of the gradient: while that is more than enough, the
@@ -106,7 +69,7 @@ CLONES static void solve_two(Index m, Index w, const double *R, const int *place
 CLONES static void leap(Index f, Index w, const double *A, double delta, double enough, int equality,
                         const double *low, const double *high, double *x, double *g, double *room, int *place)
 {
-    double *R = room, *s = room + f * w, *one = s + w, largest = 0;
+    double *R = room, *s = room + f * w, *one = s + w, *panel = one + w, largest = 0;
     for (Index k = 0; k < f; k++) {
         place[k] = (int)k;
         largest = A[k * w + k] > largest ? A[k * w + k] : largest;
@@ -120,7 +83,7 @@ CLONES static void leap(Index f, Index w, const double *A, double delta, double 
             for (Index j = 0; j < w; j++) R[k * w + j] = j < f ? A[k * w + j] + kappa : 0;
             R[k * w + k] += delta;
         }
-        if (cholesky(f, w, R)) break;
+        if (cholesky(f, w, R, panel)) break;
     }
     int again = 0;
     for (Index m = f; m > equality;) {

@@ -4,6 +4,7 @@
 #define BIG 1e30
 #define TINY 1e-12
 #define COMPANY 16
+#define LOOKED_AT 32
 #define NOISE 8 /* what a gradient of order 1 may be wrong by, in units of the last place */
 #define PAIRS_A_LEAP 20 /* at least */
 /* A leap of f variables takes f³ over this and n pair updates of n, and more where its factor leaves the cache. */

@@ -76,28 +76,31 @@ CLONES static REAL NAME(promise_alone)(int n, const REAL *restrict G, const REAL
     return best;
 }
 
-/* First k with a[k] + b[k] = value; the sum is formed as it was when value was found. */
+/* First k with a[k] + b[k] = value; the sum is formed as it was when value was found. So many are looked at together as
+ * fill some vectors, and no fewer but at the end: their number is the compiler's to know. */
 CLONES static int NAME(find_sum)(int n, const REAL *restrict a, const REAL *restrict b, REAL value)
 {
-    for (int start = 0; start < n; start += 16) {
-        int stop = start + 16 < n ? start + 16 : n, hit = 0;
-        for (int k = start; k < stop; k++) hit |= a[k] + b[k] == value;
-        if (hit)
-            for (int k = start; k < stop; k++)
-                if (a[k] + b[k] == value) return k;
+    Index k = 0;
+    for (; k + LOOKED_AT <= n; k += LOOKED_AT) {
+        int hit = 0;
+        for (int j = 0; j < LOOKED_AT; j++) hit |= a[k + j] + b[k + j] == value;
+        if (hit) break;
     }
+    for (; k < n; k++)
+        if (a[k] + b[k] == value) return (int)k;
     return 0;
 }
 
 CLONES static int NAME(find)(int n, const REAL *restrict a, REAL value)
 {
-    for (int start = 0; start < n; start += 16) {
-        int stop = start + 16 < n ? start + 16 : n, hit = 0;
-        for (int k = start; k < stop; k++) hit |= a[k] == value;
-        if (hit)
-            for (int k = start; k < stop; k++)
-                if (a[k] == value) return k;
+    Index k = 0;
+    for (; k + LOOKED_AT <= n; k += LOOKED_AT) {
+        int hit = 0;
+        for (int j = 0; j < LOOKED_AT; j++) hit |= a[k + j] == value;
+        if (hit) break;
     }
+    for (; k < n; k++)
+        if (a[k] == value) return (int)k;
     return 0;
 }
 
@@ -138,11 +141,11 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
                           NAME(memory) memory)
 {
     const Index f = free_ones, w = (f + 7) & ~(Index)7;
-    const Index bytes = (2 * f * w + 6 * w) * sizeof(double) + 2 * f * sizeof(int);
+    const Index bytes = (2 * f + 6 + PANEL) * w * sizeof(double) + 2 * f * sizeof(int);
     const int lent = memory.size * (Index)sizeof(REAL) >= bytes; /* nobody else is at work there now */
     double *room = lent ? (double *)memory.spare : malloc(bytes);
     if (!room) return; /* pairs get there too */
-    double *A = room + f * w + 2 * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
+    double *A = room + (f + 2 + PANEL) * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
     int *member = (int *)(u + w), count = 0;
     for (int k = 0; k < n; k++)
         if (beta[k] > low[k] && beta[k] < high[k]) member[count++] = k;
