@@ -28,8 +28,9 @@ MOST, HEAVY = 8192, 600_000
 #: The same of more than `FEW_FEATURES`, of up to `SAMPLED` points: 1.2 to 2 × faster where less than half of them are
 #: support vectors, and 0.7 to 1.2 where nearly all are. A pair of several classes is told apart more easily.
 HEAVY_BY_BLAS, HEAVY_OF_SEVERAL = 1_000_000, 2_000_000
-#: Points beyond which samples of so many say how many support vectors are to be expected; and up to how many it pays.
-SAMPLED, SAMPLES, EXPECTED = 4096, (512, 1024), 1500
+#: Points beyond which samples of so many say how many support vectors are to be expected, and how many that are free;
+#: and up to how many it pays.
+SAMPLED, SAMPLES, EXPECTED, EXPECTED_FREE = 4096, (512, 1024), 3000, 1000
 #: Of few points, those for each feature up to which BLAS makes all rows sooner than the compiled product makes those
 #: asked for, up to 1.3 × over 100 to 350 points of 32 and 64 features; but where there are no more than so many. Of
 #: several classes blocks serve many pairs: for fewer points than so many they take no longer, but where all pairs are
@@ -147,16 +148,20 @@ class PointPairs:
         )
 
 
-def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> float:
-    """About how many support vectors there will be, by how their part falls from one sample to another, twice as
-    large."""
-    parts = list[float]()
+def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> tuple[float, float]:
+    """About how many support vectors there will be, and how many of them free, by how their parts fall from one sample
+    to another, twice as large."""
+    parts = list[tuple[float, float]]()
     for size in SAMPLES:
         some = np.arange(size) * len(order) // size
         sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf)
         sample.settle(np.inf)
-        parts.append(max(1, int(np.count_nonzero(sample.beta))) / size)
-    return len(order) * parts[1] * (parts[1] / parts[0]) ** math.log2(len(order) / SAMPLES[1])
+        has_weight = sample.alpha > 0
+        free = np.count_nonzero(has_weight & (sample.alpha < sample.upper))
+        parts.append((np.count_nonzero(has_weight) / size, free / size))
+    n, doublings = len(order), math.log2(len(order) / SAMPLES[1])
+    (few, few_free), (more, more_free) = (tuple(max(part, 1 / n) for part in both) for both in parts)
+    return n * more * (more / few) ** doublings, n * more_free * (more_free / few_free) ** doublings
 
 
 def pair_from_points(
@@ -172,9 +177,11 @@ def pair_from_points(
     e = np.empty(n)
     e[:m], e[m:] = sign, -sign
     search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n), n / 2)
-    expected = _expected(gram, order, e, upper) if n > SAMPLED else None
-    if expected is not None and expected > EXPECTED:
-        return None
+    expected = None
+    if n > SAMPLED:
+        expected, free = _expected(gram, order, e, upper)
+        if expected > EXPECTED or free > EXPECTED_FREE:
+            return None
     if not search.settle(enough, expected):
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))

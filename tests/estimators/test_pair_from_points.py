@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import SVC, Gram, certify, problems
-from dualflow._pair_points import PointPairs, pair_from_points, suit_together, suits_points
+from dualflow._pair_points import PointPairs, _expected, pair_from_points, suit_together, suits_points
 from dualflow._together import SettledPairs
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.estimators import _solving
@@ -79,6 +79,25 @@ def test_of_cheap_rows_many_are_made_whether_who_has_one_is_held_or_free(n, C, f
     assert (held.mean() > 0.9) == bool(flipped)
     assert model.solution_.cost.kernel_columns > 1000 + len(model.support_)
     assert certify(model.solution_.problem, model.solution_.raw_alpha).relative_gap <= 1e-10
+
+
+@pytest.mark.parametrize(("m", "C", "many_free"), [(3, 1.0, False), (8, 100.0, True)])
+def test_samples_say_how_many_will_be_held_and_how_many_free(m, C, many_free):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4400, m))
+    y = (X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0) ^ (rng.random(4400) < 0.1)
+    order, head = np.argsort(y, kind="stable"), int((~y).sum())
+    upper, e = np.full(4400, C), np.where(np.arange(4400) < head, 1.0, -1.0)
+    gram = Gram(X)
+    alpha = np.abs(LIBSVM(C=C, gamma=gram.gamma, tol=1e-4).fit(X, y).dual_coef_[0])
+    every, free = _expected(gram, order, e, upper)
+    assert every == pytest.approx(len(alpha), rel=0.6)
+    assert free == pytest.approx(np.count_nonzero(alpha < C), rel=0.6)
+    found = pair_from_points(gram, order, head, upper, 1.0)
+    assert (found is None) == many_free
+    if found is not None:
+        assert np.count_nonzero(found.alpha) > 1500
+        assert found.figures[0, 0] - found.figures[0, 1] <= 1e-11 * abs(found.figures[0, 0])
 
 
 def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
