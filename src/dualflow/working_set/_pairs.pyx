@@ -179,7 +179,7 @@ def spare_for(n, m, rows, dtype):
     which so many rows may be made."""
     half, free = n // 2, min(n, LEAP_OF)
     parts = 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8)) if m and n >= LEAVES_FROM else 0
-    return max(parts, ((2 * free + 38) * (free + 7) * 8 + 8 * free) // np.dtype(dtype).itemsize + 1)
+    return max(parts, ((free + 46) * (free + 7) * 8 + 8 * free) // np.dtype(dtype).itemsize + 1)
 
 
 def padded(n):

@@ -108,10 +108,14 @@ cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half,
         d.low[k], d.high[k] = (0.0, d.upper[k]) if d.e[k] > 0 else (-d.upper[k], 0.0)
 
 
-cdef inline void add_row(Index n, double weight, const double *row, double *out) noexcept nogil:
-    cdef Index k
-    for k in range(n):
-        out[k] += weight * row[k]
+cdef void mirror(Index n, double *K) noexcept nogil:
+    """What is below the diagonal as what is above, eight by eight: a column's cache lines are then not met eight times."""
+    cdef Index i, j, first, start
+    for first in range(0, n, 8):
+        for start in range(0, first + 1, 8):
+            for i in range(first, min(first + 8, n)):
+                for j in range(start, min(start + 8, i)):
+                    K[i * n + j] = K[j * n + i]
 
 
 cdef void exactly(const Desk *d, Index count, const long long *which, double *to, double *to_half) noexcept nogil:

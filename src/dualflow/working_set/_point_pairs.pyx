@@ -29,6 +29,8 @@ cdef extern from "loop.h":
                           const float *half_b, const float *weights, double *out, float *work) nogil
     void radial_sum_double(Index count, Index n, Index m, Index r, const double *a, const double *half_a, const double *b,
                            const double *half_b, const double *weights, double *out, double *work) nogil
+    void add_rows_double(Index n, Index stride, Index count, const double *rows, const long long *slots,
+                         const double *weights, double *out) nogil
     void radial_square_double(Index n, Index m, const double *a, const double *half, const double *weights, Index start,
                               Index stop, double *out, double *work) nogil
 

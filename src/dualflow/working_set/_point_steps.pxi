@@ -62,8 +62,8 @@ cdef Index joined(Desk *d) noexcept nogil:
 
 cdef bint among(Desk *d, Index w) noexcept nogil:
     """The optimum over those chosen, in float64; others with a weight keep it. Whether there is room for them."""
-    cdef Index k, j, n_others = 0, used = w, moved, limit, turn, at = 0
-    cdef double violation = 0.0, change
+    cdef Index k, n_others = 0, used = w, moved, limit, turn, at = 0
+    cdef double violation = 0.0
     cdef source_double none
     cdef memory_double memory = memory_double(<double *>d.spare, d.spare_bytes // sizeof(double), 0, NULL, 0)
     if w > d.room:
@@ -83,15 +83,10 @@ cdef bint among(Desk *d, Index w) noexcept nogil:
     exactly(d, w, d.W, d.near, d.near_half)
     radial_rows_double(w, w, d.m, d.near, d.near_half, d.near, d.near_half, d.K, d.tiles,
                        max(1, min((w + 63) // 64, CACHED // (512 * (d.m + 1)))), 1)
+    mirror(w, d.K)
     for k in range(w):
-        d.diag[k] = d.K[k * w + k]
-        for j in range(k):
-            d.K[k * w + j] = d.K[j * w + k]
-    for k in range(w):
-        d.gradient[k] = -d.e[d.W[k]]
-    for k in range(w):
-        if d.some[k] != 0:
-            add_row(w, d.some[k], d.K + k * w, d.gradient)
+        d.diag[k], d.gradient[k] = d.K[k * w + k], -d.e[d.W[k]]
+    add_rows_double(w, w, w, d.K, d.slots, d.some, d.gradient)
     if n_others:
         exactly(d, n_others, d.others, d.rest, d.rest_half)
         radial_sum_double(n_others, w, d.m, 1, d.rest, d.rest_half, d.near, d.near_half, d.shares, d.gradient, d.tiles)
@@ -100,10 +95,10 @@ cdef bint among(Desk *d, Index w) noexcept nogil:
     for turn in range(TURNS):
         limit = max(LEAST, FOR_EACH * w)
         memcpy(d.G, d.gradient, w * sizeof(double))
-        for k in range(w):
-            change = d.some[k] - d.start[k]
-            if change != 0:
-                add_row(w, change, d.K + k * w, d.G)
+        if turn:
+            for k in range(w):
+                d.work[k] = d.some[k] - d.start[k]
+            add_rows_double(w, w, w, d.K, d.slots, d.work, d.G)
         moved = pairs_double(w, w, d.K, d.slots, &used, &none, d.G, d.diag, d.some, d.floor, d.ceiling, True, END, limit, w,
                              d.work, &violation, memory, True)
         if moved == 0 or (violation <= END and moved < LEAST):

@@ -61,29 +61,41 @@ CLONES static void solve_two(Index m, Index w, const double *R, const int *place
     }
 }
 
-/* Changes x, of length f; g is spent. `room` holds fw + 2w, and PANEL w more, `place` f.
+/* The upper triangle of A anew: from the lower one, which a factor leaves as it is, and what its diagonal's eights were. */
+static void restore(Index f, Index w, double *A, const double *eights)
+{
+    for (Index k = 0; k < f; k++) {
+        const Index first = k & ~(Index)7;
+        memcpy(A + k * w + first, eights + 8 * k, 8 * sizeof(double));
+        for (Index j = first + 8; j < w; j++) A[k * w + j] = j < f ? A[j * w + k] : 0;
+    }
+}
+
+/* Changes x, of length f; A, whose columns beyond f are 0, and g are spent. `room` holds (PANEL + 10) w, `place` f.
  *
  * delta, a part of the largest diagonal entry, keeps the factor above A's own rounding errors. A step is shorter for
  * it along directions of less curvature than that, and leaves δs of the gradient: while that is more than enough, the
  * step is repeated, which costs little. */
-CLONES static void leap(Index f, Index w, const double *A, double delta, double enough, int equality,
+CLONES static void leap(Index f, Index w, double *A, double delta, double enough, int equality,
                         const double *low, const double *high, double *x, double *g, double *room, int *place)
 {
-    double *R = room, *s = room + f * w, *one = s + w, *panel = one + w, largest = 0;
+    double *R = A, *s = room, *one = s + w, *eights = one + w, *panel = eights + 8 * w, largest = 0;
     for (Index k = 0; k < f; k++) {
         place[k] = (int)k;
         largest = A[k * w + k] > largest ? A[k * w + k] : largest;
+        memcpy(eights + 8 * k, A + k * w + (k & ~(Index)7), 8 * sizeof(double));
     }
     /* κ11ᵀ moves no minimiser where Σs = 0, and keeps the two solutions that make up a step comparable. */
     double kappa = equality ? largest / f : 0;
     delta *= largest;
     for (int attempt = 0;; attempt++, delta *= 10) {
         if (attempt == 5) return;
+        if (attempt) restore(f, w, A, eights);
         for (Index k = 0; k < f; k++) {
-            for (Index j = 0; j < w; j++) R[k * w + j] = j < f ? A[k * w + j] + kappa : 0;
-            R[k * w + k] += delta;
+            for (Index j = k & ~(Index)7; j < f; j++) A[k * w + j] += kappa;
+            A[k * w + k] += delta;
         }
-        if (cholesky(f, w, R, panel)) break;
+        if (cholesky(f, w, A, panel)) break;
     }
     int again = 0;
     for (Index m = f; m > equality;) {

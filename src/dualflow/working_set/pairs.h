@@ -141,11 +141,11 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
                           NAME(memory) memory)
 {
     const Index f = free_ones, w = (f + 7) & ~(Index)7;
-    const Index bytes = (2 * f + 6 + PANEL) * w * sizeof(double) + 2 * f * sizeof(int);
+    const Index bytes = (f + 14 + PANEL) * w * sizeof(double) + 2 * f * sizeof(int);
     const int lent = memory.size * (Index)sizeof(REAL) >= bytes; /* nobody else is at work there now */
     double *room = lent ? (double *)memory.spare : malloc(bytes);
     if (!room) return; /* pairs get there too */
-    double *A = room + (f + 2 + PANEL) * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
+    double *A = room + (10 + PANEL) * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
     int *member = (int *)(u + w), count = 0;
     for (int k = 0; k < n; k++)
         if (beta[k] > low[k] && beta[k] < high[k]) member[count++] = k;
@@ -153,6 +153,7 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
         const int i = member[a];
         const REAL *row = ROW(i);
         for (Index b = 0; b < f; b++) A[a * w + b] = row[member[b]];
+        for (Index b = f; b < w; b++) A[a * w + b] = 0;
         x[a] = beta[i];
         g[a] = G[i];
         l[a] = low[i];
