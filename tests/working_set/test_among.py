@@ -65,7 +65,7 @@ def test_where_no_bound_is_met_a_leap_is_the_solution_of_the_linear_system(n, eq
     np.testing.assert_allclose(beta, np.linalg.solve(system, right)[:n], rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize(("n", "times", "less"), [(12, 4, 5e-12), (30, 3, 5e-12), (30, 3, 0.0), (20, 5, 5e-11)])
+@pytest.mark.parametrize(("n", "times", "less"), [(12, 4, 5e-12), (30, 3, 0.0), (20, 5, 5e-11), (25, 4, 2e-11)])
 def test_what_is_singular_or_a_little_indefinite_is_factorised_with_more_on_its_diagonal(n, times, less):
     rng = np.random.default_rng(0)
     points = rng.normal(size=(n, 3)).repeat(times, axis=0)  # so that the least eigenvalue is -less
