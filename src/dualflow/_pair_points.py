@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -98,7 +99,6 @@ class PointPairs:
         if points is None and gram.X.size <= READY and least <= SAMPLED:
             points = gram.radial_points(float)
         self.points: RadialPoints | None = points
-        self._single: RadialPoints | None = None
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:
@@ -108,21 +108,25 @@ class PointPairs:
         return most <= SAMPLED and self.points is not None and self.points.table is None
 
     def table(self, pairs: Iterable[tuple[int, int]]) -> NDArray:
-        """What `settle` is told of pairs of classes; points are made ready in float32 where one is searched in it."""
+        """What `settle` is told of pairs of classes."""
         rows, start = list[list[int]](), 0
         for i, j in pairs:
             m, n = self.sizes[i], self.sizes[j]
             single = pays_in_single(self.gram, m + n, (m + n) / 2)
             rows.append([m, n, self.starts[i], self.starts[j], single, *limits_of(m + n, self.gram.X.shape[1]), start])
             start += m + n
-            if single and self._single is None and self.points is not None:
-                self._single = self.points.in_single()
         return np.array(rows, dtype=np.int64)
+
+    @cached_property
+    def single(self) -> RadialPoints:
+        """The points in float32, once for all pairs that are searched in it."""
+        assert self.points is not None
+        return self.points.in_single()
 
     def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:
         """What pairs of a table come to, from one of them on, until so many seconds have passed: into what is `found`
         of each, one after the other; figures stay as they are where a search is given up. Returns the next one."""
-        points, single = self.points, self._single
+        points, single = self.points, self.single if table[:, 4].any() else None
         assert points is not None
         return int(
             settle_point_pairs(
@@ -156,8 +160,9 @@ def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> tuple[f
         some = np.arange(size) * len(order) // size
         sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf)
         sample.settle(np.inf)
-        has_weight = sample.alpha > 0
-        free = np.count_nonzero(has_weight & (sample.alpha < sample.upper))
+        alpha = sample.alpha
+        has_weight = alpha > 0
+        free = np.count_nonzero(has_weight & (alpha < sample.upper))
         parts.append((np.count_nonzero(has_weight) / size, free / size))
     n, doublings = len(order), math.log2(len(order) / SAMPLES[1])
     (few, few_free), (more, more_free) = (tuple(max(part, 1 / n) for part in both) for both in parts)

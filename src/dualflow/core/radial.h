@@ -2,7 +2,7 @@
  *
  * A tile is packed feature by feature so that the loop over its points vectorises, and stays in the first-level
  * cache while all a pass over it; nothing but results is written. Included twice, for REAL = float and double; m, the
- a multiple of 4 (zeros are appended).
+ * number of features, is a multiple of 4 (zeros are appended).
  */
 #include "pack.h"
 

@@ -4,7 +4,7 @@
 ctypedef Py_ssize_t Index
 
 cdef extern from "loop.h":
-    const int PART_FROM
+    const int PANEL, PART_FROM
     ctypedef struct source_float:
         Index m
         const float *points

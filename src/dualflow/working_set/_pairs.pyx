@@ -6,8 +6,8 @@ from libc.string cimport memset
 
 from ..core._radial import aligned
 from ..core.arena import borrowed
-from ._loop cimport (PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float, pairs_double,
-                     memory_double, memory_float, pairs_float, source_double, source_float)
+from ._loop cimport (PANEL, PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float,
+                     pairs_double, memory_double, memory_float, pairs_float, source_double, source_float)
 
 #: Variables from which some may be left out for a while; from which the allocator has no room for leaps that it would
 #: not give back; and free ones up to which there is always room.
@@ -179,7 +179,7 @@ def spare_for(n, m, rows, dtype):
     which so many rows may be made."""
     half, free = n // 2, min(n, LEAP_OF)
     parts = 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8)) if m and n >= LEAVES_FROM else 0
-    return max(parts, ((free + 46) * (free + 7) * 8 + 8 * free) // np.dtype(dtype).itemsize + 1)
+    return max(parts, ((free + 14 + PANEL) * (free + 7) * 8 + 8 * free) // np.dtype(dtype).itemsize + 1)
 
 
 def padded(n):
