@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -32,11 +32,10 @@ HEAVY_BY_BLAS, HEAVY_OF_SEVERAL = 1_000_000, 2_000_000
 #: Points beyond which samples of so many say how many support vectors are to be expected, and how many that are free;
 #: and up to how many it pays.
 SAMPLED, SAMPLES, EXPECTED, EXPECTED_FREE = 4096, (512, 1024), 3000, 1000
-#: Of few points, those for each feature up to which BLAS makes all rows sooner than the compiled product makes those
-#: asked for, up to 1.3 × over 100 to 350 points of 32 and 64 features; but where there are no more than so many. Of
-#: several classes blocks serve many pairs: for fewer points than so many they take no longer, but where all pairs are
-#: one list, from so many on.
-WIDE, TINY, OF_SEVERAL, SOME = 5, 100, 320, 80
+#: Of several classes blocks serve many pairs: for fewer points than so many they take no longer. But where all pairs
+#: are one list, from so many on, if there are so many for each feature: BLAS makes all rows of fewer sooner than the
+#: compiled product makes those asked for.
+OF_SEVERAL, SOME, WIDE = 320, 80, 5
 #: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
 #: them ready for all pairs: 64 MB.
 WORTH, READY = 1 << 20, 1 << 23
@@ -59,8 +58,7 @@ def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
     features = gram.X.shape[1]
     few = features <= FEW_FEATURES
     if n <= SMALL_ENOUGH:
-        suits = n >= OF_SEVERAL if of_several else n <= TINY or n > WIDE * features
-        return few and suits and _is_compiled(gram)
+        return few and (n >= OF_SEVERAL or not of_several) and _is_compiled(gram)
     if not few:
         return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
     return n <= MOST and n * features < HEAVY
@@ -107,9 +105,10 @@ class PointPairs:
         most = self.sizes[i] + max(self.sizes[j] for j in others)
         return most <= SAMPLED and self.points is not None and self.points.table is None
 
-    def table(self, pairs: Iterable[tuple[int, int]]) -> NDArray:
+    def table(self, pairs: Sequence[tuple[int, int]]) -> NDArray:
         """What `settle` is told of pairs of classes."""
-        rows, start = list[list[int]](), 0
+        rows: list[list[int]] = []
+        start = 0
         for i, j in pairs:
             m, n = self.sizes[i], self.sizes[j]
             single = pays_in_single(self.gram, m + n, (m + n) / 2)

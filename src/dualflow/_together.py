@@ -25,6 +25,7 @@ from ._settled import Batch, Settled
 from .core._pair_bound import certify_listed
 from .core.kernels import Gram
 from .core.solution import SHARP
+from .core.values import filled
 from .working_set.whole import END, solve_small_pairs
 
 __all__ = ["SettledPairs"]
@@ -72,7 +73,7 @@ class SettledPairs(Sequence[Settled | None]):
     ) -> None:
         tol = min(SHARP, tol) if refine else tol
         bounds, classes = np.concatenate(upper), len(groups)
-        usual = bool(((bounds > 0) & (bounds < np.inf)).all())
+        usual = float(bounds.min()) > 0.0 and float(bounds.max()) < np.inf
         self._lists: list[Iterator[Settled | None]] = []
         if classes == 2 and usual and suits_points(gram, len(bounds)):
             pairs, counts = PointPairs(gram, groups, bounds), [1]
@@ -89,18 +90,20 @@ class SettledPairs(Sequence[Settled | None]):
         self.units = [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
         if not self._lists:
             self.units = [range(k, k + 1) for k in range(ends[-1])]
-        self._ends, self._found = ends, [list[Settled | None]() for _ in counts]
+        self._ends = ends
+        self._found: list[list[Settled | None]] = [[] for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
 
     def _listed(
         self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], bounds: NDArray, tol: float
     ) -> list[int]:
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
-        sizes, classes = np.array([len(group) for group in groups]), len(groups)
-        if classes > 2 and len(bounds) <= WHOLE and suit_together(gram, int(np.sort(sizes)[:2].sum())):
+        classes = len(groups)
+        if classes > 2 and len(bounds) <= WHOLE and suit_together(gram, sum(sorted(map(len, groups))[:2])):
             every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, bounds)
             self._lists = [_compiled(pairs, pairs.table(every), 1.0, tol)]
             return [len(every)]
+        sizes = np.array([len(group) for group in groups])
         # Two classes that suit have been met already.
         sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
         if gram.is_radial and not gram.came_sparse and classes > 2:
@@ -119,18 +122,18 @@ class SettledPairs(Sequence[Settled | None]):
 
         def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
             if points is not None and others and points.serves(i, others):
-                yield from _compiled(points, points.table((i, j) for j in others), sign, tol)
-                return
-            for j in others:
-                order, limits = np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])
-                yield _from_points(gram, order, len(groups[i]), limits, sign, tol)
+                return _compiled(points, points.table([(i, j) for j in others]), sign, tol)
+            given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])) for j in others)
+            return (_from_points(gram, order, len(groups[i]), limits, sign, tol) for order, limits in given)
 
         def of_class(i: int) -> Iterator[Settled | None]:
+            apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
+            if alone[i].all():
+                return apart
             parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
             settled = (pair for part in parts for pair in _solved(part, bounds, sign, most, tol))
-            apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
-            for j, is_listed in enumerate(listed[i].tolist()):
-                yield next(settled) if is_listed else next(apart) if alone[i][j] else None
+            ways = zip(listed[i].tolist(), alone[i].tolist(), strict=True)
+            return (next(settled) if is_listed else next(apart) if is_alone else None for is_listed, is_alone in ways)
 
         self._lists = [of_class(i) for i in range(classes - 1)]
         return counts
@@ -179,8 +182,9 @@ def _from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float
 
 def _compiled(pairs: PointPairs, table: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
     """Pairs of a table, from their points. It writes to nothing but what it makes."""
-    count, size, begin = len(table), int(table[-1, -1] + table[-1, :2].sum()), 0
-    found = FoundPair(np.empty(size), np.empty(size), np.empty(size), np.full((count, 8), np.nan), np.empty(count))
+    m, n, *_, start = table[-1].tolist()
+    count, size, begin = len(table), start + m + n, 0
+    found = FoundPair(np.empty(size), np.empty(size), np.empty(size), filled((count, 8), np.nan), np.empty(count))
     while begin < count:
         begun = time.monotonic()
         end = pairs.settle(table, sign, tol, found, begin, AT_ONCE)

@@ -85,3 +85,8 @@ def test_a_tube_of_no_width(seed, solver, epsilon):
         reference = solve(problem, "cvxopt", refine=True)
         size = 1e-6 * max(1.0, abs(reference.certificate.objective))
         assert solution.certificate.objective == pytest.approx(reference.certificate.objective, abs=size)
+
+
+def test_a_number_that_no_float_holds_is_named():
+    with pytest.raises(ProblemError, match="degree=1000.* must be finite"):
+        Gram([[0.0], [1.0]], "poly", degree=10**400)

@@ -32,6 +32,12 @@ def test_large_and_small_numbers_are_finite():
     assert all_finite(np.empty((0, 3)))
 
 
+@pytest.mark.parametrize("X", [np.ones(3, dtype=np.float32), np.ones(3, dtype=int), np.ones((4, 4))[:, ::2]])
+def test_other_numbers_are_not_taken_for_float64(X):
+    with pytest.raises(ValueError, match=r"must be of float64|not C-contiguous"):
+        all_finite(X)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 2), (100, 65)])
 def test_mean_and_squares(shape):
     X = RNG.normal(size=shape) * 10 + 3

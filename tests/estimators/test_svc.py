@@ -1,5 +1,6 @@
 """SVC against scikit-learn's SVC (LIBSVM) and LinearSVC, against cvxopt, and against itself."""
 
+import copy
 import pickle
 
 import cvxopt
@@ -299,6 +300,14 @@ def test_seeds_are_recorded_and_differ_between_pairs():
     assert seeds == [s.provenance["seed"] for s in SVC(random_state=7).fit(*FOUR).solutions_]
     drawn = [SVC(random_state=state).fit(*BINARY).solution_.provenance["seed"] for state in (None, None)]
     assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("data", [BINARY, FOUR])
+def test_a_copy_has_the_seed_that_nobody_has_asked_for_yet(data):
+    model = SVC().fit(*data)
+    copies = pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model
+    first, *others = ([s.provenance["seed"] for s in each.solutions_] for each in copies)
+    assert first == others[0] == others[1]
 
 
 def test_a_broken_solver_never_becomes_a_model(monkeypatch):

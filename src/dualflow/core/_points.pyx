@@ -2,6 +2,7 @@
 """Points as they are checked, measured and scaled, and their labels, compiled."""
 
 import numpy as np
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memcpy
 
@@ -18,21 +19,24 @@ ctypedef fused real:
     double
 
 
+cdef void scale_to(const double[:, ::1] X, const double[::1] center, double scale, Index width, real *out) noexcept nogil:
+    cdef Index m = X.shape[1], i, k
+    for i in range(X.shape[0]):
+        if real is float:
+            scale_row_float(m, &X[i, 0], &center[0], scale, out + i * width)
+        else:
+            scale_row_double(m, &X[i, 0], &center[0], scale, out + i * width)
+        for k in range(m, width):
+            out[i * width + k] = 0
+
+
 def scale_points(const double[:, ::1] X, const double[::1] center, double scale, real[:, ::1] out):
     """out = scale (X − center), with zeros appended to each point where ``out`` is wider."""
-    cdef Index n = X.shape[0], m = X.shape[1], width = out.shape[1], i, k
-    if out.shape[0] != n or center.shape[0] != m or width < m:
+    if out.shape[0] != X.shape[0] or center.shape[0] != X.shape[1] or out.shape[1] < X.shape[1]:
         raise ValueError("center must be as long as a point, and out have a row for each, which may be longer")
-    if n == 0 or width == 0:
-        return
-    with nogil:
-        for i in range(n):
-            if real is float:
-                scale_row_float(m, &X[i, 0], &center[0], scale, &out[i, 0])
-            else:
-                scale_row_double(m, &X[i, 0], &center[0], scale, &out[i, 0])
-            for k in range(m, width):
-                out[i, k] = 0
+    if X.shape[0] and out.shape[1]:
+        with nogil:
+            scale_to(X, center, scale, out.shape[1], &out[0, 0])
 
 
 def scaled_points(const double[:, ::1] X, const double[::1] center, double scale, Index width, bytes mark):
@@ -40,10 +44,11 @@ def scaled_points(const double[:, ::1] X, const double[::1] center, double scale
     cdef Index size = X.shape[0] * width * sizeof(double)
     cdef bytes owner = PyBytes_FromStringAndSize(NULL, size + len(mark))
     cdef char *start = owner
-    cdef double[:, ::1] out
+    if center.shape[0] != X.shape[1] or width < X.shape[1]:
+        raise ValueError("center must be as long as a point, and width no less")
     if size:
-        out = <double[:X.shape[0], :width]>(<double *>start)
-        scale_points(X, center, scale, out)
+        with nogil:
+            scale_to(X, center, scale, width, <double *>start)
     memcpy(start + size, <char *>mark, len(mark))
     return owner
 
@@ -63,12 +68,17 @@ def square_points(const double[:, ::1] X, const double[::1] center):
 
 
 def all_finite(array):
-    """Whether no entry of a contiguous array of float64 is NaN or infinite."""
-    cdef const double[::1] flat = array.reshape(-1)
-    cdef bint fine = True
-    if flat.shape[0]:
+    """Whether no entry of a contiguous array of float64, of any dimension, is NaN or infinite."""
+    cdef Py_buffer numbers
+    cdef bint fine
+    PyObject_GetBuffer(array, &numbers, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+    try:
+        if numbers.format[0] != b"d" or numbers.format[1] != 0:
+            raise ValueError("array must be of float64")
         with nogil:
-            fine = are_finite(flat.shape[0], &flat[0])
+            fine = are_finite(numbers.len // sizeof(double), <const double *>numbers.buf)
+    finally:
+        PyBuffer_Release(&numbers)
     return bool(fine)
 
 

@@ -18,7 +18,7 @@ def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
     """Points all of whose coordinates are 0 or 1, as words of 64 bits, shape (n, words); None for all others, and where
     they are few, or have many features."""
     m = X.shape[1]
-    if X.size < LOOKED_AT or m > MOST_BITS or not _is_binary(X[:1]):
+    if X.size < LOOKED_AT or m > MOST_BITS or X.item(0) not in (0.0, 1.0) or not _is_binary(X[:1]):
         return None
     bits = np.zeros((len(range(len(X))[J]) if isinstance(J, slice) else len(J), -(-m // 64) * 8), dtype=np.uint8)
     done = 0

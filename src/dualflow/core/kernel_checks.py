@@ -87,9 +87,13 @@ def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
 def check_number(value: float, name: str, lower: float = -np.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ProblemError(f"{name} must be a number, found {value!r}")
-    if not np.isfinite(value) or value < lower:
+    try:
+        number = float(value)
+    except OverflowError:  # an int may be larger than any float
+        number = math.inf
+    if not math.isfinite(number) or number < lower:
         raise ProblemError(f"{name}={value!r} must be finite" + (f" and ≥ {lower:g}" if lower > -np.inf else ""))
-    return float(value)
+    return number
 
 
 def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float | None = None) -> float:

@@ -112,7 +112,7 @@ class KernelMatrix:
     @property
     def is_safe_in_single(self) -> bool:
         """Whether float32 holds K to 1e-4 of its largest entry; where not, float64 is used and rounded at the end."""
-        largest = float(np.abs(self._diag).max())
+        largest = 1.0 if self.kernel == "rbf" else float(np.abs(self._diag).max())
         return self.reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
 
     @property

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
-from .kernel_checks import KernelFunction, as_points, check_gamma, check_kernel, check_number, check_precomputed
+from .kernel_checks import (
+    KernelFunction,
+    as_points,
+    check_gamma,
+    check_kernel,
+    check_number,
+    check_precomputed,
+    is_finite,
+)
 from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
 from .kernel_values import called_diagonal, centred_lengths, largest, mean_of, of_products, squared_lengths
 from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
-from .values import Value, immutable, immutable_rows
+from .values import Value, filled, immutable, immutable_rows
 
 __all__ = ["Gram", "measured", "reach"]
 
@@ -186,13 +193,11 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
     squares = squared_lengths(X, matrix.center) if squares is None else squares
     if callable(kernel):
         return squares, called_diagonal(kernel, X)
-    if not math.isfinite(squares.max(initial=0.0)):
+    if not is_finite(squares):
         size = f"{largest(X):.3g}"
         raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
     if kernel == "rbf":
-        diag = np.empty(len(X))
-        diag.fill(1.0)  # a tenth of the time of numpy.ones, in a process that does other things
-        return squares, diag
+        return squares, filled(len(X), 1.0)
     with np.errstate(over="ignore"):
         diag = of_products(squares.copy(), str(kernel), matrix.gamma, matrix.coef0, matrix.degree)
     if not np.isfinite(diag).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,7 +75,7 @@ class RadialPoints:
 
         A part at a time, so that no other copy of all is made; nobody can write to it.
         """
-        scale: float = np.sqrt(2.0 * gamma)
+        scale = math.sqrt(2.0 * gamma)
         half: NDArray = (gamma * squares[J]).astype(dtype, copy=False)
         if isinstance(X, SparsePoints):
             return cls(((X[J] - center) * scale).astype(dtype), half)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +24,24 @@ from ._support import Support
 from ._validation import checked_data
 
 __all__ = ["KernelMachine"]
+
+
+class _Transaction:
+    """`KernelMachine._transaction`."""
+
+    def __init__(self, model: KernelMachine) -> None:
+        self.model = model
+
+    def __enter__(self) -> None:
+        self.before, self.undo = self.model.__dict__.copy(), self.model._undo()
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        if kind is None:
+            return
+        with uninterrupted():
+            self.undo()
+            self.model.__dict__.clear()
+            self.model.__dict__.update(self.before)
 
 
 class KernelMachine(Persistent):
@@ -123,18 +140,9 @@ class KernelMachine(Persistent):
         """What puts back the parts of a model that are changed where they are."""
         return lambda: None
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> _Transaction:
         """Whatever is raised within (Ctrl-C included), the model is afterwards what it was before."""
-        before, undo = self.__dict__.copy(), self._undo()
-        try:
-            yield
-        except BaseException:
-            with uninterrupted():
-                undo()
-                self.__dict__.clear()
-                self.__dict__.update(before)
-            raise
+        return _Transaction(self)
 
     # --- prediction ----------------------------------------------------------------------------
 

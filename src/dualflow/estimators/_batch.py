@@ -250,10 +250,15 @@ def _warn(message: str) -> None:
 
 
 class Seeds(Sequence[int]):
-    """One seed a solve, kept in its provenance; those after the first are made when one of them is asked for."""
+    """One seed a solve, kept in its provenance; those after the first, and one drawn from the system where the first is
+    None, are made when one of them is asked for."""
 
-    def __init__(self, first: int, count: int) -> None:
-        self._first, self._count = first, count
+    def __init__(self, first: int | None, count: int) -> None:
+        self._given, self._count = first, count
+
+    @cached_property
+    def _first(self) -> int:
+        return secrets.randbits(32) if self._given is None else self._given
 
     @cached_property
     def _others(self) -> list[int]:
@@ -261,6 +266,9 @@ class Seeds(Sequence[int]):
 
     def __len__(self) -> int:
         return self._count
+
+    def __reduce__(self) -> Any:
+        return Seeds, (self._first, self._count)  # copies have the same
 
     def __getitem__(self, k: Any) -> Any:
         if not 0 <= k < self._count:
@@ -270,10 +278,6 @@ class Seeds(Sequence[int]):
 
 def seeds_of(random_state: Any, count: int) -> Seeds:
     """One seed a solve: the given integer first; None draws from the system."""
-    if random_state is None:
-        first = secrets.randbits(32)
-    elif isinstance(random_state, Integral):
-        first = int(random_state)
-    else:
-        first = int(check_random_state(random_state).randint(2**31 - 1))
-    return Seeds(first, count)
+    if random_state is None or isinstance(random_state, Integral):
+        return Seeds(None if random_state is None else int(random_state), count)
+    return Seeds(int(check_random_state(random_state).randint(2**31 - 1)), count)

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from ..core._points import small_numbers, two_labels
+from ..core.values import filled
 from ..exceptions import ProblemError
 
 __all__ = ["are_words", "class_weights", "codes_of", "encode", "same", "several", "shown", "weighed", "winners"]
@@ -111,7 +112,7 @@ def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
         if unknown := [label for label in class_weight if label not in known]:
             raise ProblemError(f"class_weight names {unknown!r}, but y holds {classes.tolist()!r}")
     if class_weight is None:
-        return np.ones(len(classes))
+        return filled(len(classes), 1.0)
     weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=float)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ProblemError(f"class_weight must be finite and ≥ 0, found {weight.tolist()}")

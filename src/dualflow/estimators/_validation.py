@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..core.kernel_checks import is_finite
 from ..core.sparse_points import is_sparse
+from ..core.values import filled
 from ..exceptions import ProblemError
 from ._labels import are_words
 
@@ -56,7 +57,7 @@ def checked_data(
 def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     """Finite weights ≥ 0, one a point, not all of them 0."""
     if sample_weight is None:
-        return np.ones(X.shape[0])
+        return filled(X.shape[0], 1.0)
     if not np.any(np.asarray(sample_weight)):
         raise ProblemError("sample_weight is zero for every point; nothing is left to fit")
     weight: NDArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -68,7 +69,7 @@ def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
 def kept_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     """Finite weights ≥ 0, not all of them 0; those below 0 take a point out as 0 does, for LIBSVM has it so."""
     if sample_weight is None:
-        return np.ones(X.shape[0])
+        return filled(X.shape[0], 1.0)
     given = np.asarray(sample_weight)
     if given.dtype.kind in "biuf" and (given <= 0).all():  # a NaN is not
         raise ProblemError(
