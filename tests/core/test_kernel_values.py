@@ -88,5 +88,5 @@ def test_a_tube_of_no_width(seed, solver, epsilon):
 
 
 def test_a_number_that_no_float_holds_is_named():
-    with pytest.raises(ProblemError, match="degree=1000.* must be finite"):
+    with pytest.raises(ProblemError, match=r"degree=1000.* must be finite"):
         Gram([[0.0], [1.0]], "poly", degree=10**400)
