@@ -38,7 +38,7 @@ SAMPLED, SAMPLES, EXPECTED, EXPECTED_FREE = 4096, (512, 1024), 3000, 1000
 OF_SEVERAL, SOME, WIDE = 320, 80, 5
 #: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
 #: them ready for all pairs: 64 MB.
-WORTH, READY = 1 << 20, 1 << 23
+WORTH, READY = 1 << 19, 1 << 23
 
 
 class FoundPair(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .core.bounds import VANISHES, gaps
@@ -28,14 +29,31 @@ class Batch(NamedTuple):
     point: NDArray
     weights: NDArray
     biases: NDArray
-    figures: NDArray
+    figures: list[list[float]]
     shift: float
     seconds: float
     entries: NDArray
 
+    @classmethod
+    def of(
+        cls,
+        listed: NDArray,
+        alpha: NDArray,
+        point: NDArray,
+        weights: NDArray,
+        figures: NDArray,
+        shift: float,
+        seconds: float,
+        entries: NDArray,
+    ) -> Batch:
+        """With biases, by the figures."""
+        rows = figures.tolist()
+        biases = np.array([-0.5 * (row[4] + row[5]) - shift for row in rows])
+        return cls(listed, alpha, point, weights, biases, rows, shift, seconds, entries)
+
     def are_sharp(self, tol: float) -> list[bool]:
         """Which are certified to a relative gap of ``tol``."""
-        return [_is_sharp(figures, tol) for figures in self.figures.tolist()]
+        return [_is_sharp(figures, tol) for figures in self.figures]
 
 
 def _is_sharp(figures: list[float], tol: float) -> bool:
@@ -89,7 +107,7 @@ class Settled:
     @property
     def certificate(self) -> Certificate:
         """Of `alpha`, as a `Certifier` makes it."""
-        objective, bound, infeasibility, distance, _, _, quadratic, terms = self.batch.figures[self.number].tolist()
+        objective, bound, infeasibility, distance, _, _, quadratic, terms = self.batch.figures[self.number]
         gap, relative_gap = gaps(objective, bound)
         if max(abs(objective), abs(bound)) <= VANISHES * terms:
             relative_gap = 0.0
@@ -113,7 +131,7 @@ class Settled:
 
     @property
     def _ends(self) -> tuple[float, float]:
-        low, high = self.batch.figures[self.number, 4:6].tolist()
+        low, high = self.batch.figures[self.number][4:6]
         return low + self.batch.shift, high + self.batch.shift
 
 

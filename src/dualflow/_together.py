@@ -55,8 +55,8 @@ class SettledPairs(Sequence[Settled | None]):
         Of all points, its kernel positive semidefinite whatever they are.
     groups : sequence of int arrays
         The points of each class.
-    upper : sequence of arrays
-        The bounds of their multipliers.
+    upper : array
+        The bounds of their multipliers, class after class.
     tol : float
         Certified relative gap that is wanted.
     refine : bool, default=True
@@ -68,22 +68,19 @@ class SettledPairs(Sequence[Settled | None]):
         Numbers of pairs that one list leads to the next of: threads that take a unit each need not wait for another.
     """
 
-    def __init__(
-        self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], tol: float, refine: bool = True
-    ) -> None:
+    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, tol: float, refine: bool = True) -> None:
         tol = min(SHARP, tol) if refine else tol
-        bounds, classes = np.concatenate(upper), len(groups)
-        usual = float(bounds.min()) > 0.0 and float(bounds.max()) < np.inf
+        usual, classes = float(upper.min()) > 0.0 and float(upper.max()) < np.inf, len(groups)
         self._lists: list[Iterator[Settled | None]] = []
-        if classes == 2 and usual and suits_points(gram, len(bounds)):
-            pairs, counts = PointPairs(gram, groups, bounds), [1]
+        if classes == 2 and usual and suits_points(gram, len(upper)):
+            pairs, counts = PointPairs(gram, groups, upper), [1]
             if pairs.serves(0, [1]):
                 self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, tol)]
             else:
                 order, m = pairs.members, len(groups[0])
-                self._lists = [(_from_points(gram, order, m, bounds, -1.0, tol) for _ in range(1))]
+                self._lists = [(_from_points(gram, order, m, upper, -1.0, tol) for _ in range(1))]
         elif usual:
-            counts = self._listed(gram, groups, upper, bounds, tol)
+            counts = self._listed(gram, groups, upper, tol)
         else:
             counts = [classes * (classes - 1) // 2]
         ends = list(accumulate(counts))
@@ -94,13 +91,11 @@ class SettledPairs(Sequence[Settled | None]):
         self._found: list[list[Settled | None]] = [[] for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
 
-    def _listed(
-        self, gram: Gram, groups: Sequence[NDArray], upper: Sequence[NDArray], bounds: NDArray, tol: float
-    ) -> list[int]:
+    def _listed(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, tol: float) -> list[int]:
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
         classes = len(groups)
-        if classes > 2 and len(bounds) <= WHOLE and suit_together(gram, sum(sorted(map(len, groups))[:2])):
-            every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, bounds)
+        if classes > 2 and len(upper) <= WHOLE and suit_together(gram, sum(sorted(map(len, groups))[:2])):
+            every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, upper)
             self._lists = [_compiled(pairs, pairs.table(every), 1.0, tol)]
             return [len(every)]
         sizes = np.array([len(group) for group in groups])
@@ -112,18 +107,20 @@ class SettledPairs(Sequence[Settled | None]):
         alone = [np.array([classes > 2 and suits_points(gram, n, True) for n in pairs.tolist()]) for pairs in both]
         listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        if len(bounds) <= WHOLE and not gram.is_translatable and not alone[0].any():
-            self._lists = [_solved(whole(gram, groups, sizes), bounds, sign, most, tol)]
+        if len(upper) <= WHOLE and not gram.is_translatable and not alone[0].any():
+            self._lists = [_solved(whole(gram, groups, sizes), upper, sign, most, tol)]
             return [sum(counts)]
         if not any(ways.any() for ways in (*alone, *listed)):
             return [sum(counts)]
         blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
-        points = PointPairs(gram, groups, bounds) if any(ways.any() for ways in alone) else None
+        points = PointPairs(gram, groups, upper) if any(ways.any() for ways in alone) else None
+
+        own = np.split(upper, sizes.cumsum()[:-1])
 
         def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
             if points is not None and others and points.serves(i, others):
                 return _compiled(points, points.table([(i, j) for j in others]), sign, tol)
-            given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([upper[i], upper[j]])) for j in others)
+            given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([own[i], own[j]])) for j in others)
             return (_from_points(gram, order, len(groups[i]), limits, sign, tol) for order, limits in given)
 
         def of_class(i: int) -> Iterator[Settled | None]:
@@ -131,7 +128,7 @@ class SettledPairs(Sequence[Settled | None]):
             if alone[i].all():
                 return apart
             parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
-            settled = (pair for part in parts for pair in _solved(part, bounds, sign, most, tol))
+            settled = (pair for part in parts for pair in _solved(part, upper, sign, most, tol))
             ways = zip(listed[i].tolist(), alone[i].tolist(), strict=True)
             return (next(settled) if is_listed else next(apart) if is_alone else None for is_listed, is_alone in ways)
 
@@ -197,9 +194,7 @@ def _read(
 ) -> Iterator[Settled | None]:
     """Those from one to another of pairs that were settled from their points."""
     alpha, point, weights, figures, entries = found
-    figures = figures[begin:end]
-    biases = -0.5 * (figures[:, 4] + figures[:, 5])
-    batch = Batch(table[begin:end], alpha, point, weights, biases, figures, 0.0, seconds, entries[begin:end])
+    batch = Batch.of(table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end])
     for k, fine in enumerate(batch.are_sharp(tol)):
         yield Settled(batch, k) if fine else None
 
@@ -217,8 +212,7 @@ def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) ->
         certify_listed(within, between, which, upper, sign, alpha, point, weights, figures)
         seconds = (time.monotonic() - begun) / (end - begin)
         shift = 0.0 if centred is None else centred.constant(weights)
-        biases = -0.5 * (figures[:, 4] + figures[:, 5]) - shift
-        batch = Batch(which, alpha, point, weights, biases, figures, shift, seconds, entries[begin:end])
+        batch = Batch.of(which, alpha, point, weights, figures, shift, seconds, entries[begin:end])
         sharp = batch.are_sharp(tol)
         if has_digits is not None:
             sharp = [fine and has for fine, has in zip(sharp, has_digits[begin:end].tolist(), strict=True)]

@@ -124,7 +124,7 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
     monkeypatch.setattr(_together, "suit_together", lambda *given: False)
     monkeypatch.setattr(_together, "solve_small_pairs", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
-    assert list(SettledPairs(gram, groups, [np.ones(50)] * 3, 1e-6)) == [None] * 3
+    assert list(SettledPairs(gram, groups, np.ones(150), 1e-6)) == [None] * 3
     assert given == [3]
     model = SVC().fit(X, y)  # by runs, then
     assert [solution.status for solution in model.solutions_] == [Status.OPTIMAL] * 3
@@ -136,7 +136,9 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
     groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
 
     def settled(points):
-        return list(SettledPairs(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, upper, 1e-6))
+        return list(
+            SettledPairs(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, np.concatenate(upper), 1e-6)
+        )
 
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
@@ -155,9 +157,9 @@ def test_bounds_that_are_none_are_left_to_a_run(bound):
     X, y = SETS["iris"]
     groups = [np.flatnonzero(y == k) for k in range(3)]
     upper = [np.ones(50) for _ in range(3)]
-    assert None not in list(SettledPairs(Gram(X), groups, upper, 1e-6))
+    assert None not in list(SettledPairs(Gram(X), groups, np.concatenate(upper), 1e-6))
     upper[1][7] = bound
-    assert list(SettledPairs(Gram(X), groups, upper, 1e-6)) == [None] * 3
+    assert list(SettledPairs(Gram(X), groups, np.concatenate(upper), 1e-6)) == [None] * 3
 
 
 @pytest.mark.parametrize("count", [400, None], ids=["one list", "many lists"])

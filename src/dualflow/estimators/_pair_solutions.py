@@ -108,9 +108,10 @@ def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArr
             values[pairs.places(begun)] = pair.coefficients
         weights.append(values)
         biases.append(intercepts)
-    joined, starts = weights[0] if len(weights) == 1 else np.concatenate(weights), pairs.starts.astype(np.int64)
+    one = len(weights) == 1
+    joined, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
     places, n_support, pair_coef, dual_coef = read_listed(joined, starts, LEFT)
-    return pairs.order[places], n_support, np.concatenate(biases), pair_coef, dual_coef
+    return pairs.order[places], n_support, biases[0].copy() if one else np.concatenate(biases), pair_coef, dual_coef
 
 
 class PairSolutions:

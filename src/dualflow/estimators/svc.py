@@ -253,8 +253,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         settled: Sequence[Settled | None] = [None] * len(pairs)
         if settles(self, gram):
             check_limits(self.tol, self.max_steps, self.time_limit)
-            upper = [self.C * weight[group] for group in pairs.groups]
-            settled = SettledPairs(gram, pairs.groups, upper, self.tol, bool(self.refine))
+            settled = SettledPairs(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
             found = at_once(self, settled)
         if found is None:
             engine = make_solver(self.solver, self.solver_options)
