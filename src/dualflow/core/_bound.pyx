@@ -41,9 +41,9 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
     cdef double[::1] work = np.empty(2 * max(n, 1))
     cdef double low = 0.0, high = 0.0
     if n:
-        largest_at(n, &h[0], &e[0], &u[0], d, &work[0], &low, &high)
+        largest_at(n, &h[0], &e[0], &u[0], d, -INFINITY, INFINITY, &work[0], &low, &high)
     else:
-        largest_at(0, NULL, NULL, NULL, d, &work[0], &low, &high)
+        largest_at(0, NULL, NULL, NULL, d, -INFINITY, INFINITY, &work[0], &low, &high)
     return low, high
 
 
@@ -112,13 +112,14 @@ cdef void doubts_of(Index n, Index features, Index terms, double total, const do
         found[3 * i + 1] = 1.1 * (exponents + (BESIDE + terms * UNIT) * found[3 * i + 1]) + VANISHED * total
 
 
-cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double *work, double *to_low,
-                     double *to_high) noexcept nogil:
-    """As `maximisers`; ``work`` holds 2n."""
+cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double least, double most,
+                     double *work, double *to_low, double *to_high) noexcept nogil:
+    """As `maximisers`, which are believed to be from ``least`` to ``most``: it is sooner found there; ``work`` holds 2n."""
     cdef Index i, live = 0, finite = 0
     cdef double *keys = work
     cdef double *weights = work + n
-    cdef double start = 0.0, jumps = 0.0, top = INFINITY, bottom = -INFINITY, knot, low, high, tolerance
+    cdef double start = 0.0, jumps = 0.0, below = 0.0, inside = 0.0
+    cdef double top = INFINITY, bottom = -INFINITY, knot, low, high, tolerance
     for i in range(n):
         if isnan(h[i]):
             to_low[0] = to_high[0] = NAN
@@ -131,9 +132,12 @@ cdef void largest_at(Index n, const double *h, const double *e, const double *u,
             if e[i] < 0:
                 start -= u[i]
             jumps += u[i]
-            keys[finite] = knot
-            weights[finite] = u[i]
-            finite += 1
+            below += u[i] if knot < least else 0.0
+            if least <= knot <= most:
+                inside += u[i]
+                keys[finite] = knot
+                weights[finite] = u[i]
+                finite += 1
         elif e[i] > 0:
             # Unbounded variables confine ν: below every such knot with e > 0, above every one with e < 0. A finite D
             # exists only if that range is not empty.
@@ -144,6 +148,11 @@ cdef void largest_at(Index n, const double *h, const double *e, const double *u,
         to_low[0] = to_high[0] = 0.5 * (bottom + top)
         return
     tolerance = 8 * DBL_EPSILON * (fabs(start) + jumps + fabs(d)) * sqrt(<double>max(live, 1))
+    if not (least == -INFINITY and most == INFINITY) and not (
+            start + below < d - tolerance and d + tolerance < start + below + inside):
+        largest_at(n, h, e, u, d, -INFINITY, INFINITY, work, to_low, to_high)
+        return
+    start += below
     # The slope is ≤ 0 from `low` on, and < 0 from `high` on.
     low = bottom if start >= d - tolerance else crossing(keys, weights, finite, start, d - tolerance, False, top)
     high = bottom if start > d + tolerance else crossing(keys, weights, finite, start, d + tolerance, True, top)

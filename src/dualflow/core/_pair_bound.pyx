@@ -193,11 +193,16 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work)
     cdef double *e = work + n
     cdef double *u = work + 2 * n
     cdef double quadratic = 0.0, total = 0.0, best = -INFINITY, left, low, high, nu, bound
+    cdef double least = INFINITY, most = -INFINITY
     cdef int turn
     for k in range(n):
         quadratic += point[k] * h[k]
         h[k] -= 1.0
-    largest_at(n, h, e, u, 0.0, work + 3 * n, &low, &high)
+        if 0.0 < point[k] < u[k]:  # at the optimum ν is where these are
+            least, most = min(least, h[k] / e[k]), max(most, h[k] / e[k])
+    if least > most:
+        least, most = -INFINITY, INFINITY
+    largest_at(n, h, e, u, 0.0, least, most, work + 3 * n, &low, &high)
     for k in range(n):
         total += point[k]
     for turn in range(3):
