@@ -32,7 +32,17 @@ def test_large_and_small_numbers_are_finite():
     assert all_finite(np.empty((0, 3)))
 
 
-@pytest.mark.parametrize("X", [np.ones(3, dtype=np.float32), np.ones(3, dtype=int), np.ones((4, 4))[:, ::2]])
+def test_numbers_may_begin_anywhere_in_memory():
+    """As those do that another process sent."""
+    X = np.frombuffer(bytes(3) + np.arange(4.0).tobytes() + np.array([np.nan]).tobytes(), dtype=float, offset=3)
+    assert not X.flags.aligned
+    assert all_finite(X[:4])
+    assert not all_finite(X)
+
+
+@pytest.mark.parametrize(
+    "X", [np.ones(3, dtype=np.float32), np.ones(3, dtype=">f8"), np.ones(3, dtype=int), np.ones((4, 4))[:, ::2]]
+)
 def test_other_numbers_are_not_taken_for_float64(X):
     with pytest.raises(ValueError, match=r"must be of float64|not C-contiguous"):
         all_finite(X)

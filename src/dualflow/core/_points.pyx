@@ -2,11 +2,13 @@
 """Points as they are checked, measured and scaled, and their labels, compiled."""
 
 import numpy as np
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memcpy
 
 ctypedef Py_ssize_t Index
+
+cdef object FLOAT64 = np.dtype(np.float64)
 
 cdef extern from "points.h":
     int are_finite(Index n, const double *x) nogil
@@ -71,10 +73,10 @@ def all_finite(array):
     """Whether no entry of a contiguous array of float64, of any dimension, is NaN or infinite."""
     cdef Py_buffer numbers
     cdef bint fine
-    PyObject_GetBuffer(array, &numbers, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+    if array.dtype != FLOAT64:
+        raise ValueError("array must be of float64")
+    PyObject_GetBuffer(array, &numbers, PyBUF_C_CONTIGUOUS)
     try:
-        if numbers.format[0] != b"d" or numbers.format[1] != 0:
-            raise ValueError("array must be of float64")
         with nogil:
             fine = are_finite(numbers.len // sizeof(double), <const double *>numbers.buf)
     finally:
