@@ -36,6 +36,13 @@ def test_what_is_in_range_comes_back_as_plain_python(rule, value):
     assert found == value or (found is None and value is None)
 
 
+@pytest.mark.parametrize("rule", [Number(above=0), Number(above=0, infinite=True)])
+def test_an_integer_that_no_float_holds_is_no_number(rule):
+    with pytest.raises(ProblemError, match=r"x=1000.* must be a"):
+        rule.check("x", 10**400)
+    assert Number(whole=True).check("x", 10**400) == 10**400
+
+
 @pytest.mark.parametrize(
     ("rule", "value", "message"),
     [

@@ -196,6 +196,7 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypa
     [
         (2, 2, True),
         (100, 64, True),
+        (101, 64, True),
         (320, 64, True),
         (100, 65, False),
         (640, 65, False),

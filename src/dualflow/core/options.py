@@ -71,7 +71,10 @@ class Number(Rule):
             return False
         if not isinstance(value, (int, np.integer) if self.whole else (int, float, np.integer, np.floating)):
             return False
-        if not (self.infinite or math.isfinite(value)):
+        try:
+            if not (self.whole or math.isfinite(value) or self.infinite):
+                return False
+        except OverflowError:  # an int may be larger than any float
             return False
         # Put so that NaN does not meet them.
         reach = value <= self.at_most and (value < self.below or self.below == math.inf)

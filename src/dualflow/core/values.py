@@ -33,7 +33,7 @@ AT_ONCE = 1 << 15
 
 
 def filled(shape: int | tuple[int, ...], value: float) -> NDArray:
-    """What numpy.full makes, in a tenth of its time where a process does other things in between."""
+    """What numpy.full makes, by fewer steps: those of a small fit are felt."""
     array = np.empty(shape)
     array.fill(value)
     return array

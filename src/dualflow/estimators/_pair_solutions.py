@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -92,22 +92,17 @@ class Pairs(Sequence[NDArray]):
 def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
     their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
-    weights: list[NDArray] = []
-    biases: list[NDArray] = []
-    done = 0
-    while done < len(found):
-        pair, begun = found[done], done
-        done += 1
-        if isinstance(pair, Settled):
-            batch = pair.batch
-            while done < len(found) and getattr(found[done], "batch", None) is batch:
-                done += 1
-            values, intercepts = together(found[begun:done])  # type: ignore[arg-type]
+    weights, biases, done = [], [], 0
+    for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, Settled) else id(pair)):
+        same = list(group)
+        if isinstance(same[0], Settled):
+            values, intercepts = together(same)  # type: ignore[arg-type]
         else:
-            values, intercepts = np.empty(len(pair.coefficients)), np.array([pair.bias])
-            values[pairs.places(begun)] = pair.coefficients
+            values, intercepts = np.empty(len(same[0].coefficients)), np.array([same[0].bias])
+            values[pairs.places(done)] = same[0].coefficients
         weights.append(values)
         biases.append(intercepts)
+        done += len(same)
     one = len(weights) == 1
     joined, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
     places, n_support, pair_coef, dual_coef = read_listed(joined, starts, LEFT)
