@@ -88,10 +88,13 @@ class PointPairs:
         The points of each class.
     upper : array
         The bounds of their multipliers, class after class.
+    start : array, optional
+        Feasible multipliers to begin with, of two classes only.
     """
 
-    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray) -> None:
+    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, start: NDArray | None = None) -> None:
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
+        self.start = np.empty(0) if start is None else start
         self.sizes = [len(group) for group in groups]
         points, least = gram.ready, sum(sorted(self.sizes)[:2])
         if points is None and gram.X.size <= READY and least <= SAMPLED:
@@ -144,6 +147,7 @@ class PointPairs:
                 WORTH,
                 FEW_IN_DOUBT,
                 AT_EASE,
+                self.start,
                 *found,
                 begin,
                 seconds,

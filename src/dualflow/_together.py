@@ -61,6 +61,8 @@ class SettledPairs(Sequence[Settled | None]):
         Certified relative gap that is wanted.
     refine : bool, default=True
         Whether a sharp one is, where that is less.
+    start : array, optional
+        Multipliers to begin with, feasible, as ``upper`` has them; of two classes, where their points are asked.
 
     Attributes
     ----------
@@ -68,12 +70,20 @@ class SettledPairs(Sequence[Settled | None]):
         Numbers of pairs that one list leads to the next of: threads that take a unit each need not wait for another.
     """
 
-    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, tol: float, refine: bool = True) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        groups: Sequence[NDArray],
+        upper: NDArray,
+        tol: float,
+        refine: bool = True,
+        start: NDArray | None = None,
+    ) -> None:
         tol = min(SHARP, tol) if refine else tol
         usual, classes = float(upper.min()) > 0.0 and float(upper.max()) < np.inf, len(groups)
         self._lists: list[Iterator[Settled | None]] = []
         if classes == 2 and usual and suits_points(gram, len(upper)):
-            pairs, counts = PointPairs(gram, groups, upper), [1]
+            pairs, counts = PointPairs(gram, groups, upper, start), [1]
             if pairs.serves(0, [1]):
                 self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, tol)]
             else:

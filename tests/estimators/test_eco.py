@@ -16,8 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status
-from dualflow.estimators import FitError, _ecology
-from dualflow.online import stream as engine
+from dualflow.estimators import FitError, _at_once, _ecology
 
 
 def moons(n=150, seed=0):
@@ -315,7 +314,7 @@ def test_the_reserve_is_those_nearest_to_the_margin():
 def test_the_blocks_of_one_call_are_as_good_as_calls(monkeypatch):
     X, y = moons(300)
     whole = stream(EcoSVC(gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
-    monkeypatch.setattr(engine, "BLOCK", 50)
+    monkeypatch.setattr(_at_once, "BLOCK", 50)
     blocks = EcoSVC(gamma=1.0, C=3, reserve=4).partial_fit(X, y, classes=[0, 1])
     assert (blocks.survivors_ == whole.survivors_).all()
     assert (blocks.reserve_ == whole.reserve_).all()
@@ -494,17 +493,18 @@ def test_nu_out_of_range(nu):
         EcoSVDD(nu=nu).fit(moons()[0])
 
 
-def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(monkeypatch):
+@pytest.mark.parametrize("fit_intercept", [True, False])  # by a compiled call, and by a run
+def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(fit_intercept, monkeypatch):
     X, y = moons(400)
-    model = EcoSVC(gamma=1.0, C=10).partial_fit(X[:100], y[:100], classes=[0, 1])
-    before, twin, refine = state(model), through_a_file(model), _ecology.refine
+    model = EcoSVC(gamma=1.0, C=10, fit_intercept=fit_intercept).partial_fit(X[:100], y[:100], classes=[0, 1])
+    before, twin = state(model), through_a_file(model)
 
     def interrupted(*arguments, **keywords):
         signal.raise_signal(signal.SIGINT)
-        return refine(*arguments, **keywords)
+        raise AssertionError("it went on")
 
-    for name in ("refine", "solve"):
-        monkeypatch.setattr(_ecology, name, interrupted)
+    for room, name in ((_ecology, "refine"), (_ecology, "solve"), (_at_once, "SettledPairs")):
+        monkeypatch.setattr(room, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[100:], y[100:])
     monkeypatch.undo()
@@ -516,13 +516,30 @@ def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(monkeypatch):
 
 def test_a_solve_that_was_interrupted_does_not_become_a_model(monkeypatch):
     X, y = moons(400)
-    model = EcoSVC(gamma=1.0, C=10).partial_fit(X[:100], y[:100], classes=[0, 1])
+    model = EcoSVC(gamma=1.0, C=10, fit_intercept=False).partial_fit(X[:100], y[:100], classes=[0, 1])
     before, solve = state(model), _ecology.solve
     for status, error in ((Status.INTERRUPTED, KeyboardInterrupt), (Status.BROKEN, ProblemError)):
         monkeypatch.setattr(_ecology, "solve", lambda *a, s=status, **k: replace(solve(*a, **k), ended=s))
         with pytest.raises(error):
             model.partial_fit(X[100:], y[100:])
         assert state(model) == before
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("step", [1, 100, 1500])
+def test_a_stream_is_met_at_once(kernel, step, monkeypatch):
+    X, y = make_classification(1520 if step > 1 else 200, 6, random_state=0)
+    monkeypatch.setattr(_ecology, "learn", None)  # invasion, which is not called
+    model = EcoSVC(kernel=kernel, C=2.0, gamma=0.2, reserve=np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for part in np.split(np.arange(len(X)), range(20, len(X), step)):
+            model.partial_fit(X[part], y[part], classes=[0, 1])
+    exact = svm.SVC(kernel=kernel, C=2.0, gamma=0.2, tol=1e-9).fit(X, y)
+    theirs = exact.decision_function(X)  # of kernel values in float32
+    np.testing.assert_allclose(model.decision_function(X), theirs, atol=1e-4 * np.abs(theirs).max())
+    assert model.certify(X, y).relative_gap <= 1e-9
+    assert model.n_invasions_ - model.n_extinctions_ == len(model.survivors_)
 
 
 def test_an_equilibrium_above_tol_warns(monkeypatch):

@@ -123,6 +123,18 @@ def test_parameters_that_are_changed_between_calls_count():
     np.testing.assert_allclose(model.decision_function(X), batch.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly", lambda A, B: np.exp(-((A[:, None] - B) ** 2).sum(axis=2))])
+@pytest.mark.parametrize(("n", "new"), [(200, 50), (60, 3), (21, 1)])
+def test_weights_of_no_intercept_are_not_kept_with_one(n, new, kernel):
+    X, y = moons(n)
+    for there in (True, False):
+        model = EcoSVC(kernel=kernel, gamma=1.0, C=5.0, fit_intercept=there, reserve=np.inf).fit(X[:-new], y[:-new])
+        model.set_params(fit_intercept=not there).partial_fit(X[-new:], y[-new:])
+        batch = dualflow.SVC(kernel=kernel, gamma=1.0, C=5.0, fit_intercept=not there, tol=1e-10).fit(X, y)
+        scale = np.abs(batch.decision_function(X)).max()
+        np.testing.assert_allclose(model.decision_function(X), batch.decision_function(X), atol=1e-5 * scale)
+
+
 def test_a_point_whose_length_overflows_is_refused_by_a_community_at_rest():
     X, y = moons(100)
     model = EcoSVC(gamma=1.0).partial_fit(X, y, classes=[-1, 1])

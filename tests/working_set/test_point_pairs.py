@@ -13,6 +13,7 @@ from sklearn.svm import SVC as LIBSVM
 
 from dualflow import Gram, certify, problems
 from dualflow._pair_points import FoundPair, PointPairs
+from dualflow.core.solution import SHARP
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
 MANY = make_blobs([300, 450, 260, 380], 2, cluster_std=3.0, random_state=3)
@@ -24,7 +25,7 @@ SETS = {
     "one each": (np.array([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0]]), np.arange(3)),
 }
 #: What `settle_point_pairs` is told beside points and tables.
-RULES = {"enough": 1e-12, "rough": 1e-3, "worth": 1 << 23, "few": 0.3, "ease": 2.0}
+RULES = {"enough": 1e-12, "rough": 1e-3, "worth": 1 << 23, "few": 0.3, "ease": 2.0, "start": np.empty(0)}
 
 
 def pairs_of(X, y, C, gamma):
@@ -84,6 +85,34 @@ def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, sing
             0.5 * ours @ np.exp(-0.3 * ((X[members][:, None] - X[members]) ** 2).sum(axis=2)) @ ours - abs(ours).sum()
         )
         assert figures[0] <= value + 1e-6 * abs(value)  # theirs is not lower
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("name", SETS)
+def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
+    pairs, table = pairs_of(*SETS[name], 10.0, 0.3)
+    table[:, 4:6] = single, 1  # nobody gives up
+    right, _ = settled(pairs, table)
+    rng, start = np.random.default_rng(0), np.zeros(len(right.alpha))
+    for (_, labels, upper, _, _), (m, n, *_, at) in zip(parts(pairs, table, right), table.tolist(), strict=True):
+        some = upper * rng.uniform(0.0, 1.0, m + n) * rng.integers(0, 2, m + n)
+        lighter = min(some[labels > 0].sum(), some[labels < 0].sum())
+        for side in (labels > 0, labels < 0):
+            some[side] *= lighter / max(some[side].sum(), 1e-300)
+        start[at : at + m + n] = some
+    for begin in (start, right.alpha):
+        found, end = settled(pairs, table, start=begin)
+        assert end == len(table)
+        gap = found.figures[:, 0] - found.figures[:, 1]
+        assert (gap <= SHARP * np.abs(found.figures[:, 0])).all()
+        np.testing.assert_allclose(found.figures[:, 0], right.figures[:, 0], rtol=SHARP)
+    assert found.entries.sum() <= right.entries.sum()  # from there, by no more rows
+
+
+def test_a_start_of_another_length_is_refused():
+    pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
+    with pytest.raises(ValueError, match="start must be as long"):
+        settled(pairs, table, start=np.zeros(3))
 
 
 def test_weights_are_the_projection_with_the_labels_signs():

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._solve import DEFAULT_SOLVER, solve
 from ..core.certificate import Certificate, Certifier, certify
-from ..core.kept import KeptGram
 from ..core.kernel_values import mean_of
 from ..core.kernels import Gram
 from ..core.options import Number, OneOf
@@ -21,8 +20,7 @@ from ..core.solution import Solution, Status
 from ..core.support import refine, snap
 from ..exceptions import FitError, ProblemError
 from ..online.invasion import blur
-from ..online.newcomers import NEWCOMERS, POINTS, Standing
-from ..online.stream import Community, learn, meet_at_rest
+from ..online.stream import Community, learn
 from ._attributes import fitted
 from ._streaming import StreamMachine, remembered
 from ._verify import agree, round_off, stored
@@ -50,11 +48,7 @@ class Ecology(StreamMachine):
     n_init: int | None
     tol: float
     n_seen_: int
-    #: Whether newcomers who stay out leave the others' bounds alone, so that an equilibrium stays one.
-    _may_rest: ClassVar[bool] = False
     _communities: list[Community]
-    #: The community that was met last as newcomers find it, and what it was made of: a function of these, for speed.
-    _standing: tuple[tuple[Any, ...], Standing]
     #: What a kernel that may be moved subtracts from all points: the mean of the first batch.
     _center: NDArray | None
 
@@ -74,7 +68,6 @@ class Ecology(StreamMachine):
             return
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
-        self.__dict__.pop("_standing", None)  # of another stream
         gram = Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         self._gamma, self._center = gram.gamma, mean_of(X) if gram.is_translatable else None
         self.n_seen_ = 0
@@ -94,12 +87,10 @@ class Ecology(StreamMachine):
         """How many points without weight are remembered beside so many survivors."""
         return float(self.reserve if isinstance(self.reserve, (int, np.integer)) else self.reserve * survivors)
 
-    def _meet(self, k: int, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
-        """What becomes of community k when it meets newcomers."""
-        if (found := self._meet_at_rest(k, X, sign, cap, ids)) is not None:
-            return found
+    def _meet(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
+        """What becomes of a community when it meets newcomers."""
         community = learn(
-            self._communities[k],
+            c,
             X,
             sign,
             cap,
@@ -113,22 +104,6 @@ class Ecology(StreamMachine):
         if len(X):
             self._look_at(community)
         return community
-
-    def _meet_at_rest(self, k: int, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
-        """The same for a few newcomers to a community at its equilibrium, where that has a shorter way; else None."""
-        c = self._communities[k]
-        few = 0 < len(X) <= NEWCOMERS and 0 < len(c.X) <= POINTS
-        if not (few and self._may_rest and self.reequilibrate == "working-set") or callable(self.kernel):
-            return None
-        facts = self.kernel, self.degree, self.coef0, self._sum_is_fixed(), self.tol, k
-        known, at = self.__dict__.get("_standing", (None, None))
-        if at is None or known != facts or at.alpha is not c.alpha:
-            bordered, enough = self._sum_is_fixed(), 0.1 * self.tol
-            same = at is not None and known[:4] == facts[:4]  # the kernel: what is known of it need not be asked again
-            gram = KeptGram.of(at.gram, c.X) if same else self._kernel_of(c.X)
-            at = Standing(gram, c.sign, c.cap, c.alpha, c.h, bordered=bordered, enough=enough)
-            self._standing = facts, at
-        return meet_at_rest(c, at, X, sign, cap, ids, reserve=self._room, n_init=self._first_points())
 
     def _look_at(self, community: Community) -> None:
         """Warn where a community is not at its equilibrium, or nobody can say whether it is."""
@@ -235,7 +210,6 @@ class Ecology(StreamMachine):
     # --- the state -------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        self.__dict__.pop("_standing", None)  # it is made again, to the same bits
         arrays: dict[str, NDArray] = {}
         counts = []
         for k, c in enumerate(self._communities):

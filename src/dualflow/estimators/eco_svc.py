@@ -16,9 +16,9 @@ from ..exceptions import ProblemError
 from ..online.invasion import best_multiplier
 from ..online.stream import Community
 from ..problems.classification import COST, hinge
+from ._at_once import MeetsAtOnce
 from ._attributes import read_when_asked
 from ._classifier import PairClassifier, joined
-from ._ecology import Ecology
 from ._labels import codes_of, encode, same, several, shown
 from ._validation import checked_weight, exact_labels
 from ._verify import check_one_world, known_classes, stored
@@ -30,7 +30,7 @@ SHOWN = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_
 READ = (*SHOWN, "_pair_coef", "_support_gram", "_constants")
 
 
-class EcoSVC(PairClassifier, Ecology):
+class EcoSVC(PairClassifier, MeetsAtOnce):
     """Support vector classifier that learns from a stream and remembers its survivors (Howell's EcoSVM, 13-19).
 
     A newcomer invades if t₀f(x₀) < 1 (17, 19; with the αᵢ that the published scripts leave out of the test); the
@@ -92,7 +92,6 @@ class EcoSVC(PairClassifier, Ecology):
     """
 
     _rules = {"C": COST, "fit_intercept": Flag()}
-    _may_rest = True
     support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_when_asked, SHOWN)
     _pair_coef, _support_gram, _constants = map(read_when_asked, READ[5:])
 
@@ -226,7 +225,7 @@ class EcoSVC(PairClassifier, Ecology):
         ids, communities = self.n_seen_ + np.arange(len(points)), []
         for k in pairs:
             rows, sign = self._part_of_pair(codes, weight, k)
-            communities.append(self._meet(k, points[rows], sign, self.C * weight[rows], ids[rows]))
+            communities.append(self._meet(self._communities[k], points[rows], sign, self.C * weight[rows], ids[rows]))
         self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
         self._read()
 

@@ -113,7 +113,8 @@ class EcoSVDD(Ball, Ecology):
         (points,) = self._check_batch(X, least=least)
         self._begin(points, 1)
         ones = np.ones(len(points))
-        self._communities = [self._meet(0, points, ones, ones, self.n_seen_ + np.arange(len(points)))]
+        ids = self.n_seen_ + np.arange(len(points))
+        self._communities = [self._meet(self._communities[0], points, ones, ones, ids)]
         self.n_seen_ += len(points)
         self._read()
 

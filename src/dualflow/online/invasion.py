@@ -22,7 +22,7 @@ from ..core.certificate import Certifier
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["Equilibrate", "Habitat", "best_multiplier", "blur", "interval", "middle", "restrict"]
+__all__ = ["INFEASIBLE", "Equilibrate", "Habitat", "best_multiplier", "blur", "interval", "middle", "restrict"]
 
 #: Minimise a small problem from a feasible start: ``equilibrate(problem, alpha) -> alpha``.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
@@ -31,6 +31,9 @@ Equilibrate = Callable[[DualProblem, NDArray], NDArray]
 AT_ONCE, CROWD = 128, 0.5
 #: From this part of all variables on, a problem of everybody is the faster way.
 MANY = 0.25
+
+#: The part of the weights by which their signed sum may be off.
+INFEASIBLE = 1e-12
 
 _EPS = float(np.finfo(float).eps)
 
@@ -93,7 +96,8 @@ class Habitat:
     problem : DualProblem
         Of a kind with finite bounds or 1ᵀα = d.
     alpha : array of shape (n,)
-        Weights so far. Above the bounds, or short of 1ᵀα = d, they are mended first (bounds 1/(νn) fall as n grows).
+        Weights so far. Above the bounds, off eᵀα = 0 or short of 1ᵀα = d, they are mended first (bounds 1/(νn) fall as
+        n grows).
     rows : array of shape (residents, n), optional
         Kernel rows of the variables with α > 0, in their order, where they are known.
 
@@ -114,6 +118,8 @@ class Habitat:
         self.problem = problem
         self.work = Workspace(problem)
         self.alpha = np.minimum(alpha, problem.upper)
+        if problem.e is not None and problem.d == 0.0 and abs(problem.e @ alpha) > INFEASIBLE * float(alpha.sum()):
+            self.alpha = problem.project(self.alpha)  # they were those of no intercept
         self.disturbed = disturbed or not np.array_equal(self.alpha, alpha)
         self.residents = np.flatnonzero(alpha > 0)
         self.rows = self.kernel(self.residents) if rows is None else rows

@@ -1,9 +1,9 @@
-"""A few newcomers who meet a community at rest: nearly all that a batch would look at is known, and stays.
+"""Newcomers who meet a community at rest: nearly all that would be looked at is known, and stays.
 
 Who does not want to grow at the community's ν changes neither the equilibrium nor its certificate, whose value at that
-ν has a term max(νe₀ − h₀, 0) u₀ for each point, and this one is 0. Who does is led in along the path of the optimum
-(`Engine`), from the kernel matrix of those present. What comes of it is judged from scratch, by a product with the
-whole matrix, and left to the batch way if it is not an equilibrium.
+ν has a term max(νe₀ − h₀, 0) u₀ for each point, and this one is 0. Few who do may be led in along the path of the
+optimum (`Engine`), from the kernel matrix of those present. What comes of it is judged from scratch, by a product with
+the whole matrix, and left to others if it is not an equilibrium.
 """
 
 from __future__ import annotations
@@ -17,19 +17,15 @@ from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ._path import BOUND, COUNT, FLOOR, FREE, MULTIPLIER, REST
 from .incremental import Engine
-from .invasion import best_multiplier
+from .invasion import INFEASIBLE, best_multiplier
 from .state import PathError
 
-__all__ = ["CROWD", "LITTLE", "NEWCOMERS", "POINTS", "Dense", "Equilibrium", "Standing", "led_in", "seat"]
+__all__ = ["LITTLE", "POINTS", "Dense", "Equilibrium", "Standing", "led_in", "seat"]
 
-#: Newcomers of one call, and points in all, up to which a path is shorter than a batch.
-NEWCOMERS, POINTS = 256, 1500
-#: The part of the points that may want in at once for that.
-CROWD = 1.0
+#: Points in all up to which whoever wants in is led in along a path, which keeps their whole matrix.
+POINTS = 1500
 #: The part of a weight that is round-off.
 LITTLE = 1e-14
-#: The part of the weights by which their signed sum may be off.
-INFEASIBLE = 1e-12
 
 _EPS = float(np.finfo(float).eps)
 
@@ -76,8 +72,10 @@ class Standing:
 
     Attributes
     ----------
+    gap : float
+        Its relative gap, by h and by what that may be wrong by.
     at_rest : bool
-        Whether this is one, with weight on both sides and some of it free; only then may others be asked.
+        Whether this is an equilibrium, with weight on both sides and some of it free; only then may others be asked.
     nu : float
     survivors : int
         How many have weight.
@@ -101,8 +99,8 @@ class Standing:
         self.weights, self.survivors = sign * alpha, int(np.count_nonzero(alpha > 0))
         self.nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
         free = (alpha > 0) & (alpha < cap)
-        sound = bool(free.any()) and np.isfinite(cap).all() and gram.is_psd_by_kernel and len(alpha) <= POINTS
-        self.at_rest = sound and self._gap(sign, cap, alpha, h, self.nu) <= enough
+        self.gap = self._gap(sign, cap, alpha, h, self.nu) if np.isfinite(cap).all() else np.inf
+        self.at_rest = bool(free.any()) and gram.is_psd_by_kernel and self.gap <= enough
 
     def _gap(self, sign: NDArray, cap: NDArray, alpha: NDArray, h: NDArray, nu: float) -> float:
         """Relative gap by the bound at ν, and by what a gradient may be wrong by."""
@@ -120,8 +118,8 @@ class Standing:
         return 8 * _EPS * (self.largest * total + 1.0)
 
     def rows_of(self, X: NDArray) -> NDArray | None:
-        """Kernel rows of newcomers, shape (len(X), n); None if they are too many, or numbers that a batch refuses."""
-        if not self.at_rest or len(X) > NEWCOMERS or not np.isfinite(np.einsum("ij,ij->", X, X)):
+        """Kernel rows of newcomers, shape (len(X), n); None if they are numbers that a batch refuses."""
+        if not self.at_rest or not np.isfinite(np.einsum("ij,ij->", X, X)):
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self.gram.cross(X)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from .invasion import Equilibrate, Habitat
-from .newcomers import CROWD, Equilibrium, Standing, led_in
+from .newcomers import POINTS, Equilibrium, Standing, led_in
 
-__all__ = ["BLOCK", "Community", "learn", "meet_at_rest"]
+__all__ = ["BLOCK", "Community", "are_distinct", "learn", "meet_at_once"]
 
 #: Newcomers met at a time: enough for BLAS, little enough for memory.
 BLOCK = 1024
@@ -132,44 +132,51 @@ def learn(
     return community
 
 
-def meet_at_rest(
+def meet_at_once(
     community: Community,
-    at: Standing,
+    at: Standing | None,
     X: NDArray,
     sign: NDArray,
     cap: NDArray,
     ids: NDArray,
     *,
+    optimum: Callable[[Community], Equilibrium | None],
+    lead: int,
     reserve: Callable[[int], float],
     n_init: int,
 ) -> Community | None:
-    """What `learn` would make of a few newcomers and a community at rest, if it can be said at less cost; else None.
+    """What `learn` would make of newcomers, if it can be said at less cost; else None.
 
     Parameters
     ----------
     community, X, sign, cap, ids, reserve, n_init
         As in `learn`.
-    at : Standing
-        The community's.
+    at : Standing, optional
+        The community's; None if nobody is there.
+    optimum : callable
+        The equilibrium of all, if it is found.
+    lead : int
+        How many who want in are sooner led in.
     """
-    if (rows := at.rows_of(X)) is None:
-        return None
-    h, survivors = at.gradient_at(rows, sign), at.survivors
-    wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
-    found: Equilibrium | None
-    if wants_in == 0:
-        seen, nobody_waits = community.seen + len(X), len(community.alpha) == survivors
-        if nobody_waits and seen >= n_init and reserve(survivors) == 0:
-            return replace(community, seen=seen)
-        alpha = np.concatenate([community.alpha, np.zeros(len(X))])
-        found = Equilibrium(alpha, np.concatenate([community.h, h]), at.nu)
+    rows = None if at is None else at.rows_of(X)
+    together = _with(community, X, sign, cap, ids)
+    if at is None or rows is None:
+        found = optimum(together)
     else:
-        found = led_in(at, X, rows, sign, cap) if wants_in <= max(1.0, CROWD * len(community.alpha)) else None
+        h, survivors = at.gradient_at(rows, sign), at.survivors
+        wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
+        if wants_in == 0:
+            nobody_waits = len(community.alpha) == survivors
+            if nobody_waits and together.seen >= n_init and reserve(survivors) == 0:
+                return replace(community, seen=together.seen)
+            found = Equilibrium(together.alpha, np.concatenate([community.h, h]), at.nu)
+        else:
+            follows = wants_in <= lead and len(community.alpha) <= POINTS
+            found = led_in(at, X, rows, sign, cap) if follows else optimum(together)
     if found is None:
         return None
-    together = _with(community, X, sign, cap, ids)
     idle = np.flatnonzero(found.alpha == 0)
-    reluctance = found.h[idle] - found.nu * together.sign[idle] if at.bordered else found.h[idle]
+    reluctance = found.h[idle] - found.nu * together.sign[idle]
     keep = _kept(found.alpha, idle[np.argsort(reluctance, kind="stable")], together.seen, reserve, n_init)
     return _after(together, found.alpha, found.h, keep, community.invasions, 0)
 
@@ -210,6 +217,13 @@ def _after(together: Community, alpha: NDArray, h: NDArray, keep: NDArray, befor
         invasions,
         invasions - int(np.count_nonzero(alpha > 0)),
     )
+
+
+def are_distinct(X: NDArray, sign: NDArray, squares: NDArray) -> bool:
+    """Whether most points are different from all others of their class, as `learn` asks; ``squares`` hold a number for
+    each, the same for the same points, which mostly says it."""
+    enough = DISTINCT * len(X)
+    return len(np.unique(squares)) > enough or len(_distinct(X, sign)[0]) > enough
 
 
 def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:

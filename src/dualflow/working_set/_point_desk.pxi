@@ -91,7 +91,7 @@ cdef float *floats(Desk *d, Index count) noexcept:
 
 cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
                    const float[::1] half_32, const long long[::1] members, const double[::1] upper,
-                   const long long *pair) noexcept nogil:
+                   const long long *pair, const double *start) noexcept nogil:
     cdef Index k, place, own
     cdef bint single = pair[4]
     d.all, d.head, d.n, d.entries = &points[0, 0], pair[0], pair[0] + pair[1], 0.0
@@ -104,7 +104,8 @@ cdef void sit_down(Desk *d, const double[:, ::1] points, const double[::1] half,
             d.half_32[k], d.ep_32[k] = half_32[own], <float>d.e[k]
         else:
             memcpy(d.points + k * d.m, &points[own, 0], d.m * sizeof(double))
-        d.upper[k], d.beta[k], d.chosen[k] = upper[place], 0.0, 0
+        d.upper[k], d.chosen[k] = upper[place], 0
+        d.beta[k] = d.e[k] * start[k] if start else 0.0
         d.low[k], d.high[k] = (0.0, d.upper[k]) if d.e[k] > 0 else (-d.upper[k], 0.0)
 
 

@@ -50,8 +50,9 @@ include "_point_steps.pxi"
 def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
                        const float[::1] half_32, const long long[::1] members, const double[::1] upper,
                        const long long[:, ::1] table, double sign, Index features, double reach, double enough,
-                       double rough, double worth, double few, double ease, double[::1] alpha, double[::1] point,
-                       double[::1] weights, double[:, ::1] figures, double[::1] entries, Index begin, double seconds):
+                       double rough, double worth, double few, double ease, const double[::1] start,
+                       double[::1] alpha, double[::1] point, double[::1] weights, double[:, ::1] figures,
+                       double[::1] entries, Index begin, double seconds):
     """The hinge's optima with an intercept for pairs of classes, from number ``begin`` on, and what they are worth.
 
     A row of ``table`` is m, n: how many points the classes have; where in ``members`` and in ``upper`` each begins;
@@ -64,6 +65,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     It ends at a relative gap of ``enough``, or at what there is; a search in float32 at a KKT violation of ``rough``,
     who is nearly free within a multiple of that. Products of ``worth`` multiplications are tried in
     float32, which may leave a part ``few`` of all in doubt, see `PointSums`, of which ``ease`` is what is looked at.
+    ``start`` holds feasible multipliers to begin with, as ``alpha`` does; none of it is 0.
 
     ``alpha``, ``point``, ``weights`` and ``figures`` receive what `certify_listed` says; figures stay as they are where
     a search was given up. ``entries`` receives the kernel entries evaluated for each.
@@ -85,6 +87,8 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
         rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
     if begin == count:
         return count
+    if start.shape[0] and start.shape[0] != alpha.shape[0]:
+        raise ValueError("start must be as long as alpha, or empty")
     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
                 spare_for(room, 0, 0, np.float64) * 8)
     lay_out(&desk, NULL, m, most, room, rows, spare)
@@ -97,7 +101,8 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
         told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
         told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
         with nogil:
-            sit_down(&desk, points, half, points_32, half_32, members, upper, &table[k, 0])
+            sit_down(&desk, points, half, points_32, half_32, members, upper, &table[k, 0],
+                     &start[table[k, 9]] if start.shape[0] else NULL)
             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
                        &figures[k, 0])
         entries[k] = desk.entries
