@@ -173,10 +173,16 @@ def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> tuple[f
 
 
 def pair_from_points(
-    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, enough: float = SHARP
+    gram: Gram,
+    order: NDArray,
+    m: int,
+    upper: NDArray,
+    sign: float,
+    enough: float = SHARP,
+    start: NDArray | None = None,
 ) -> FoundPair | None:
     """The hinge's optimum with an intercept for points ``order``, of which the first m have the label ``sign`` and the
-    others −``sign``, below bounds ``upper``.
+    others −``sign``, below bounds ``upper``, from ``start`` on, if that is given, which is feasible.
 
     None where more rows than a few are asked for, and there are too many to make them all. What the certificate is made
     of is computed anew, from the points.
@@ -184,7 +190,7 @@ def pair_from_points(
     n = len(order)
     e = np.empty(n)
     e[:m], e[m:] = sign, -sign
-    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n), n / 2)
+    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n) if start is None else start, n / 2)
     expected = None
     if n > SAMPLED:
         expected, free = _expected(gram, order, e, upper)

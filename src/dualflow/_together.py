@@ -88,7 +88,7 @@ class SettledPairs(Sequence[Settled | None]):
                 self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, tol)]
             else:
                 order, m = pairs.members, len(groups[0])
-                self._lists = [(_from_points(gram, order, m, upper, -1.0, tol) for _ in range(1))]
+                self._lists = [(_from_points(gram, order, m, upper, -1.0, tol, start) for _ in range(1))]
         elif usual:
             counts = self._listed(gram, groups, upper, tol)
         else:
@@ -178,9 +178,11 @@ def _raised(error: BaseException) -> Iterator[Settled | None]:
     yield
 
 
-def _from_points(gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float) -> Settled | None:
+def _from_points(
+    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float, start: NDArray | None = None
+) -> Settled | None:
     """One pair, in a list of its own."""
-    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, tol)
+    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, tol, start)
     if found is None:
         return None
     pair = np.array([[m, len(order) - m, 0]])

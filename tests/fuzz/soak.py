@@ -19,7 +19,7 @@ import tracemalloc
 import numpy as np
 from numpy.typing import NDArray
 
-from dualflow import EcoSVC
+from dualflow import EcoSVC, release_memory
 
 #: Points a batch, and the part by which later memory may exceed earlier.
 BATCH, GROWTH = 64, 0.1
@@ -40,6 +40,7 @@ def soak(seconds: float, seed: int, report_s: float = 60.0) -> tuple[int, NDArra
             if batches % 10:
                 continue
             gc.collect()  # what refers to itself waits for this, and is no leak
+            release_memory()  # that the process keeps for the next fit of anybody
             part = int(100 * elapsed / seconds)
             traced = tracemalloc.get_traced_memory()[0]
             memory[part] = max(memory[part], traced)

@@ -49,11 +49,11 @@ class MeetsAtOnce(Ecology):
     def _meet_at_once(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
         return meet_at_once(
             c,
-            self._standing_of(c) if len(c.X) else None,
             X,
             sign,
             cap,
             ids,
+            standing=self._standing_of,
             optimum=self._optimum,
             lead=0 if self._sum_is_fixed() else LEAD,
             reserve=self._room,
@@ -94,6 +94,9 @@ class MeetsAtOnce(Ecology):
         h = c.sign * gram.matvec(c.sign * alpha) - 1.0
         at = self._stand(c, gram, alpha, h)
         return Equilibrium(alpha, h, at.nu) if at.gap <= at.enough else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_standing"}  # as `_pack`
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         self.__dict__.pop("_standing", None)  # it is made again, to the same bits

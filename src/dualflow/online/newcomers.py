@@ -77,8 +77,6 @@ class Standing:
     at_rest : bool
         Whether this is an equilibrium, with weight on both sides and some of it free; only then may others be asked.
     nu : float
-    survivors : int
-        How many have weight.
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class Standing:
         self.sign, self.cap, self.alpha, self.h = sign, cap, alpha, h
         self.bordered, self.enough = bordered, enough
         self.largest, self.total = float(gram.diag().max()), float(alpha.sum())
-        self.weights, self.survivors = sign * alpha, int(np.count_nonzero(alpha > 0))
+        self.weights = sign * alpha
         self.nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
         free = (alpha > 0) & (alpha < cap)
         self.gap = self._gap(sign, cap, alpha, h, self.nu) if np.isfinite(cap).all() else np.inf

@@ -18,6 +18,8 @@ __all__ = ["BLOCK", "Community", "are_distinct", "learn", "meet_at_once"]
 BLOCK = 1024
 #: The part of the points that are different from all others, up to which equal ones are taken together.
 DISTINCT = 0.9
+#: So many newcomers who are expected to want in are some.
+SOME = 4
 #: The part of a weight that is round-off.
 LITTLE = 1e-14
 
@@ -134,12 +136,12 @@ def learn(
 
 def meet_at_once(
     community: Community,
-    at: Standing | None,
     X: NDArray,
     sign: NDArray,
     cap: NDArray,
     ids: NDArray,
     *,
+    standing: Callable[[Community], Standing],
     optimum: Callable[[Community], Equilibrium | None],
     lead: int,
     reserve: Callable[[int], float],
@@ -151,19 +153,22 @@ def meet_at_once(
     ----------
     community, X, sign, cap, ids, reserve, n_init
         As in `learn`.
-    at : Standing, optional
-        The community's; None if nobody is there.
+    standing : callable
+        How newcomers find a community that is not empty.
     optimum : callable
         The equilibrium of all, if it is found.
     lead : int
         How many who want in are sooner led in.
     """
+    together, survivors = _with(community, X, sign, cap, ids), int(np.count_nonzero(community.alpha > 0))
+    # By how many got in of those who came: where some are expected to want in, nobody is asked.
+    asked = len(community.X) > 0 and len(X) * survivors <= max(SOME, 2 * lead) * community.seen
+    at = standing(community) if asked else None
     rows = None if at is None else at.rows_of(X)
-    together = _with(community, X, sign, cap, ids)
     if at is None or rows is None:
         found = optimum(together)
     else:
-        h, survivors = at.gradient_at(rows, sign), at.survivors
+        h = at.gradient_at(rows, sign)
         wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
         if wants_in == 0:
             nobody_waits = len(community.alpha) == survivors
