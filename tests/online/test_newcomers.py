@@ -1,5 +1,8 @@
 """Newcomers who meet an equilibrium: what is skipped changes nothing, and what is led in is judged from scratch."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_moons
@@ -121,6 +124,33 @@ def test_parameters_that_are_changed_between_calls_count():
     model.partial_fit(X[201:], y[201:])
     batch = dualflow.SVC(gamma=1.0, C=3.0, fit_intercept=False, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), batch.decision_function(X), atol=1e-4)
+
+
+def saved(model: EcoSVC, folder) -> EcoSVC:
+    model.save(folder / "model")
+    return dualflow.load(folder / "model")
+
+
+THROUGH = [
+    lambda model, _: model,
+    lambda model, _: copy.deepcopy(model),
+    lambda model, _: pickle.loads(pickle.dumps(model)),
+    saved,
+]
+
+
+@pytest.mark.parametrize("through", THROUGH)
+@pytest.mark.parametrize("there", [{"kernel": "rbf"}, {"kernel": "poly"}, {"kernel": "linear", "fit_intercept": False}])
+@pytest.mark.parametrize("new", [1, 40])
+def test_gradients_of_another_kernel_are_not_taken_for_those_of_this(new, there, through, tmp_path):
+    X, y = moons(160)
+    X += [3.0, -2.0]
+    for first, then in ((there, {"kernel": "linear", "fit_intercept": True}), ({"kernel": "linear"}, there)):
+        model = EcoSVC(gamma=1.0, C=5.0, reserve=np.inf, **first).partial_fit(X[:120], y[:120], classes=[-1, 1])
+        model = through(model, tmp_path).set_params(**then)
+        model.partial_fit(X[120 : 120 + new], y[120 : 120 + new])
+        assert model.certificate_.relative_gap <= 1e-7
+        assert model.certify(X[: 120 + new], y[: 120 + new]).relative_gap <= 1e-7
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", lambda A, B: np.exp(-((A[:, None] - B) ** 2).sum(axis=2))])

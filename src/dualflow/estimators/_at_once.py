@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,22 @@ class MeetsAtOnce(Ecology):
 
     #: The community that was met last as newcomers find it, and what it was made of: a function of these, for speed.
     _standing: tuple[tuple[Any, ...], Standing]
+    #: What the kernel was in the last call, which made the gradients.
+    _kernel_then: tuple[Any, ...]
 
     def _begin(self, X: NDArray, count: int) -> None:
         if not self.__sklearn_is_fitted__():
             self.__dict__.pop("_standing", None)  # of another stream
         super()._begin(X, count)
+        if self.__dict__.get("_kernel_then", self._kernel_now()) != self._kernel_now():
+            self._communities = [self._with_gradient(c) if len(c.X) else c for c in self._communities]
+        self._kernel_then = self._kernel_now()
+
+    def _kernel_now(self) -> tuple[Any, ...]:
+        return self.kernel, self.degree, self.coef0, self._sum_is_fixed()
+
+    def _with_gradient(self, c: Community) -> Community:
+        return replace(c, h=self._pose(c.X, c.sign, c.cap, c.seen).gradient(c.alpha))
 
     def _meet(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
         if callable(self.kernel) or self.reequilibrate != "working-set":
@@ -62,10 +74,10 @@ class MeetsAtOnce(Ecology):
 
     def _standing_of(self, c: Community) -> Standing:
         """A community as newcomers find it."""
-        facts = self.kernel, self.degree, self.coef0, self._sum_is_fixed(), self.tol
+        facts = (*self._kernel_now(), self.tol)
         known, at = self.__dict__.get("_standing", (None, None))
         if at is None or known != facts or at.alpha is not c.alpha:
-            same = at is not None and known[:4] == facts[:4]  # the kernel: what is known of it need not be asked again
+            same = at is not None and known[:-1] == facts[:-1]  # what is known of a kernel need not be asked again
             at = self._stand(c, KeptGram.of(at.gram, c.X) if same else self._kernel_of(c.X), c.alpha, c.h)
             self._standing = facts, at
         return at
@@ -101,3 +113,7 @@ class MeetsAtOnce(Ecology):
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         self.__dict__.pop("_standing", None)  # it is made again, to the same bits
         return super()._pack()
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        super()._unpack(arrays, facts)
+        self._kernel_then = self._kernel_now()
