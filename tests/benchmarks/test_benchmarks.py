@@ -22,7 +22,7 @@ from benchmarks.classical import (
 )
 from benchmarks.lib import data, entrants, harness, judging, ratios, report
 from benchmarks.lib.harness import Case, Entrant, Row
-from benchmarks.online import ecological
+from benchmarks.online import ecological, refits
 
 
 class Sleeper(Entrant):
@@ -295,6 +295,37 @@ def test_musts_of_the_ecological_claims_can_fail():
     assert musts(ecological.judge(rows(accuracy=(97.94, 97.71)))) == [True, True, False, True, True, True]
     assert musts(ecological.judge(rows(accuracy=(97.96, 97.69)))) == [True, True, True, False, False, True]
     assert musts(ecological.judge(rows(reserve=11))) == [True, True, True, True, True, False]
+
+
+def test_musts_of_the_refits_claims_can_fail():
+    def rows(by_100=1.0, by_1=1.0, gap=1e-12, accuracy=97.2):
+        found = []
+        for step, seconds in ((100, by_100), (1, by_1)):
+            case = case_of(step=step)
+            found.append(made(case, refits.OURS, [seconds], gap, accuracy=accuracy, behind=0.1))
+            found += [made(case, refits.COLD, [1.3], accuracy=98.0), made(case, refits.WARM, [1.1], accuracy=98.0)]
+        return found
+
+    assert musts(refits.judge(rows())) == [True] * 7
+    assert musts(refits.judge(rows(by_100=1.2))) == [False, False, True, True, True, True, True]
+    assert musts(refits.judge(rows(by_1=1.2))) == [True, True, False, False, True, True, True]
+    assert musts(refits.judge(rows(gap=1e-8))) == [True, True, True, True, False, True, True]
+    assert musts(refits.judge(rows(accuracy=96.9))) == [True, True, True, True, True, False, True]
+
+
+def test_streams_and_refits_end_at_one_model():
+    X, y = data.load("moons", 360)
+    entrants = [
+        kind(X[:240], y[:240], (X[240:], y[240:]), 10.0, 1.0, 40)
+        for kind in (refits.Ecological, refits.Refitted, refits.FromTheLast)
+    ]
+    for entrant in entrants:
+        entrant.fit()
+    ours, cold, warm = (entrant.decide(X) for entrant in entrants)
+    np.testing.assert_allclose(cold, warm, atol=1e-6)
+    np.testing.assert_allclose(ours, cold, atol=0.2)  # some were forgotten
+    assert entrants[0].ends() == [40, 80, 120, 160, 200, 240]
+    assert max(entrant.check()["relative_gap"] for entrant in entrants) <= 1e-9
 
 
 def test_the_published_method_written_anew_is_howells():
