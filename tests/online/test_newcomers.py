@@ -153,6 +153,16 @@ def test_gradients_of_another_kernel_are_not_taken_for_those_of_this(new, there,
         assert model.certify(X[: 120 + new], y[: 120 + new]).relative_gap <= 1e-7
 
 
+def test_pairs_without_newcomers_go_over_to_a_kernel_that_is_changed():
+    X, y = make_classification(150, 4, n_informative=3, n_redundant=0, n_classes=3, random_state=0)
+    model = EcoSVC(C=3.0, gamma=0.3).partial_fit(X[1:], y[1:], classes=[0, 1, 2])
+    model.set_params(kernel="linear").partial_fit(X[:1], y[:1])
+    assert max(certificate.relative_gap for certificate in model.certificates_) <= 1e-7
+    assert model.n_invasions_ - model.n_extinctions_ == sum(len(c.survivors) for c in model._communities)
+    batch = dualflow.SVC(kernel="linear", C=3.0).fit(X, y)
+    assert (model.predict(X) == batch.predict(X)).mean() >= 0.97  # some were forgotten
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly", lambda A, B: np.exp(-((A[:, None] - B) ** 2).sum(axis=2))])
 @pytest.mark.parametrize(("n", "new"), [(200, 50), (60, 3), (21, 1)])
 def test_weights_of_no_intercept_are_not_kept_with_one(n, new, kernel):

@@ -39,17 +39,22 @@ class MeetsAtOnce(Ecology):
             self.__dict__.pop("_standing", None)  # of another stream
         super()._begin(X, count)
         if self.__dict__.get("_kernel_then", self._kernel_now()) != self._kernel_now():
-            self._communities = [self._with_gradient(c) if len(c.X) else c for c in self._communities]
+            self._communities = [self._under_this_kernel(c) if len(c.X) else c for c in self._communities]
         self._kernel_then = self._kernel_now()
 
     def _kernel_now(self) -> tuple[Any, ...]:
         return self.kernel, self.degree, self.coef0, self._sum_is_fixed()
 
-    def _with_gradient(self, c: Community) -> Community:
-        return replace(c, h=self._pose(c.X, c.sign, c.cap, c.seen).gradient(c.alpha))
+    def _under_this_kernel(self, c: Community) -> Community:
+        """A community whose equilibrium is another kernel's."""
+        c = replace(c, h=self._pose(c.X, c.sign, c.cap, c.seen).gradient(c.alpha))
+        found = None
+        if self._meets_at_once():
+            found = self._meet_at_once(c, c.X[:0], c.sign[:0], c.cap[:0], c.ids[:0])
+        return c if found is None else found
 
     def _meet(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
-        if callable(self.kernel) or self.reequilibrate != "working-set":
+        if not self._meets_at_once():
             return super()._meet(c, X, sign, cap, ids)
         for start in range(0, len(X), BLOCK):
             part = slice(start, start + BLOCK)
@@ -57,6 +62,9 @@ class MeetsAtOnce(Ecology):
             found = self._meet_at_once(c, *newcomers)
             c = super()._meet(c, *newcomers) if found is None else found
         return c
+
+    def _meets_at_once(self) -> bool:
+        return not callable(self.kernel) and self.reequilibrate == "working-set"
 
     def _meet_at_once(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
         return meet_at_once(
