@@ -109,6 +109,19 @@ def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
     assert found.entries.sum() <= right.entries.sum()  # from there, by no more rows
 
 
+def test_from_an_optimum_of_large_weights_one_look_is_enough():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1800, 5))
+    y = (X[:, 0] + rng.normal(size=1800) > 0).astype(int)
+    pairs, table = pairs_of(X, y, 100.0, 0.3)
+    table[:, 4:6] = 1, 1
+    right, _ = settled(pairs, table)
+    found, _ = settled(pairs, table, start=right.alpha)
+    survivors = np.count_nonzero(right.alpha)
+    assert found.entries[0] < 3 * 1800 * survivors  # their rows, and sums over all: once
+    assert found.figures[0, 0] == pytest.approx(right.figures[0, 0], rel=SHARP)
+
+
 def test_a_start_of_another_length_is_refused():
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
     with pytest.raises(ValueError, match="start must be as long"):

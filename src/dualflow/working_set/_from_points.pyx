@@ -10,6 +10,10 @@ from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, memory_doub
 from ._pairs import LEAPS_FROM, LEAVES_FROM, padded, spare_for
 
 
+cdef enum:
+    LANES = 256
+
+
 def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1] ep, const double[::1] low,
                  const double[::1] high, double[::1] beta, real[::1] G, double tolerance, Index limit, Index room,
                  Index more, bint fills, int rounds, Index few):
@@ -133,13 +137,19 @@ cdef bint are_held(Index n, const double *beta, const double *low, const double 
 
 cdef void gradient_of_rows(Index n, Index stride, const double *beta, const real *ep, const real *rows,
                            const long long *slots, real *G) noexcept nogil:
-    """G = Mβ − ep: whoever moved has a row."""
-    cdef Index k, j
+    """G = Mβ − ep: whoever moved has a row. In float64: of one class after the other, sums on the way are large."""
+    cdef double sums[LANES]
+    cdef Index k, j, start = 0, count
     cdef const real *row
-    for j in range(n):
-        G[j] = -ep[j]
-    for k in range(n):
-        if beta[k] != 0:
-            row = rows + stride * slots[k]
-            for j in range(n):
-                G[j] += beta[k] * row[j]
+    while start < n:
+        count = min(<Index>LANES, n - start)
+        for j in range(count):
+            sums[j] = -ep[start + j]
+        for k in range(n):
+            if beta[k] != 0:
+                row = rows + stride * slots[k] + start
+                for j in range(count):
+                    sums[j] += beta[k] * row[j]
+        for j in range(count):
+            G[start + j] = <real>sums[j]
+        start += count
