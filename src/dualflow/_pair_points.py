@@ -39,16 +39,19 @@ OF_SEVERAL, SOME, WIDE = 320, 80, 5
 #: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
 #: them ready for all pairs: 64 MB.
 WORTH, READY = 1 << 19, 1 << 23
+NOT_ASKED = np.empty(0)
 
 
 class FoundPair(NamedTuple):
-    """What pairs came to: as `core._pair_bound.certify_listed` has it, and kernel entries evaluated for each."""
+    """What pairs came to: as `core._pair_bound.certify_listed` has it, kernel entries evaluated for each, and if they
+    are asked for K times the weights, NaN where that is not all in float64."""
 
     alpha: NDArray
     point: NDArray
     weights: NDArray
     figures: NDArray
     entries: NDArray
+    sums: NDArray = NOT_ASKED
 
 
 def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:

@@ -19,10 +19,13 @@ from .core.values import immutable
 __all__ = ["Batch", "Settled", "together"]
 
 
+NOT_KNOWN = np.empty(0)
+
+
 class Batch(NamedTuple):
     """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
     decision function and biases, the figures of `certify_listed`, what multipliers of the problem as given are more,
-    and seconds and entries a pair."""
+    seconds and entries a pair, and, where they are known, K times the weights, or NaN."""
 
     listed: NDArray
     alpha: NDArray
@@ -33,6 +36,7 @@ class Batch(NamedTuple):
     shift: float
     seconds: float
     entries: NDArray
+    sums: NDArray
 
     @classmethod
     def of(
@@ -45,11 +49,12 @@ class Batch(NamedTuple):
         shift: float,
         seconds: float,
         entries: NDArray,
+        sums: NDArray = NOT_KNOWN,
     ) -> Batch:
         """With biases, by the figures."""
         rows = figures.tolist()
         biases = np.array([-0.5 * (row[4] + row[5]) - shift for row in rows])
-        return cls(listed, alpha, point, weights, biases, rows, shift, seconds, entries)
+        return cls(listed, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
 
     def are_sharp(self, tol: float) -> list[bool]:
         """Which are certified to a relative gap of ``tol``."""
@@ -88,6 +93,19 @@ class Settled:
     def coefficients(self) -> NDArray:
         """Weights of the points in the decision function, shape (n,)."""
         return self._part(self.batch.weights)
+
+    @property
+    def point(self) -> NDArray:
+        """The feasible multipliers that are certified, shape (n,)."""
+        return self._part(self.batch.point)
+
+    @property
+    def sums(self) -> NDArray | None:
+        """K times the `coefficients`, shape (n,), where it was made in float64 and kept."""
+        if not len(self.batch.sums):
+            return None
+        sums = self._part(self.batch.sums)
+        return None if math.isnan(sums[0]) else sums
 
     @property
     def bias(self) -> float:

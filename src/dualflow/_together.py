@@ -193,7 +193,8 @@ def _compiled(pairs: PointPairs, table: NDArray, sign: float, tol: float) -> Ite
     """Pairs of a table, from their points. It writes to nothing but what it makes."""
     m, n, *_, start = table[-1].tolist()
     count, size, begin = len(table), start + m + n, 0
-    found = FoundPair(np.empty(size), np.empty(size), np.empty(size), filled((count, 8), np.nan), np.empty(count))
+    figures, sums = filled((count, 8), np.nan), np.empty(len(pairs.start))
+    found = FoundPair(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
         end = pairs.settle(table, sign, tol, found, begin, AT_ONCE)
@@ -205,8 +206,10 @@ def _read(
     table: NDArray, found: FoundPair, begin: int, end: int, tol: float, seconds: float
 ) -> Iterator[Settled | None]:
     """Those from one to another of pairs that were settled from their points."""
-    alpha, point, weights, figures, entries = found
-    batch = Batch.of(table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end])
+    alpha, point, weights, figures, entries, sums = found
+    batch = Batch.of(
+        table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end], sums
+    )
     for k, fine in enumerate(batch.are_sharp(tol)):
         yield Settled(batch, k) if fine else None
 

@@ -45,7 +45,7 @@ def given(pairs):
 
 def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
     size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
-    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 8), np.nan), np.full(count, np.nan))
+    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 8), np.nan), np.full(count, np.nan), np.zeros(size))
     told = (sign, pairs.gram.X.shape[1], pairs.gram.reach, *rules.values())
     end = settle_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *told, *found, begin, seconds)
     return found, end
@@ -126,6 +126,21 @@ def test_a_start_of_another_length_is_refused():
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
     with pytest.raises(ValueError, match="start must be as long"):
         settled(pairs, table, start=np.zeros(3))
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_sums_are_those_of_the_weights_or_none(single):
+    X, y = SETS["wine"]
+    pairs, table = pairs_of(X, y, 5.0, 0.1)
+    table[:, 4] = single
+    found, _ = settled(pairs, table)
+    for m, n, first, second, *_, at in table.tolist():
+        part, members = slice(at, at + m + n), pairs.members[np.r_[first : first + m, second : second + n]]
+        right = Gram(X[members], gamma=0.1).full() @ found.weights[part]
+        if single:
+            assert np.isnan(found.sums[part]).all()
+        else:
+            np.testing.assert_allclose(found.sums[part], right, atol=1e-12 * np.abs(found.weights[part]).sum())
 
 
 def test_weights_are_the_projection_with_the_labels_signs():

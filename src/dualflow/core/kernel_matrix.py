@@ -220,8 +220,11 @@ class KernelMatrix:
             return from_differences(self._centred(points), self._points(those), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
+            found = new.kernel(self.radial_points(self._work(dtype), those))
+            if len(new) == len(points) and found.dtype == dtype:
+                return found
             values: NDArray = np.zeros((len(points), width), dtype=dtype)
-            values[near] = new.kernel(self.radial_points(self._work(dtype), those))
+            values[near] = found
             return values
         return self._of_products(self._centred(points), self._points(those), dtype)
 

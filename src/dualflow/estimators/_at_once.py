@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from .._together import SettledPairs
 from ..core.kept import KeptGram
-from ..core.kernels import Gram
-from ..online.newcomers import Equilibrium, Standing
+from ..online.newcomers import Equilibrium, Standing, equilibrium_of
 from ..online.stream import BLOCK, Community, are_distinct, meet_at_once
 from ._ecology import Ecology
 
@@ -86,12 +85,14 @@ class MeetsAtOnce(Ecology):
         known, at = self.__dict__.get("_standing", (None, None))
         if at is None or known != facts or at.alpha is not c.alpha:
             same = at is not None and known[:-1] == facts[:-1]  # what is known of a kernel need not be asked again
-            at = self._stand(c, KeptGram.of(at.gram, c.X) if same else self._kernel_of(c.X), c.alpha, c.h)
+            gram = KeptGram.of(at.gram, c.X) if same else self._kernel_of(c.X)
+            at = Standing(gram, c.sign, c.cap, c.alpha, c.h, **self._rests())
             self._standing = facts, at
         return at
 
-    def _stand(self, c: Community, gram: Gram | KeptGram, alpha: NDArray, h: NDArray) -> Standing:
-        return Standing(gram, c.sign, c.cap, alpha, h, bordered=self._sum_is_fixed(), enough=0.1 * self.tol)
+    def _rests(self) -> dict[str, Any]:
+        """What an equilibrium is."""
+        return {"bordered": self._sum_is_fixed(), "enough": 0.1 * self.tol}
 
     def _optimum(self, c: Community) -> Equilibrium | None:
         """Of all who are there, by one compiled call or a run; None where many are the same, whose weights are found
@@ -102,18 +103,22 @@ class MeetsAtOnce(Ecology):
             return None
         if not are_distinct(c.X, c.sign, gram.squares):
             return None
-        alpha = None
+        alpha = sums = None
         if self._sum_is_fixed():
             groups, order = (negative, positive), np.concatenate([negative, positive])
             settled = SettledPairs(gram, groups, c.cap[order], 0.1 * self.tol, start=c.alpha[order])[0]
             if settled is not None:
                 alpha = np.empty(len(order))
-                alpha[order] = settled.alpha
+                alpha[order] = settled.point
+                sums = settled.sums
         if alpha is None:  # from nothing: a run that begins elsewhere looks at all first, which takes what it saves
             alpha = self._equilibrate(self._pose(c.X, c.sign, c.cap, c.seen), np.zeros(len(c.X)))
-        h = c.sign * gram.matvec(c.sign * alpha) - 1.0
-        at = self._stand(c, gram, alpha, h)
-        return Equilibrium(alpha, h, at.nu) if at.gap <= at.enough else None
+        if sums is None:
+            h = c.sign * gram.matvec(c.sign * alpha) - 1.0
+        else:
+            h = np.empty(len(order))
+            h[order] = c.sign[order] * sums - 1.0
+        return equilibrium_of(alpha, h, c.sign, c.cap, float(gram.diag().max()), **self._rests())
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_standing"}  # as `_pack`

@@ -8,6 +8,7 @@ the whole matrix, and left to others if it is not an equilibrium.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from .incremental import Engine
 from .invasion import INFEASIBLE, best_multiplier
 from .state import PathError
 
-__all__ = ["LITTLE", "POINTS", "Dense", "Equilibrium", "Standing", "led_in", "seat"]
+__all__ = ["LITTLE", "POINTS", "Dense", "Equilibrium", "Standing", "equilibrium_of", "led_in", "seat"]
 
 #: Points in all up to which whoever wants in is led in along a path, which keeps their whole matrix.
 POINTS = 1500
@@ -37,6 +38,30 @@ class Equilibrium:
     alpha: NDArray
     h: NDArray
     nu: float
+
+
+def equilibrium_of(
+    alpha: NDArray, h: NDArray, sign: NDArray, cap: NDArray, largest: float, *, bordered: bool, enough: float
+) -> Equilibrium | None:
+    """Weights and their gradient, if they are at rest to a relative gap of ``enough``: by the bound at ν, and by what a
+    gradient may be wrong by, where kernel values are up to ``largest``."""
+    if not np.isfinite(cap).all():
+        return None
+    nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
+    rho = h - nu * sign if bordered else h
+    surplus = float(sign @ alpha) if bordered else 0.0
+    total = float(alpha.sum())
+    objective = 0.5 * (total - float(alpha @ h))
+    if not objective > 0 or abs(surplus) > INFEASIBLE * total:
+        return None
+    gap = float(np.maximum(rho, 0.0) @ alpha) + float(np.maximum(-rho, 0.0) @ (cap - alpha)) + abs(nu * surplus)
+    fine = gap + _round_off(largest, total) * float(cap.sum()) <= enough * objective
+    return Equilibrium(alpha, h, nu) if fine else None
+
+
+def _round_off(largest: float, total: float) -> float:
+    """What a gradient at weights of this sum may be wrong by."""
+    return 8 * _EPS * (largest * total + 1.0)
 
 
 @dataclass(frozen=True)
@@ -72,11 +97,10 @@ class Standing:
 
     Attributes
     ----------
-    gap : float
-        Its relative gap, by h and by what that may be wrong by.
     at_rest : bool
         Whether this is an equilibrium, with weight on both sides and some of it free; only then may others be asked.
     nu : float
+        Its multiplier then.
     """
 
     def __init__(
@@ -95,29 +119,14 @@ class Standing:
         self.bordered, self.enough = bordered, enough
         self.largest, self.total = float(gram.diag().max()), float(alpha.sum())
         self.weights = sign * alpha
-        self.nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
-        free = (alpha > 0) & (alpha < cap)
-        self.gap = self._gap(sign, cap, alpha, h, self.nu) if np.isfinite(cap).all() else np.inf
-        self.at_rest = bool(free.any()) and gram.is_psd_by_kernel and self.gap <= enough
-
-    def _gap(self, sign: NDArray, cap: NDArray, alpha: NDArray, h: NDArray, nu: float) -> float:
-        """Relative gap by the bound at ν, and by what a gradient may be wrong by."""
-        rho = h - nu * sign if self.bordered else h
-        surplus = float(sign @ alpha) if self.bordered else 0.0
-        total = float(alpha.sum())
-        objective = 0.5 * (total - float(alpha @ h))
-        if not objective > 0 or abs(surplus) > INFEASIBLE * total:
-            return np.inf
-        gap = float(np.maximum(rho, 0.0) @ alpha) + float(np.maximum(-rho, 0.0) @ (cap - alpha)) + abs(nu * surplus)
-        return (gap + self._round_off(total) * float(cap.sum())) / objective
-
-    def _round_off(self, total: float) -> float:
-        """What a gradient at weights of this sum may be wrong by."""
-        return 8 * _EPS * (self.largest * total + 1.0)
+        found = equilibrium_of(alpha, h, sign, cap, self.largest, bordered=bordered, enough=enough)
+        self.nu = 0.0 if found is None else found.nu
+        is_free = (alpha > 0) & (alpha < cap)
+        self.at_rest = found is not None and bool(is_free.any()) and gram.is_psd_by_kernel
 
     def rows_of(self, X: NDArray) -> NDArray | None:
         """Kernel rows of newcomers, shape (len(X), n); None if they are numbers that a batch refuses."""
-        if not self.at_rest or not np.isfinite(np.einsum("ij,ij->", X, X)):
+        if not self.at_rest or not math.isfinite(np.vdot(X, X)):
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self.gram.cross(X)
@@ -130,7 +139,7 @@ class Standing:
 
     def keeps_out(self, h: NDArray, sign: NDArray) -> NDArray:
         """Which newcomers do not grow, by more than what h is known to."""
-        keeps: NDArray = h - self.nu * sign > self._round_off(self.total)
+        keeps: NDArray = h - self.nu * sign > _round_off(self.largest, self.total)
         return keeps
 
 
@@ -170,9 +179,7 @@ def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray)
     alpha = np.clip(engine.alpha, 0.0, cap)
     alpha[alpha <= LITTLE * float(alpha.max())] = 0.0
     alpha = np.where(cap - alpha <= LITTLE * cap, cap, alpha)
-    h = Q @ alpha - 1.0
-    nu = best_multiplier(h, sign, cap, 0.0) if at.bordered else 0.0
-    return Equilibrium(alpha, h, nu) if at._gap(sign, cap, alpha, h, nu) <= at.enough else None
+    return equilibrium_of(alpha, Q @ alpha - 1.0, sign, cap, at.largest, bordered=at.bordered, enough=at.enough)
 
 
 def seat(engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: float, *, whole: bool) -> None:

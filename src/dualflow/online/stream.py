@@ -160,29 +160,29 @@ def meet_at_once(
     lead : int
         How many who want in are sooner led in.
     """
-    together, survivors = _with(community, X, sign, cap, ids), int(np.count_nonzero(community.alpha > 0))
+    survivors, seen = int(np.count_nonzero(community.alpha > 0)), community.seen + len(X)
     # By how many got in of those who came: where some are expected to want in, nobody is asked.
     asked = len(community.X) > 0 and len(X) * survivors <= max(SOME, 2 * lead) * community.seen
     at = standing(community) if asked else None
     rows = None if at is None else at.rows_of(X)
-    if at is None or rows is None:
-        found = optimum(together)
-    else:
+    found: Equilibrium | None = None
+    if at is not None and rows is not None:
         h = at.gradient_at(rows, sign)
         wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
         if wants_in == 0:
             nobody_waits = len(community.alpha) == survivors
-            if nobody_waits and together.seen >= n_init and reserve(survivors) == 0:
-                return replace(community, seen=together.seen)
-            found = Equilibrium(together.alpha, np.concatenate([community.h, h]), at.nu)
-        else:
-            follows = wants_in <= lead and len(community.alpha) <= POINTS
-            found = led_in(at, X, rows, sign, cap) if follows else optimum(together)
-    if found is None:
+            if nobody_waits and seen >= n_init and reserve(survivors) == 0:
+                return replace(community, seen=seen)
+            alpha = np.concatenate([community.alpha, np.zeros(len(X))])
+            found = Equilibrium(alpha, np.concatenate([community.h, h]), at.nu)
+        elif wants_in <= lead and len(community.alpha) <= POINTS:
+            found = led_in(at, X, rows, sign, cap)
+    together = _with(community, X, sign, cap, ids)
+    if found is None and (found := optimum(together)) is None:
         return None
     idle = np.flatnonzero(found.alpha == 0)
     reluctance = found.h[idle] - found.nu * together.sign[idle]
-    keep = _kept(found.alpha, idle[np.argsort(reluctance, kind="stable")], together.seen, reserve, n_init)
+    keep = _kept(found.alpha, idle[np.argsort(reluctance, kind="stable")], seen, reserve, n_init)
     return _after(together, found.alpha, found.h, keep, community.invasions, 0)
 
 

@@ -5,7 +5,7 @@ nothing between them and the numbers."""
 from time import monotonic
 
 import numpy as np
-from libc.math cimport fabs
+from libc.math cimport NAN, fabs
 from libc.string cimport memcpy, memset
 
 from ..core.arena import borrowed
@@ -52,7 +52,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
                        const long long[:, ::1] table, double sign, Index features, double reach, double enough,
                        double rough, double worth, double few, double ease, const double[::1] start,
                        double[::1] alpha, double[::1] point, double[::1] weights, double[:, ::1] figures,
-                       double[::1] entries, Index begin, double seconds):
+                       double[::1] entries, double[::1] sums, Index begin, double seconds):
     """The hinge's optima with an intercept for pairs of classes, from number ``begin`` on, and what they are worth.
 
     A row of ``table`` is m, n: how many points the classes have; where in ``members`` and in ``upper`` each begins;
@@ -68,7 +68,8 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     ``start`` holds feasible multipliers to begin with, as ``alpha`` does; none of it is 0.
 
     ``alpha``, ``point``, ``weights`` and ``figures`` receive what `certify_listed` says; figures stay as they are where
-    a search was given up. ``entries`` receives the kernel entries evaluated for each.
+    a search was given up. ``entries`` receives the kernel entries evaluated for each, and ``sums``, if it is as long as
+    ``alpha``, K times the weights, NaN where that is not all in float64.
 
     Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
     written is shared: calls with results of their own may run at once.
@@ -89,6 +90,8 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
         return count
     if start.shape[0] and start.shape[0] != alpha.shape[0]:
         raise ValueError("start must be as long as alpha, or empty")
+    if sums.shape[0] and sums.shape[0] != alpha.shape[0]:
+        raise ValueError("sums must be as long as alpha, or empty")
     spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
                 spare_for(room, 0, 0, np.float64) * 8)
     lay_out(&desk, NULL, m, most, room, rows, spare)
@@ -106,6 +109,9 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
             settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
                        &figures[k, 0])
         entries[k] = desk.entries
+        if sums.shape[0]:
+            for n in range(desk.n):
+                sums[table[k, 9] + n] = NAN if table[k, 4] else desk.sums[n]
         if monotonic() > until:
             return k + 1
     return count
