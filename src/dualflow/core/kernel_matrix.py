@@ -220,11 +220,8 @@ class KernelMatrix:
             return from_differences(self._centred(points), self._points(those), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
-            found = new.kernel(self.radial_points(self._work(dtype), those))
-            if len(new) == len(points) and found.dtype == dtype:
-                return found
             values: NDArray = np.zeros((len(points), width), dtype=dtype)
-            values[near] = found
+            values[near] = new.kernel(self.radial_points(self._work(dtype), those))
             return values
         return self._of_products(self._centred(points), self._points(those), dtype)
 
