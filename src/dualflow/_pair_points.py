@@ -39,6 +39,7 @@ OF_SEVERAL, SOME, WIDE = 320, 80, 5
 #: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
 #: them ready for all pairs: 64 MB.
 WORTH, READY = 1 << 19, 1 << 23
+#: Where there is no start, and no sums are asked for.
 NOT_ASKED = np.empty(0)
 
 
@@ -97,7 +98,7 @@ class PointPairs:
 
     def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, start: NDArray | None = None) -> None:
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
-        self.start = np.empty(0) if start is None else start
+        self.start = NOT_ASKED if start is None else start
         self.sizes = [len(group) for group in groups]
         points, least = gram.ready, sum(sorted(self.sizes)[:2])
         if points is None and gram.X.size <= READY and least <= SAMPLED:

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._pair_points import NOT_ASKED
 from .core.bounds import VANISHES, gaps
 from .core.certificate import Certificate
 from .core.psd import SpectrumEvidence
@@ -17,9 +18,6 @@ from .core.solution import Status
 from .core.values import immutable
 
 __all__ = ["Batch", "Settled", "together"]
-
-
-NOT_KNOWN = np.empty(0)
 
 
 class Batch(NamedTuple):
@@ -49,7 +47,7 @@ class Batch(NamedTuple):
         shift: float,
         seconds: float,
         entries: NDArray,
-        sums: NDArray = NOT_KNOWN,
+        sums: NDArray = NOT_ASKED,
     ) -> Batch:
         """With biases, by the figures."""
         rows = figures.tolist()

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status
 from dualflow.estimators import FitError, _at_once, _ecology
+from dualflow.online import stream as engine
 
 
 def moons(n=150, seed=0):
@@ -311,11 +312,13 @@ def test_the_reserve_is_those_nearest_to_the_margin():
     assert set(ball.reserve_) == set(idle[np.argsort(-distance[idle])[:12]])
 
 
-def test_the_blocks_of_one_call_are_as_good_as_calls(monkeypatch):
+@pytest.mark.parametrize("kernel", ["rbf", lambda A, B: kernel_matrix(A, B, 1.0)])  # at once, and by invasion
+def test_the_blocks_of_one_call_are_as_good_as_calls(kernel, monkeypatch):
     X, y = moons(300)
-    whole = stream(EcoSVC(gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
-    monkeypatch.setattr(_at_once, "BLOCK", 50)
-    blocks = EcoSVC(gamma=1.0, C=3, reserve=4).partial_fit(X, y, classes=[0, 1])
+    whole = stream(EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
+    for room in (_at_once, engine):
+        monkeypatch.setattr(room, "BLOCK", 50)
+    blocks = EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4).partial_fit(X, y, classes=[0, 1])
     assert (blocks.survivors_ == whole.survivors_).all()
     assert (blocks.reserve_ == whole.reserve_).all()
     np.testing.assert_allclose(blocks.dual_coef_, whole.dual_coef_, atol=1e-9)

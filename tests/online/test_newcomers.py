@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification, make_moons
 import dualflow
 from dualflow import EcoSVC, Gram, ProblemError, problems
 from dualflow.core.certificate import certify
-from dualflow.online import newcomers, stream
+from dualflow.online import stream
 from dualflow.online.newcomers import Standing, led_in
 from dualflow.problems.classification import hinge
 
@@ -78,7 +78,7 @@ def test_calls_of_one_point_find_what_the_batch_way_finds(kernel, reserve, monke
     models = []
     for shortcut in (True, False):
         if not shortcut:
-            monkeypatch.setattr(newcomers.Standing, "rows_of", lambda self, X: None)
+            monkeypatch.setattr(EcoSVC, "_meet_at_once", lambda *given: None)
         model = EcoSVC(**parameters)
         for k in range(len(X)):
             model.partial_fit(X[k : k + 1], y[k : k + 1], classes=[-1.0, 1.0])
@@ -151,6 +151,18 @@ def test_gradients_of_another_kernel_are_not_taken_for_those_of_this(new, there,
         model.partial_fit(X[120 : 120 + new], y[120 : 120 + new])
         assert model.certificate_.relative_gap <= 1e-7
         assert model.certify(X[: 120 + new], y[: 120 + new]).relative_gap <= 1e-7
+
+
+def test_a_call_that_fails_leaves_the_kernel_that_gradients_are_of(monkeypatch):
+    X, y = moons(160)
+    model = EcoSVC(gamma=1.0, C=5.0, reserve=np.inf).partial_fit(X[:120], y[:120], classes=[-1, 1])
+    model.set_params(kernel="linear")
+    with monkeypatch.context() as broken:
+        broken.setattr(EcoSVC, "_meet", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.partial_fit(X[120:121], y[120:121])
+    model.partial_fit(X[120:121], y[120:121])
+    assert model.certify(X[:121], y[:121]).relative_gap <= 1e-7
 
 
 def test_pairs_without_newcomers_go_over_to_a_kernel_that_is_changed():

@@ -18,7 +18,7 @@ __all__ = ["BLOCK", "Community", "are_distinct", "learn", "meet_at_once"]
 BLOCK = 1024
 #: The part of the points that are different from all others, up to which equal ones are taken together.
 DISTINCT = 0.9
-#: So many newcomers who are expected to want in are some.
+#: Newcomers who are expected to want in, above which nobody is asked.
 SOME = 4
 #: The part of a weight that is round-off.
 LITTLE = 1e-14
@@ -161,7 +161,7 @@ def meet_at_once(
         How many who want in are sooner led in.
     """
     survivors, seen = int(np.count_nonzero(community.alpha > 0)), community.seen + len(X)
-    # By how many got in of those who came: where some are expected to want in, nobody is asked.
+    # As many are expected to want in, of those who come, as have weight of those who came.
     asked = len(community.X) > 0 and len(X) * survivors <= max(SOME, 2 * lead) * community.seen
     at = standing(community) if asked else None
     rows = None if at is None else at.rows_of(X)

@@ -65,7 +65,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     It ends at a relative gap of ``enough``, or at what there is; a search in float32 at a KKT violation of ``rough``,
     who is nearly free within a multiple of that. Products of ``worth`` multiplications are tried in
     float32, which may leave a part ``few`` of all in doubt, see `PointSums`, of which ``ease`` is what is looked at.
-    ``start`` holds feasible multipliers to begin with, as ``alpha`` does; none of it is 0.
+    ``start`` holds feasible multipliers to begin with, as ``alpha`` does; if it is empty they are 0.
 
     ``alpha``, ``point``, ``weights`` and ``figures`` receive what `certify_listed` says; figures stay as they are where
     a search was given up. ``entries`` receives the kernel entries evaluated for each, and ``sums``, if it is as long as
