@@ -103,6 +103,26 @@ def points(rng: Generator, most: int = 160) -> tuple[NDArray, str]:
     return X, f"{shape.__name__} {how} {n} x {m}"
 
 
+def smooth(rng: Generator, n: int, m: int) -> NDArray:
+    """One feature with a large scale and others with a small one: kernels of these are nearly singular."""
+    return rng.normal(size=(n, m)) * np.append(1.0, np.full(m - 1, 10.0 ** rng.uniform(-4, -0.5)))
+
+
+def in_time_order(rng: Generator, n: int, m: int) -> NDArray:
+    t = np.linspace(0, rng.uniform(1, 50), n)
+    return np.stack([np.sin(t * rng.uniform(0.1, 3) + rng.uniform(0, 6)) for _ in range(m)], axis=1)
+
+
+def large_points(rng: Generator, n_max: int, m_max: int, most_values: int) -> tuple[NDArray, str]:
+    """A data set with a log-uniform number of points and features and at most ``most_values`` entries."""
+    shapes = (*SHAPES, smooth, in_time_order)
+    shape = shapes[rng.integers(len(shapes))]
+    n = int(np.exp(rng.uniform(np.log(160), np.log(n_max))))
+    m = int(np.exp(rng.uniform(0, np.log(min(m_max, max(1, most_values // n)) + 1))))
+    X, how = moved(rng, shape(rng, n, m))
+    return X, f"{shape.__name__} {how} {n} x {m}"
+
+
 def labels(rng: Generator, X: NDArray) -> tuple[NDArray, str]:
     """Two classes, each met at least once: separable, overlapping, contradicting or rare."""
     n = len(X)

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import SVC, SVDD, SVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError
 
-from . import data_sets, judge
+from . import data_sets, judge, large
 
 #: Seconds of processor time after which a fit of at most 160 points is a finding.
 SLOW = 5.0
@@ -173,8 +173,55 @@ def weights(model: Any, n: int) -> NDArray:
     return coef
 
 
-def run(seed: int, k: int) -> Outcome:
-    """Fit and judge the k-th case of a seed."""
+def run(seed: int, k: int, large_every: int = 0) -> Outcome:
+    """Fit and judge the k-th case of a seed; each ``large_every``-th one is large."""
+    return run_large(seed, k) if large_every and k % large_every == large_every - 1 else run_small(seed, k)
+
+
+def run_large(seed: int, k: int) -> Outcome:
+    """Fit and judge a case of `large`, and time scikit-learn's model where a fit is not fast."""
+    what, model, arguments, worth_of, peer = large.draw(seed, k)
+    out = Outcome(what, type(model).__name__, model.kernel)
+    kept = [array.copy() for array in arguments]
+    begun = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(*arguments)
+        except ProblemError as error:
+            out.ended = "refused"
+            out.wrong += [] if "overflow" in str(error) else [f"ProblemError: {error}"]
+        except Exception:
+            out.ended = "raised"
+            out.wrong.append(traceback.format_exc(limit=-2).strip())
+    out.seconds = time.process_time() - begun
+    if any(not np.array_equal(a, b) for a, b in zip(kept, arguments, strict=True)):
+        out.wrong.append("wrote into its input")
+    told = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+    out.wrong += sorted({f"{w.category.__name__}: {w.message}" for w in caught if w not in told})
+    if out.seconds > large.MIN_SECONDS and peer is not None:
+        theirs = large.peer_seconds(peer, arguments, out.seconds / large.MAX_RATIO)
+        if theirs is not None and out.seconds > large.MAX_RATIO * theirs:
+            out.wrong.append(f"slow: {out.seconds:.2f} s, scikit-learn {theirs:.2f} s")
+    if out.ended != "fine":
+        return out
+    out.ended = "warned" if told else "fine"
+    worth = worth_of(model, weights(model, len(arguments[0])))
+    far = model.kernel == "poly" and far_from_origin(arguments[0])
+    out.gap, out.lost_digits = float(worth.gap), bool(worth.unknown > LOST or far)
+    allowed = float(model.tol) + SLACK + 2 * worth.unknown
+    if worth.unknown > NOTHING_KNOWN:
+        return out
+    if not worth.gap <= allowed and not told:
+        certified = model.certificate_.relative_gap
+        out.wrong.append(f"silent: gap {out.gap:.2e}, certified {certified}, unknown {worth.unknown:.1e}")
+    if not worth.infeasible <= INFEASIBLE:
+        out.wrong.append(f"infeasible by {worth.infeasible:.1e}")
+    return out
+
+
+def run_small(seed: int, k: int) -> Outcome:
+    """Fit and judge the k-th small case of a seed."""
     case = draw(seed, k)
     name = type(case.model).__name__
     out = Outcome(case.what, name, case.model.kernel)
@@ -228,15 +275,17 @@ def run(seed: int, k: int) -> Outcome:
     return out
 
 
-def several(arguments: tuple[int, int, int]) -> list[tuple[int, Outcome]]:
-    seed, start, stop = arguments
-    return [(k, run(seed, k)) for k in range(start, stop)]
+def several(arguments: tuple[int, int, int, int]) -> list[tuple[int, Outcome]]:
+    seed, start, stop, large_every = arguments
+    return [(k, run(seed, k, large_every)) for k in range(start, stop)]
 
 
-def outcomes(seed: int, count: int, processes: int, minutes: float | None) -> Iterator[tuple[int, Outcome]]:
-    """Up to so many fits, for so many minutes."""
+def outcomes(
+    seed: int, first: int, last: int, processes: int, minutes: float | None, large_every: int
+) -> Iterator[tuple[int, Outcome]]:
+    """The fits from ``first`` to before ``last``, for at most ``minutes``."""
     end = np.inf if minutes is None else time.monotonic() + 60.0 * minutes
-    parts = [(seed, k, min(k + 50, count)) for k in range(0, count, 50)]
+    parts = ((seed, k, min(k + 50, last), large_every) for k in range(first, last, 50))
     if processes == 1:
         for part in parts:
             yield from several(part)
@@ -258,7 +307,7 @@ def outcomes(seed: int, count: int, processes: int, minutes: float | None) -> It
 def summary(found: list[Outcome]) -> str:
     """Counts, a line each."""
     lines = []
-    for name in (*MODELS, "SVR"):
+    for name in (*MODELS, "SVR", "OneClassSVM"):
         own = [out for out in found if out.model == name]
         if own:
             ended = Counter(out.ended for out in own)
@@ -279,16 +328,19 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--fits", type=int, default=10**9)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first fit")
+    parser.add_argument("--large-every", type=int, default=0, help="draw a large fit as each so-many-th; 0: none")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one fit")
     options = parser.parse_args(given)
     if options.only is not None:
-        print(run(options.seed, options.only))
+        print(run(options.seed, options.only, options.large_every))
         return 0
     print(f"seed {options.seed}", flush=True)
     found = []
-    for k, out in outcomes(options.seed, options.fits, options.processes, options.minutes):
+    last = options.first + options.fits
+    for k, out in outcomes(options.seed, options.first, last, options.processes, options.minutes, options.large_every):
         found.append(out)
         for wrong in out.wrong:
             print(f"--seed {options.seed} --only {k}: {out.what}: {wrong}", flush=True)

@@ -75,16 +75,31 @@ def of_products(
 
 def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray) -> Worth:
     """L2-SVM, its bias inside the kernel, as `LinearSVC` has it: K is that with the 1 added."""
+    return of_squared_hinge_products(K @ coef.astype(np.longdouble), float(np.abs(K).max()), y, C, coef)
+
+
+def of_squared_hinge_products(product: NDArray, largest: float, y: NDArray, C: float, coef: NDArray) -> Worth:
+    """The same from K coef, and the largest |K|, alone."""
     wide, alpha = coef.astype(np.longdouble), y * coef
-    product = K @ wide
     quadratic = wide @ product
     dual = alpha.sum() - quadratic / 2 - (wide * wide).sum() / (4 * C)
     value = quadratic / 2 + C * (np.maximum(0, 1 - y * product) ** 2).sum()
-    largest = float(np.abs(K).max())
     # What rounding makes of a margin costs its square, C times: that may be all there is of a small objective.
     slack = 64 * _EPS * (largest * float(alpha.sum()) + 1.0)
     worth = _worth(value, dual, largest, wide, _outside(alpha, np.inf))
     return replace(worth, unknown=worth.unknown + len(y) * C * slack**2 / max(abs(float(dual)), 1e-300))
+
+
+def of_one_class(product: NDArray, largest: float, nu: float, coef: NDArray, offset: float) -> Worth:
+    """One-class ν-SVM in scikit-learn's units: the coefficients sum to νn and are at most 1."""
+    n, total = len(coef), nu * len(coef)
+    wide = coef.astype(np.longdouble)
+    quadratic = wide @ product
+    dual = -quadratic / 2
+    value = quadratic / 2 - offset * total + np.maximum(0, offset - product).sum()
+    off = _outside(coef, 1.0) + abs(float(coef.sum()) / total - 1)
+    slacks = _slacks(offset - product, np.ones(n), largest * float(np.abs(wide).sum()))
+    return _worth(value, dual, largest, wide, off, slacks=slacks)
 
 
 def _best_bias(product: NDArray, y: NDArray, upper: NDArray) -> float:
@@ -118,13 +133,19 @@ def of_regression(
     K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float, terms: float = 0.0
 ) -> Worth:
     """ε-SVR; ``coef`` is αᵢ − αᵢ*; ``terms``: see `entry_terms`."""
+    largest = max(float(np.abs(K).max()), terms)
+    return of_regression_products(K @ coef.astype(np.longdouble), largest, t, C, epsilon, coef, b)
+
+
+def of_regression_products(
+    product: NDArray, largest: float, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float
+) -> Worth:
+    """The same from K coef, and the largest |K|, alone."""
     wide = coef.astype(np.longdouble)
-    product = K @ wide
     quadratic = wide @ product
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
     value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
     off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-4 * C)
-    largest = max(float(np.abs(K).max()), terms)
     slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C), largest * float(np.abs(wide).sum()))
     return _worth(value, dual, largest, wide, _outside(np.abs(coef), C) + off, slacks=slacks)
 
