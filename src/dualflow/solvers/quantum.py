@@ -6,6 +6,7 @@ measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -14,14 +15,15 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 from numpy.typing import NDArray
 
 from .._fingerprint import fingerprint
-from ..core.options import Flag, option
+from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
-from ..exceptions import DeviceError, ProblemError
+from ..exceptions import DeviceError, FidelityWarning, ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
 from ..quantum.runs.batches import Schedule
 from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
+from ..quantum.runs.fidelity import Fidelity
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
@@ -31,8 +33,10 @@ from .base import Solver
 __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
 
+#: Fidelity of read-outs below which a run warns.
+LEAST_FIDELITY = 0.5
 #: Options that say what becomes of jobs, and nothing of what a run asks for.
-SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost")
+SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
 
 
 class QuantumState(Protocol):
@@ -68,6 +72,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
         before it have sent by the same journal (without one: what this process has, and what the checkpoint tells). A
         batch that does not fit is not sent, and the run ends with what it has. These and ``resend`` may change from one
         process to the next.
+    min_fidelity : float in (0, 1), optional
+        A run ends with a `DeviceError` where the fidelity of its read-outs to their circuits
+        (``provenance["fidelity"]``) is below it, beyond shot noise. Without it there is a `FidelityWarning` below 0.5.
     """
 
     device: str | Device = "aer"
@@ -76,6 +83,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
     max_shots: int | None = option(None, COUNT, kw_only=True, repr=False)
     max_qpu_seconds: float | None = option(None, AMOUNT, kw_only=True, repr=False)
     max_cost: float | None = option(None, AMOUNT, kw_only=True, repr=False)
+    min_fidelity: float | None = option(None, Number(above=0, below=1, none=True), kw_only=True, repr=False)
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
@@ -124,6 +132,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
             data=data,
             budget=budget,
             resend=self.resend,
+            min_fidelity=self.min_fidelity,
         )
 
     @property
@@ -178,13 +187,28 @@ class CircuitSolver(Solver[ContextT, StateT]):
         return context.lab.cost(state.account, self.circuit(context, state))
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        circuit = self.circuit(context, state)
+        circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
+        if not device.control:
+            warn_of(fidelity, device.name)
         return {
-            "device": context.lab.device.name,
+            "device": device.name,
             "circuit": circuit.name,
             "angles": circuit.n_parameters,
             "job_ids": list(state.account.job_ids),
+            "fidelity": fidelity.report(),
         }
+
+
+def warn_of(fidelity: Fidelity, device: str) -> None:
+    """Warn of a fidelity below 0.5."""
+    if fidelity.is_below(LEAST_FIDELITY):
+        warnings.warn(
+            f"device {device!r}: the fidelity of its read-outs to their circuits is {fidelity.slope:.2f} ± "
+            f"{fidelity.deviation:.2f} (1 for the right device, 0 for one that ignores its circuits), over "
+            f"{fidelity.circuits} circuits; what the run found is not what its circuits say",
+            FidelityWarning,
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)
