@@ -6,7 +6,6 @@ measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,12 +17,12 @@ from .._fingerprint import fingerprint
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
-from ..exceptions import DeviceError, FidelityWarning, ProblemError
+from ..exceptions import DeviceError, ProblemError
 from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
 from ..quantum.runs.batches import Schedule
 from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
-from ..quantum.runs.fidelity import Fidelity
+from ..quantum.runs.fidelity import warn_below_half
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
@@ -33,8 +32,6 @@ from .base import Solver
 __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
 
-#: Fidelity of read-outs below which a run warns.
-LEAST_FIDELITY = 0.5
 #: Options that say what becomes of jobs, and nothing of what a run asks for.
 SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
 
@@ -189,7 +186,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
         if not device.control:
-            warn_of(fidelity, device.name)
+            warn_below_half(fidelity, device.name)
         return {
             "device": device.name,
             "circuit": circuit.name,
@@ -197,18 +194,6 @@ class CircuitSolver(Solver[ContextT, StateT]):
             "job_ids": list(state.account.job_ids),
             "fidelity": fidelity.report(),
         }
-
-
-def warn_of(fidelity: Fidelity, device: str) -> None:
-    """Warn of a fidelity below 0.5."""
-    if fidelity.is_below(LEAST_FIDELITY):
-        warnings.warn(
-            f"device {device!r}: the fidelity of its read-outs to their circuits is {fidelity.slope:.2f} ± "
-            f"{fidelity.deviation:.2f} (1 for the right device, 0 for one that ignores its circuits), over "
-            f"{fidelity.circuits} circuits; what the run found is not what its circuits say",
-            FidelityWarning,
-            stacklevel=2,
-        )
 
 
 @dataclass(frozen=True)

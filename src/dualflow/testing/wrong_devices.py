@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..quantum.circuits import ParametricCircuit
+from ..quantum.circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
+from ..quantum.devices import Device, make_device
 from ..quantum.devices.emulator import EmulatorDevice, sampled
+from ..quantum.runs.laboratory import Account, Laboratory
+from .check import CheckFailed
 
-__all__ = ["WRONG_DEVICES", "WrongDevice"]
+__all__ = ["WRONG_DEVICES", "WrongDevice", "check_device"]
+
+#: Chance of a χ² as large as the right device's, below which a device that says it has no noise is wrong.
+MIN_P_VALUE = 1e-9
+
+#: Circuits of a batch of `check_device`.
+BATCH = 6
 
 Distort = Callable[["WrongDevice", ParametricCircuit, NDArray, np.random.Generator], NDArray]
 
@@ -28,8 +37,9 @@ class WrongDevice(EmulatorDevice):
     --------
     >>> from dualflow.quantum.circuits import TreeCircuit
     >>> from dualflow.testing.wrong_devices import WrongDevice
-    >>> WrongDevice("bits reversed").submit(TreeCircuit(2), [0.0, 3.141592653589793, 0.0]).result().probabilities.round(3)
-    array([0., 1., 0., 0.])
+    >>> job = WrongDevice("bits reversed").submit(TreeCircuit(2), [0.0, 3.141592653589793, 0.0])
+    >>> job.result().probabilities.round(3)
+    array([0., 0., 1., 0.])
     """
 
     requires: ClassVar[tuple[str, ...]] = ()
@@ -116,3 +126,66 @@ WRONG_DEVICES: dict[str, Distort] = {
     "30 % of the shots read as 0": _lossy,
     "75 % noise": _noisy,
 }
+
+
+def check_device(
+    device: str | Device, *, shots: int | None = 2000, min_fidelity: float = 0.5, random_state: int = 0
+) -> dict[str, Any]:
+    """Compare a device's read-outs with the distributions of known circuits; for authors of devices.
+
+    Batches of trees and of layered circuits on three qubits, at random angles, in two submissions of each.
+
+    Parameters
+    ----------
+    device : str or Device
+        As of the solvers.
+    shots : int ≥ 1 or None, default=2000
+        Of each circuit; None for exact distributions.
+    min_fidelity : float in (0, 1), default=0.5
+        The least slope that passes.
+    random_state : int, default=0
+        Of the angles and the shots.
+
+    Returns
+    -------
+    dict
+        ``slope``, ``deviation``, ``chi_square_per_degree``, ``p_value``, ``circuits``, as in
+        ``Solution.provenance["fidelity"]``.
+
+    Raises
+    ------
+    CheckFailed
+        The slope is below ``min_fidelity``, or the device says that it has no noise and its read-outs differ from the
+        circuits' distributions by more than shot noise.
+    DeviceError
+        A job was refused or failed, or its read-out is malformed.
+
+    Examples
+    --------
+    >>> from dualflow.testing import check_device
+    >>> check_device("emulator")["slope"] > 0.95
+    True
+    """
+    made, rng = make_device(device), np.random.default_rng(random_state)
+    laboratory = Laboratory(made, "check", compared=BATCH)
+    account = Account.opened(rng)
+    for circuit in (TreeCircuit(3), HardwareEfficientCircuit(3, 2)):
+        for _ in range(2):
+            angles = rng.uniform(0, np.pi, size=(BATCH, circuit.n_parameters))
+            _, account = laboratory.measure(account, circuit, angles, shots)
+    fidelity = account.fidelity
+    report = fidelity.report()
+    if fidelity.is_below(min_fidelity):
+        raise CheckFailed(
+            f"device {made.name!r}: the fidelity of its read-outs is {fidelity.slope:.3f} ± {fidelity.deviation:.3f}, "
+            f"below min_fidelity={min_fidelity:g}; look at the order of bits and of circuits, the binding of angles, "
+            "and results of other jobs"
+        )
+    off = report["p_value"] < MIN_P_VALUE if shots is not None else abs(fidelity.slope - 1.0) > 1e-6
+    if off and not made.capabilities.noisy:
+        raise CheckFailed(
+            f"device {made.name!r} says it has no noise (capabilities.noisy is False), and its read-outs differ from "
+            f"the circuits' distributions: fidelity {fidelity.slope:.3f} ± {fidelity.deviation:.3f}"
+            + (f", χ² {report['chi_square_per_degree']:.3g} a degree of freedom" if shots is not None else "")
+        )
+    return report

@@ -9,6 +9,7 @@ freedom is 1 for the right device and grows with the shots for any other.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,18 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-__all__ = ["MAX_QUBITS", "Fidelity", "checked_rows"]
+from ...exceptions import FidelityWarning
+
+__all__ = ["KERNEL_PAIRS", "MAX_QUBITS", "MAX_ROWS", "Fidelity", "checked_rows", "warn_below_half"]
 
 #: Qubits of the widest circuit whose distribution is computed for the comparison.
 MAX_QUBITS = 24
-#: Circuits of a batch that are compared.
+#: Circuits of a solver's batch that are compared; a run has many batches.
 MAX_ROWS = 4
+#: Circuits of a kernel's batch that are compared; a kernel often has one batch.
+KERNEL_PAIRS = 20
+#: Slope below which a run or a kernel warns.
+WARN_BELOW = 0.5
 #: Outcomes expected less often than this are one cell of χ², whose distribution they would spoil.
 MIN_EXPECTED = 5.0
 #: Σ d² below which a distribution is uniform but for rounding, and no read-out can be told from another.
@@ -134,9 +141,24 @@ class Fidelity:
         }
 
 
-def checked_rows(count: int) -> NDArray:
-    """Which circuits of a batch of ``count`` are compared: at most 4, the first and others evenly spread."""
-    return np.unique(np.arange(min(count, MAX_ROWS)) * count // min(count, MAX_ROWS))
+def checked_rows(count: int, most: int) -> NDArray:
+    """Which circuits of a batch of ``count`` are compared: at most ``most``, the first and others evenly spread."""
+    checked = min(count, most)
+    return np.arange(checked) * count // checked
+
+
+def warn_below_half(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
+    """Give a `FidelityWarning` if the slope is below 0.5; returns whether it is."""
+    low = fidelity.is_below(WARN_BELOW)
+    if low:
+        warnings.warn(
+            f"device {device!r}: the fidelity of its read-outs to their circuits is {fidelity.slope:.2f} ± "
+            f"{fidelity.deviation:.2f} (1: the right device, 0: one that ignores its circuits), over "
+            f"{fidelity.circuits} circuits; the result does not show what these circuits do",
+            FidelityWarning,
+            stacklevel=stacklevel,
+        )
+    return low
 
 
 def _chi_square(counts: NDArray, expected: NDArray) -> tuple[float, int]:

@@ -18,7 +18,7 @@ from ..devices import Device, Readout
 from ..devices.bit_order import SEED as ORDER_SEED
 from ..devices.bit_order import SHOTS as ORDER_SHOTS
 from ..devices.bit_order import basis_states
-from .fidelity import MAX_QUBITS, Fidelity, checked_rows
+from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
 from .journal import Journal
 from .live import Live
 from .mitigation import (
@@ -99,6 +99,8 @@ class Laboratory:
         Send again what may have been sent by a process that died, where the device cannot say whether it was.
     min_fidelity : float, optional
         Slope of `Fidelity` below which, beyond shot noise, the device is refused.
+    compared : int ≥ 1
+        Circuits of each batch whose read-outs are compared with their distributions.
 
     Raises
     ------
@@ -119,9 +121,11 @@ class Laboratory:
         budget: Budget | None = None,
         resend: bool = False,
         min_fidelity: float | None = None,
+        compared: int = MAX_ROWS,
     ) -> None:
         check_installed(mitigation)
-        self.device, self.tag, self.mitigation, self.min_fidelity = device, tag, mitigation, min_fidelity
+        self.device, self.tag, self.mitigation = device, tag, mitigation
+        self.min_fidelity, self.compared = min_fidelity, compared
         self.journal = None if journal is None else Journal(journal, data)
         self._sender = Sender(device, self.journal, budget, resend, mitigation)
         self._live: Live | None = None
@@ -166,7 +170,7 @@ class Laboratory:
         if circuit.n_qubits > MAX_QUBITS:
             return account
         found, angles = np.atleast_2d(readout.probabilities), np.atleast_2d(np.asarray(theta))
-        rows = checked_rows(len(found))
+        rows = checked_rows(len(found), self.compared)
         fidelity = account.fidelity.with_batch(found[rows], circuit.distribution(angles[rows]), readout.shots)
         if self.min_fidelity is not None and fidelity.is_below(self.min_fidelity):
             raise DeviceError(
