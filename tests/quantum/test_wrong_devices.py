@@ -200,7 +200,7 @@ def test_check_device_refuses_each_wrong_device(device):
         check_device(wrong)
 
 
-@pytest.mark.parametrize("device", ["emulator", "aer", "pennylane"])
+@pytest.mark.parametrize("device", ["emulator", "aer", "pennylane:default.qubit"])
 @pytest.mark.parametrize("shots", [2000, None])
 def test_check_device_passes_right_devices(device, shots):
     assert check_device(device, shots=shots)["slope"] == pytest.approx(1.0, abs=0.05)
