@@ -150,6 +150,21 @@ class ConcentrationWarning(UserWarning):
     """
 
 
+class FidelityWarning(UserWarning):
+    """A device's read-outs are not those of the circuits it was sent: their fidelity is below 0.5 beyond shot noise.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from dualflow import FidelityWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", FidelityWarning)  # stop at such a device: now it is an exception
+    ...
+    >>> issubclass(FidelityWarning, UserWarning)
+    True
+    """
+
+
 def near_miss(word: object, known: Iterable[str]) -> str:
     """The end of a message on a word that is not known: the nearest that is, if one is near."""
     near = difflib.get_close_matches(str(word), list(known), n=1)

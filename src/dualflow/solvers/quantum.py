@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 from numpy.typing import NDArray
 
 from .._fingerprint import fingerprint
-from ..core.options import Flag, option
+from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from ..exceptions import DeviceError, ProblemError
@@ -22,6 +22,7 @@ from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
 from ..quantum.runs.batches import Schedule
 from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
+from ..quantum.runs.fidelity import warn_below_half
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
@@ -32,7 +33,7 @@ __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
 
 #: Options that say what becomes of jobs, and nothing of what a run asks for.
-SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost")
+SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
 
 
 class QuantumState(Protocol):
@@ -68,6 +69,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
         before it have sent by the same journal (without one: what this process has, and what the checkpoint tells). A
         batch that does not fit is not sent, and the run ends with what it has. These and ``resend`` may change from one
         process to the next.
+    min_fidelity : float in (0, 1), optional
+        A run ends with a `DeviceError` where the fidelity of its read-outs to their circuits
+        (``provenance["fidelity"]``) is below it, beyond shot noise. Without it there is a `FidelityWarning` below 0.5.
     """
 
     device: str | Device = "aer"
@@ -76,6 +80,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
     max_shots: int | None = option(None, COUNT, kw_only=True, repr=False)
     max_qpu_seconds: float | None = option(None, AMOUNT, kw_only=True, repr=False)
     max_cost: float | None = option(None, AMOUNT, kw_only=True, repr=False)
+    min_fidelity: float | None = option(None, Number(above=0, below=1, none=True), kw_only=True, repr=False)
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
@@ -124,6 +129,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
             data=data,
             budget=budget,
             resend=self.resend,
+            min_fidelity=self.min_fidelity,
         )
 
     @property
@@ -178,12 +184,15 @@ class CircuitSolver(Solver[ContextT, StateT]):
         return context.lab.cost(state.account, self.circuit(context, state))
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        circuit = self.circuit(context, state)
+        circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
+        if not device.control:
+            warn_below_half(fidelity, device.name)
         return {
-            "device": context.lab.device.name,
+            "device": device.name,
             "circuit": circuit.name,
             "angles": circuit.n_parameters,
             "job_ids": list(state.account.job_ids),
+            "fidelity": fidelity.report(),
         }
 
 

@@ -13,6 +13,7 @@ from dualflow import (
     ProjectedKernel,
     concentration,
 )
+from dualflow.testing import WrongDevice
 
 RNG = np.random.default_rng(11)
 WIDE = RNG.uniform(0, 2 * np.pi, (30, 8))
@@ -80,6 +81,17 @@ def test_a_sampled_kernel_that_has_concentrated_warns_once_and_an_exact_one_does
         ProjectedKernel("zz", shots=2)(WIDE, WIDE)
     with pytest.warns(ConcentrationWarning, match="dualflow.concentration"):
         FidelityKernel("zz", device="null", shots=200)(NARROW, NARROW)  # noise alone
+
+
+@pytest.mark.parametrize("shots", [1000, None])
+def test_identical_entries_have_concentrated(shots):
+    """120 entries of 0, with no noise at all, and of an exact device: 0 is not less than 0."""
+    kernel = FidelityKernel("zz", device=WrongDevice("angles ignored"), shots=shots)
+    points = np.random.default_rng(0).uniform(-1, 1, (16, 3))
+    with pytest.warns() as caught:
+        K = kernel(points, points)
+    assert np.ptp(offdiagonal(K)) < 1e-12
+    assert ConcentrationWarning in {w.category for w in caught}
 
 
 @pytest.mark.parametrize("make", [FidelityKernel, ProjectedKernel])

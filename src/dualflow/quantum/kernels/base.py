@@ -16,6 +16,7 @@ from ...core.seeds import generator_of
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
+from ..runs.fidelity import KERNEL_PAIRS, warn_below_half
 from ..runs.laboratory import Account, Laboratory
 from ..runs.mitigation import check_method
 from .feature_maps import make_feature_map
@@ -28,8 +29,10 @@ __all__ = ["KEPT_AMPLITUDES", "QuantumKernel"]
 
 #: Amplitudes of known points that are kept (256 MB).
 KEPT_AMPLITUDES = 2**24
-#: Pairs of a sampled kernel from which on it is looked whether its entries are told apart.
+#: Pairs of points from which on the spread of a kernel's entries is compared with their noise.
 WATCHED = 45
+#: Standard deviation of an exact kernel's entries up to which a fit cannot tell them apart.
+MIN_SPREAD = 1e-6
 
 
 class QuantumKernel:
@@ -68,12 +71,14 @@ class QuantumKernel:
         self._rng = generator_of(random_state)
         # The emulator as a device would compute 2^q outcomes a circuit; states say it at once.
         self._by_states = type(self.device) is EmulatorDevice and mitigation is None and journal is None
-        self._lab = Laboratory(self.device, f"{self.kind}-kernel", mitigation, journal, data=f"{self.kind} kernel")
+        self._lab = Laboratory(
+            self.device, f"{self.kind}-kernel", mitigation, journal, data=f"{self.kind} kernel", compared=KERNEL_PAIRS
+        )
         self._account = Account.opened(self._rng)
         self._number: dict[bytes, int] = {}
         self._points: list[NDArray] = []
         self._states: dict[int, NDArray] = {}
-        self._watching = self.shots is not None
+        self._watching = self._trusting = True
 
     @property
     def __name__(self) -> str:
@@ -93,6 +98,11 @@ class QuantumKernel:
     def shots_spent(self) -> int:
         """Shots so far, calibrations included."""
         return int(self._account.shots)
+
+    @property
+    def fidelity(self) -> dict[str, Any]:
+        """How far measured circuits are the right ones (`Fidelity.report`); "slope" is None where none was measured."""
+        return self._account.fidelity.report()
 
     @property
     def weights(self) -> NDArray:
@@ -148,6 +158,8 @@ class QuantumKernel:
         rows, columns = self._numbers(X), self._numbers(Z)
         K = self._between(rows, columns)
         self._watch(rows, columns, K)
+        if self._trusting and not self.device.control:
+            self._trusting = not warn_below_half(self._account.fidelity, self.device.name)
         return K
 
     def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
@@ -205,7 +217,8 @@ class QuantumKernel:
         return np.array([self._states[int(k)] for k in numbers])
 
     def _watch(self, rows: NDArray, columns: NDArray, K: NDArray) -> None:
-        """Once there are entries enough, `ConcentrationWarning` if their spread is not above the noise of the shots."""
+        """Once there are entries enough, `ConcentrationWarning` if their spread is within the noise of the shots, or,
+        of an exact kernel, within 1e-6."""
         if not self._watching:
             return
         spread = self._spread(rows, columns, K, self.shots)
@@ -213,12 +226,17 @@ class QuantumKernel:
             return
         self._watching = False
         _, variance, noise, _ = spread
-        if variance < noise:
+        if variance <= max(noise, MIN_SPREAD**2):
+            limit = (
+                f"{self.shots} shots leave a noise of {np.sqrt(noise):.2g}"
+                if self.shots is not None
+                else f"a fit does not tell apart what differs by less than {MIN_SPREAD:g}"
+            )
             warnings.warn(
-                f"{self.__name__}: its entries differ by {np.sqrt(variance):.2g} between pairs of points, and "
-                f"{self.shots} shots leave a noise of {np.sqrt(noise):.2g}: the kernel has concentrated, and what is "
-                "fitted to it is fitted to noise. Take more shots, fewer qubits or layers, or smaller angles (scale "
-                "the features down); dualflow.concentration says how many shots",
+                f"{self.__name__}: its entries differ by {np.sqrt(variance):.2g} between pairs of points, and {limit}: "
+                "the kernel has concentrated, and what is fitted to it is fitted to noise. Take more shots, fewer "
+                "qubits or layers, or smaller angles (scale the features down); dualflow.concentration says how many "
+                "shots",
                 ConcentrationWarning,
                 stacklevel=3,
             )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import ProblemError
+from ...exceptions import FidelityWarning, ProblemError
 from ..circuits import ParametricCircuit
 from ..circuits.export import QPY_START, qpy_bytes
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FINAL_CIRCUIT", "final_circuit", "pack_circuit"]
 
+#: Part of the weight by which the measured state may differ from the circuit's before a warning.
+MAX_DISTANCE = 0.1
 #: Its name among `Solution.extras`.
 FINAL_CIRCUIT = "final_circuit_qpy"
 
@@ -42,6 +45,12 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     -------
     qiskit.QuantumCircuit
         Without measurements.
+
+    Warns
+    -----
+    FidelityWarning
+        The state that was measured differs from the circuit's own by more than 0.1 of its weight. By how much is in
+        ``circuit.metadata["distance_from_measured"]``, ½‖measured − circuit's‖₁ / ‖circuit's‖₁, where it is known.
 
     Raises
     ------
@@ -73,4 +82,15 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     if len(circuits) != 1:
         raise ProblemError(f"the final circuit is {len(circuits)} circuits")
     circuit: QuantumCircuit = circuits[0]
+    if (own := solution.extras.get("parameter_alpha")) is not None:
+        own = np.asarray(own)
+        distance = float(0.5 * np.abs(solution.raw_alpha - own).sum() / max(np.abs(own).sum(), 1e-300))
+        circuit.metadata = {**(circuit.metadata or {}), "distance_from_measured": distance}
+        if distance > MAX_DISTANCE:
+            warnings.warn(
+                f"the state that was measured differs from that of the final circuit by {distance:.2f} of its weight: "
+                "the device did not run this circuit, or noise and shots were too coarse to show it",
+                FidelityWarning,
+                stacklevel=2,
+            )
     return circuit

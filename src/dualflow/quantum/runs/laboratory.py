@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...core.seeds import generator, generator_state
 from ...core.workspace import Workspace
+from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..devices import Device, Readout
 from ..devices.bit_order import SEED as ORDER_SEED
 from ..devices.bit_order import SHOTS as ORDER_SHOTS
 from ..devices.bit_order import basis_states
+from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
 from .journal import Journal
 from .live import Live
 from .mitigation import (
@@ -55,6 +57,8 @@ class Account:
         By the device's `price`, as far as it says one.
     ordered : tuple of str
         Circuits the order of whose bits was seen, where the device asks for that.
+    fidelity : Fidelity
+        Of read-outs, before mitigation, to the distributions of their circuits.
     """
 
     rng: dict[str, Any]
@@ -66,6 +70,7 @@ class Account:
     qpu_seconds: float = 0.0
     cost: float = 0.0
     ordered: tuple[str, ...] = ()
+    fidelity: Fidelity = field(default_factory=Fidelity)
 
     @classmethod
     def opened(cls, rng: np.random.Generator) -> Account:
@@ -92,6 +97,10 @@ class Laboratory:
         What the run may spend, over all its processes as far as journal and account know of them.
     resend : bool, default=False
         Send again what may have been sent by a process that died, where the device cannot say whether it was.
+    min_fidelity : float, optional
+        Slope of `Fidelity` below which, beyond shot noise, the device is refused.
+    compared : int ≥ 1
+        Circuits of each batch whose read-outs are compared with their distributions.
 
     Raises
     ------
@@ -111,9 +120,12 @@ class Laboratory:
         data: str | None = None,
         budget: Budget | None = None,
         resend: bool = False,
+        min_fidelity: float | None = None,
+        compared: int = MAX_ROWS,
     ) -> None:
         check_installed(mitigation)
         self.device, self.tag, self.mitigation = device, tag, mitigation
+        self.min_fidelity, self.compared = min_fidelity, compared
         self.journal = None if journal is None else Journal(journal, data)
         self._sender = Sender(device, self.journal, budget, resend, mitigation)
         self._live: Live | None = None
@@ -142,15 +154,32 @@ class Laboratory:
         ------
         DeviceError
             The job was refused, failed, cancelled or lost, does not fit into the budget, or a confusion matrix is
-            singular.
+            singular; or the fidelity of all read-outs is below ``min_fidelity``.
         """
         account = self._ordered(account, circuit)
         if self.mitigation is None or shots is None:
             readout, account = self._run(account, circuit, theta, shots)
-            return readout.probabilities, account
+            return readout.probabilities, self._compared(account, circuit, theta, readout)
         account = self._calibrated(account, circuit, shots)
         readout, account = self._run(account, circuit, theta, shots)
+        account = self._compared(account, circuit, theta, readout)
         return mitigate(self.mitigation, readout, account.calibrations[repr(circuit)]), account
+
+    def _compared(self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, readout: Readout) -> Account:
+        """The account with a few read-outs of a batch compared with the distributions of their circuits."""
+        if circuit.n_qubits > MAX_QUBITS:
+            return account
+        found, angles = np.atleast_2d(readout.probabilities), np.atleast_2d(np.asarray(theta))
+        rows = checked_rows(len(found), self.compared)
+        fidelity = account.fidelity.with_batch(found[rows], circuit.distribution(angles[rows]), readout.shots)
+        if self.min_fidelity is not None and fidelity.is_below(self.min_fidelity):
+            raise DeviceError(
+                f"device {self.device.name!r}: the fidelity of its read-outs to their circuits is "
+                f"{fidelity.slope:.2f} ± {fidelity.deviation:.2f}, below min_fidelity={self.min_fidelity:g}; calibrate "
+                "the device, take another one, or lower min_fidelity",
+                sent=True,
+            )
+        return replace(account, fidelity=fidelity)
 
     def drowned(
         self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None

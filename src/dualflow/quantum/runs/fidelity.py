@@ -1,0 +1,177 @@
+"""How far a device's read-outs are those of the circuits it was sent: linear cross-entropy and Pearson's χ².
+
+Both compare a read-out f with the circuit's own distribution p, which `ParametricCircuit.distribution` computes without
+the device. With d = p − 1/N for N outcomes, the linear cross-entropy slope is Σ d·f / Σ d², summed over circuits: 1 for
+the right device, 0 for one that ignores the circuit, the circuit's fidelity under depolarising noise (Arute et al.,
+Nature 574, 505 (2019), eq. 1; in the least-squares form of Rinott, Shoham and Kalai, 2022). χ² over its degrees of
+freedom is 1 for the right device and grows with the shots for any other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from ...exceptions import FidelityWarning
+
+__all__ = ["KERNEL_PAIRS", "MAX_QUBITS", "MAX_ROWS", "Fidelity", "checked_rows", "warn_below_half"]
+
+#: Qubits of the widest circuit whose distribution is computed for the comparison.
+MAX_QUBITS = 24
+#: Circuits of a solver's batch that are compared; a run has many batches.
+MAX_ROWS = 4
+#: Circuits of a kernel's batch that are compared; a kernel often has one batch.
+KERNEL_PAIRS = 20
+#: Slope below which a run or a kernel warns.
+WARN_BELOW = 0.5
+#: Outcomes expected less often than this are one cell of χ², whose distribution they would spoil.
+MIN_EXPECTED = 5.0
+#: Σ d² below which a distribution is uniform but for rounding, and no read-out can be told from another.
+MIN_NORM = 1e-9
+#: Standard deviations of shot noise that a slope is allowed before it counts as low: one false alarm in 3 · 10⁵.
+DEVIATIONS = 4.5
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Sums over the circuits that were compared; what a solver's state keeps.
+
+    Attributes
+    ----------
+    cross : float
+        Σ d·f.
+    norm : float
+        Σ d².
+    variance : float
+        Of ``cross`` by the shots of the right device; 0 of exact distributions.
+    chi_square : float
+        Pearson's statistic over all circuits with shots.
+    degrees : int
+        Its degrees of freedom.
+    circuits : int
+        Circuits that were compared.
+    lowest : float
+        The lowest slope of a batch, plus what its shot noise allows; infinite until a batch tells anything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow.quantum.runs.fidelity import Fidelity
+    >>> ideal = np.array([[0.7, 0.1, 0.1, 0.1]])
+    >>> right = Fidelity().with_batch(ideal, ideal, None)
+    >>> ignoring = Fidelity().with_batch(np.full((1, 4), 0.25), ideal, None)
+    >>> round(right.slope, 12), round(ignoring.slope, 12)
+    (1.0, 0.0)
+    """
+
+    cross: float = 0.0
+    norm: float = 0.0
+    variance: float = 0.0
+    chi_square: float = 0.0
+    degrees: int = 0
+    circuits: int = 0
+    lowest: float = np.inf
+
+    def with_batch(self, found: NDArray, ideal: NDArray, shots: int | None) -> Fidelity:
+        """The sums with a batch added.
+
+        Parameters
+        ----------
+        found, ideal : array of shape (k, N)
+            Read-outs as frequencies, and the circuits' own distributions.
+        shots : int or None
+            Of each circuit; None where ``found`` is exact.
+        """
+        d = ideal - 1.0 / ideal.shape[1]
+        cross, norm = float((d * found).sum()), float((d * d).sum())
+        variance, chi_square, degrees = 0.0, 0.0, 0
+        if shots is not None:
+            variance = float(((ideal * d * d).sum(axis=1) - ((ideal * d).sum(axis=1)) ** 2).clip(min=0).sum()) / shots
+            for f, p in zip(found, ideal, strict=True):
+                statistic, cells = _chi_square(f * shots, p * shots)
+                chi_square, degrees = chi_square + statistic, degrees + cells - 1
+        lowest = self.lowest
+        if norm > MIN_NORM * len(ideal):
+            lowest = min(lowest, (cross + DEVIATIONS * variance**0.5) / norm)
+        return Fidelity(
+            self.cross + cross,
+            self.norm + norm,
+            self.variance + variance,
+            self.chi_square + chi_square,
+            self.degrees + degrees,
+            self.circuits + len(ideal),
+            lowest,
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any circuit was compared whose distribution is not uniform."""
+        return self.norm > MIN_NORM * max(1, self.circuits)
+
+    @property
+    def slope(self) -> float:
+        """The linear cross-entropy slope over all circuits: 1 for the right device; NaN where it is not known."""
+        return self.cross / self.norm if self.is_known else np.nan
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of `slope` by the shots of the right device; NaN where it is not known."""
+        return self.variance**0.5 / self.norm if self.is_known else np.nan
+
+    def is_below(self, least: float) -> bool:
+        """Whether the slope is below ``least`` by more than the shot noise of the right device explains."""
+        return bool(self.is_known and self.slope + DEVIATIONS * self.deviation < least)
+
+    def report(self) -> dict[str, Any]:
+        """What provenance says of it: plain numbers, None where nothing is known."""
+        if not self.is_known:
+            return {"slope": None, "deviation": None, "chi_square_per_degree": None, "p_value": None, "circuits": 0}
+        sampled = self.degrees > 0
+        return {
+            "slope": self.slope,
+            "deviation": self.deviation,
+            "chi_square_per_degree": self.chi_square / self.degrees if sampled else None,
+            "p_value": float(scipy.stats.chi2.sf(self.chi_square, self.degrees)) if sampled else None,
+            "circuits": self.circuits,
+        }
+
+
+def checked_rows(count: int, most: int) -> NDArray:
+    """Which circuits of a batch of ``count`` are compared: at most ``most``, the first and others evenly spread."""
+    checked = min(count, most)
+    return np.arange(checked) * count // checked
+
+
+def warn_below_half(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
+    """Give a `FidelityWarning` if the slope is below 0.5; returns whether it is."""
+    low = fidelity.is_below(WARN_BELOW)
+    if low:
+        warnings.warn(
+            f"device {device!r}: the fidelity of its read-outs to their circuits is {fidelity.slope:.2f} ± "
+            f"{fidelity.deviation:.2f} (1: the right device, 0: one that ignores its circuits), over "
+            f"{fidelity.circuits} circuits; the result does not show what these circuits do",
+            FidelityWarning,
+            stacklevel=stacklevel,
+        )
+    return low
+
+
+def _chi_square(counts: NDArray, expected: NDArray) -> tuple[float, int]:
+    """Pearson's statistic and its number of cells; outcomes that are expected rarely are one cell together."""
+    common = expected >= MIN_EXPECTED
+    observed, wanted = counts[common], expected[common]
+    rest, rest_wanted = float(counts[~common].sum()), float(expected[~common].sum())
+    if rest_wanted >= MIN_EXPECTED or not len(wanted):
+        observed, wanted = np.append(observed, rest), np.append(wanted, rest_wanted)
+    elif rest > 0 or rest_wanted > 0:
+        # Too rare for a cell of their own: they join the least common of the others.
+        least = int(wanted.argmin())
+        observed, wanted = observed.copy(), wanted.copy()
+        observed[least] += rest
+        wanted[least] += rest_wanted
+    return float(((observed - wanted) ** 2 / np.maximum(wanted, 1e-300)).sum()), len(wanted)
