@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
+from .forks import cached_property
 from .problem import DualProblem
 
 __all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]

@@ -6,7 +6,6 @@ import secrets
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from .._solve import check_limits
 from ..core.certificate import Certificate
+from ..core.forks import cached_property
 from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
 from ..core.problem import DualProblem

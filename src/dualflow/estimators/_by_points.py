@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from .._conclusion import provenance_of
 from .._simplex_points import simplex_from_points, suits_simplex_points
 from .._solve import DEFAULT_SOLVER
+from ..core.forks import cached_property
 from ..core.problem import DualProblem
 from ..core.solution import SHARP, Cost, Solution, Status
 from ..core.values import immutable

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from traceback import format_exc
 from typing import Any
 
@@ -18,6 +18,7 @@ from sklearn.model_selection._validation import _score
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
+from ..core.forks import cached_property
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
 from ._plan import Plan
