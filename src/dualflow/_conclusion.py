@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import platform
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from ._record import number
 from ._run import Run
+from .core import clock
 from .core.bounds import inseparability_witness
 from .core.certificate import Certificate, Certifier
 from .core.problem import DualProblem
@@ -22,12 +24,12 @@ from .core.support import LARGE, support_set
 from .core.values import immutable
 from .solvers import Solver
 
-__all__ = ["conclude", "provenance_of"]
+__all__ = ["carry", "conclude", "conclude_interrupted", "provenance_of"]
 
 #: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
 _SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
 
-#: Endings that no certificate changes; who runs many solves must see Ctrl-C even where the one it came in was done.
+#: Endings that no certificate changes: an estimator of many solves must see Ctrl-C even if this one was done.
 _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
 
 #: How short of 1 a margin may fall and still be called round-off.
@@ -38,15 +40,44 @@ _SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 
 def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
-    """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked. Ctrl-C keeps what
-    the run had."""
-    told = _told(run)
-    try:
-        return _concluded(run, problem, told, refine)
-    except KeyboardInterrupt:
-        if run.status not in _KEPT:
-            run.status = Status.INTERRUPTED
-        return _concluded(run, problem, told, refine=False)
+    """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked."""
+    if run.told is None:
+        run.told = _told(run)
+    # A run with a limit of its own has set time aside for this.
+    with contextlib.nullcontext() if run.deadline is None else clock.at_leisure():
+        return _concluded(run, problem, run.told, refine)
+
+
+def conclude_interrupted(run: Run, problem: DualProblem) -> Solution:
+    """The solution by a run that Ctrl-C has ended, or its conclusion: certified, and not refined."""
+    if run.status not in _KEPT:
+        run.status = Status.INTERRUPTED
+    with clock.interruptible(clock.Interrupt()):
+        run.settle()
+        return conclude(run, False, problem)
+
+
+def carry(error: BaseException, run: Run, problem: DualProblem) -> None:
+    """Hang what a run had reached on an error that ends it, as ``error.solution``: its certificates are made when they
+    are looked at, for Ctrl-C waits for nothing. An error that is of the call, before there was a state, has none."""
+    if getattr(error, "solution", None) is not None or (run.state is None and isinstance(error, Exception)):
+        return
+    with contextlib.suppress(Exception):  # what failed may be what says the state, and an error may take no attribute
+        raw_alpha = immutable(run.alpha())
+        alpha = immutable(problem.project(raw_alpha))
+        error.solution = Solution(  # type: ignore[attr-defined]
+            problem=problem,
+            alpha=alpha,
+            raw_alpha=raw_alpha,
+            refined=False,
+            support=np.flatnonzero(alpha),
+            ended=Status.INTERRUPTED,
+            raw_ended=Status.INTERRUPTED,
+            tol=run.tol,
+            cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
+            trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
+            provenance=provenance_of(run.engine, run.keeping.key.get("seed")),
+        )
 
 
 def _told(run: Run) -> dict[str, Any]:
@@ -116,11 +147,7 @@ def _finish(
     wanted = (refine and not exact) or (problem.is_hard_margin and status is not Status.OPTIMAL)
     convex = run.certifier.psd.kind != "indefinite"
     if witness is None and wanted and convex and status not in _SPENT:
-        try:
-            refinement = run.refined(start, gradient, run.tol if refine == "early" else 0.0)
-        except KeyboardInterrupt:
-            raw = run.certifier.certify(start) if raw is None else raw
-            return raw, raw, Status.INTERRUPTED, None
+        refinement = run.refined(start, gradient, run.tol if refine == "early" else 0.0)
         witness = refinement.witness
         if refine and witness is None:
             certificate = run.certifier.certify(refinement.alpha)

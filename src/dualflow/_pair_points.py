@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 from .core._pair_bound import certify_pair, project_pair
+from .core.forks import cached_property
 from .core.kernels import Gram
 from .core.radial import FEW_FEATURES, RadialPoints
 from .core.solution import SHARP

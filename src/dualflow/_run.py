@@ -31,6 +31,8 @@ __all__ = ["Run"]
 
 #: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
 _CHECK_SEPARABILITY_AT = 20
+#: Certificates that a refinement may take after its end, of its answer and of what it began with.
+REFINED = 3
 #: What solvers get that draw no random numbers.
 _NOT_DRAWN_FROM = np.random.default_rng(0)
 
@@ -68,6 +70,7 @@ class Run:
     certify_time_s: float = 0.0
     overhead_s: float = 0.0  # callbacks and checkpoints: not the solver's time
     rows: Record = field(default_factory=Record)
+    told: dict[str, Any] | None = None  # what the solver said of its last state when the run was concluded
 
     def run(self, random_state: Any, max_steps: int) -> None:
         """Start, or resume, and step until something ends it: what that was is the status afterwards."""
@@ -75,25 +78,22 @@ class Run:
             with clock.within(self.deadline):
                 self.start(random_state)
                 self.loop(max_steps)
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
         except clock.OutOfTime:
+            if self.deadline is None:
+                raise  # the limit is that of other work, of which this run is a part
             self.status = Status.TIME_LIMIT
         except DeviceError as error:
             if self.state is None:
                 raise
             # What the run has is worth circuits: it is kept, and the half-finished step is made again on resuming.
             self.status, self.device_error = Status.DEVICE_FAILED, str(error)
-        except Exception:
-            # A kernel's, a callback's or a device's own: the caller gets it, and the next run what there was before it.
+        except BaseException:
+            # Ctrl-C, or a kernel's, a callback's or a device's own: the caller gets it, and the next run what there was
+            # before it.
             if self.keeping.saved is None or self.steps > self.keeping.saved.steps:
                 self.settle()
             raise
-        try:
-            self.settle()
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
-            self.settle()
+        self.settle()
 
     def start(self, random_state: Any) -> None:
         keeping, wanted = self.keeping, self.keeping.checkpoint is not None
@@ -141,7 +141,7 @@ class Run:
         self.rows = rows
 
     def settle(self) -> None:
-        """Save the last state, with the row of the record that Ctrl-C or the clock may have come before."""
+        """Save the last state, with the row of the record that an error or the clock may have come before."""
         begun = time.monotonic()
         if self.record and not len(self.rows) and self.keeping.saved is not None:
             self.restore(self.keeping.saved)
@@ -162,12 +162,15 @@ class Run:
                 break
             clock.look()
             with self.keeping.accountable():
-                self.share()
-                state = self.engine.step(self.context, self.state)
+                with clock.within(self.stop_at()):
+                    self.share()
+                    state = self.engine.step(self.context, self.state)
                 broken = not np.isfinite(self.engine.alpha(state)).all()
             if broken:
                 self.status = Status.BROKEN
                 break
+            if self.deadline is not None and self.is_too_dear(state):
+                raise clock.OutOfTime
             self.state, self.steps = state, self.steps + 1
             due = (
                 self.steps % self.certify_every == 0
@@ -180,6 +183,18 @@ class Run:
             if self.told_to_stop():
                 self.status = Status.STOPPED
                 break
+
+    def stop_at(self, certificates: int = 1) -> float | None:
+        """When work on the answer must end, for so many certificates like that of the state at hand to be in time."""
+        if self.deadline is None:
+            return None
+        return self.deadline - certificates * self.certifier.seconds(self.alpha())
+
+    def is_too_dear(self, state: Any) -> bool:
+        """Whether a new state cannot be certified in the time that is left, and the one before it can."""
+        assert self.deadline is not None
+        left, before = self.deadline - time.monotonic(), self.certifier.seconds(self.alpha())
+        return before <= left < self.certifier.seconds(self.engine.alpha(state))
 
     def share(self) -> None:
         """Give the workspace a copy of the certifier's whole kernel matrix, if the solver wants it, in its own time."""
@@ -285,5 +300,5 @@ class Run:
 
     def refined(self, start: NDArray, gradient: NDArray | None = None, tol: float = 0.0) -> Refinement:
         return refine_support(
-            self.problem, start, deadline=self.deadline, certifier=self.certifier, gradient=gradient, tol=tol
+            self.problem, start, deadline=self.stop_at(REFINED), certifier=self.certifier, gradient=gradient, tol=tol
         )

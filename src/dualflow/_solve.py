@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +12,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._checkpoint import Checkpoint
-from ._conclusion import conclude
+from ._conclusion import carry, conclude, conclude_interrupted
 from ._keeping import Keeping
 from ._run import Run
+from .core import clock
 from .core.certificate import Certifier
-from .core.options import Number
+from .core.options import Number, OneOf
 from .core.problem import DualProblem
 from .core.solution import Progress, Solution
 from .core.threads import blas_for
 from .core.workspace import twin
-from .exceptions import ProblemError
+from .exceptions import FitError, ProblemError
 from .registry import make_solver
 from .solvers import Solver
 
-__all__ = ["DEFAULT_SOLVER", "Progress", "check_limits", "solve"]
+__all__ = ["DEFAULT_SOLVER", "ON_INTERRUPT", "Progress", "check_limits", "check_time_limit", "limited", "solve"]
 
 DEFAULT_SOLVER = "working-set"
 
 _TOL = Number(above=0, note="(a relative gap)")
 _MAX_STEPS = Number(at_least=1, whole=True, none=True)
+#: What Ctrl-C does.
+ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
 
 
@@ -46,6 +50,7 @@ def solve(
     callback: Callable[[Progress], bool | None] | None = None,
     checkpoint: str | Path | Checkpoint | None = None,
     warm: ArrayLike | Solution | None = None,
+    on_interrupt: str = "raise",
     **options: Any,
 ) -> Solution:
     """Let a dual problem flow to rest on a solver, and certify where it came to.
@@ -67,7 +72,7 @@ def solve(
         Step limit; the solver's ``default_max_steps`` otherwise.
     time_limit : float, optional
         Seconds. Looked at in steps, by whatever takes long there: the step under way is given up, and what was reached
-        before it is returned. The last certificate is made after it.
+        before it is returned. Time for its certificate is set aside.
     random_state : int, numpy.random.Generator or None
         Same seed, same answer.
     callback : callable, optional
@@ -77,12 +82,14 @@ def solve(
         it fails later (a full disk) there is a warning, and the run goes on.
     warm : array of shape (n,) or Solution, optional
         Start; projected onto the feasible set.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        Ctrl-C raises KeyboardInterrupt, or is an ending like a limit: the state before the step it came in is
+        certified and returned, with status INTERRUPTED. A second one always raises.
 
     Returns
     -------
     Solution
-        Whatever ended the run; its `status` says what did. Ctrl-C returns too, with the state before the step it came
-        in.
+        Whatever ended the run; its `status` says what did.
 
     Raises
     ------
@@ -91,9 +98,10 @@ def solve(
     ProblemError
         An argument is out of range, the checkpoint belongs to another run or cannot be written, or a kernel of one's
         own returned what is none.
-    Exception
-        Whatever a kernel, a callback or a device of one's own raises, apart from `DeviceError`, which is a status. The
-        checkpoint then holds the state before it.
+    KeyboardInterrupt, Exception
+        Ctrl-C, and whatever a signal handler, a kernel, a callback or a device of one's own raises, apart from
+        `DeviceError`, which is a status. The checkpoint then holds the state before it, and so does
+        ``error.solution``, a `Solution` with status INTERRUPTED, unless the error cannot hold one.
 
     Examples
     --------
@@ -107,6 +115,7 @@ def solve(
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
+    ON_INTERRUPT.check("on_interrupt", on_interrupt)
     engine = engine.aim(tol, hand_over=refine == "early")
     asked = time.monotonic()
     problem = problem.value()
@@ -119,14 +128,47 @@ def solve(
         deadline = None if time_limit is None else asked + time_limit
         keeping = Keeping.of(checkpoint)
         run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
-        run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
-        return conclude(run, refine, problem)
+        try:
+            run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
+            found = conclude(run, refine, problem)
+            if time_limit is None:
+                clock.look()  # where the time is that of other work, half a run is none
+            return found
+        except KeyboardInterrupt as error:
+            if on_interrupt == "keep":
+                return conclude_interrupted(run, problem)
+            carry(error, run, problem)
+            raise
+        except BaseException as error:
+            carry(error, run, problem)
+            raise
+
+
+@contextlib.contextmanager
+def limited(seconds: float | None, what: str) -> Iterator[None]:
+    """Work that is given up when so many seconds are over; `FitError` then, which names ``what`` was not done."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    try:
+        with clock.within(deadline):
+            yield
+    except clock.OutOfTime as error:
+        if deadline is None or time.monotonic() < deadline:
+            raise
+        raise FitError(
+            f"time_limit={seconds!r}: it was over before {what}; raise it, or give fewer points",
+            getattr(error, "solution", None),
+        ) from None
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
     """Raise `ProblemError` naming the limit that is out of range."""
     _TOL.check("tol", tol)
     _MAX_STEPS.check("max_steps", max_steps)
+    check_time_limit(time_limit)
+
+
+def check_time_limit(time_limit: float | None) -> None:
+    """Raise `ProblemError` for a limit that is no number of seconds."""
     _TIME_LIMIT.check("time_limit", time_limit)
 
 

@@ -146,14 +146,9 @@ class SettledPairs(Sequence[Settled | None]):
         return counts
 
     def at_once(self) -> list[Settled] | None:
-        """All of them, one list after the other, where all have come to an end; None otherwise. Ctrl-C is kept for
-        whoever asks for the first one that it has left."""
-        for k, (found, own) in enumerate(zip(self._found, self._lists, strict=False)):
-            try:
-                found.extend(own)
-            except KeyboardInterrupt as interrupt:
-                self._lists[k] = _raised(interrupt)
-                break
+        """All of them, one list after the other, where all have come to an end; None otherwise."""
+        for found, own in zip(self._found, self._lists, strict=False):
+            found.extend(own)
         settled = [pair for found in self._found for pair in found if pair is not None]
         return settled if len(settled) == len(self) else None
 
@@ -171,11 +166,6 @@ class SettledPairs(Sequence[Settled | None]):
             while len(found) <= place:
                 found.append(next(self._lists[unit]))
         return found[place]
-
-
-def _raised(error: BaseException) -> Iterator[Settled | None]:
-    raise error
-    yield
 
 
 def _from_points(

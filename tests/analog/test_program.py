@@ -142,9 +142,10 @@ def test_ctrl_c_ends_it(problem, ngspice, tmp_path, monkeypatch, delay, threads)
     over = threading.Event()
     for _ in range(threads):  # the system may give it the signal, while the main one begins the process
         threading.Thread(target=over.wait, daemon=True).start()
-    found = solve(problem, "analog-flow")
+    with pytest.raises(KeyboardInterrupt) as raised:
+        solve(problem, "analog-flow")
     over.set()
-    assert found.status is Status.INTERRUPTED
+    assert raised.value.solution.status is Status.INTERRUPTED
     assert gone(int((tmp_path / "pid").read_text()))
     assert list(files.iterdir()) == []
 

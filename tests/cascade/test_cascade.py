@@ -346,15 +346,16 @@ class Interrupting:
         return X[self.k :: 2], Y[self.k :: 2]
 
 
-def test_ctrl_c_returns_the_best_model_there_is():
+def test_ctrl_c_is_raised_or_keeps_the_best_model_there_is():
     with pytest.warns(ConvergenceWarning, match="Ctrl-C"):  # survey, own solve, first round, and in the second
-        model = CascadeSVC(tol=1e-9, max_invaders=5).fit([Interrupting(4), Interrupting(0, 1)])
+        model = CascadeSVC(tol=1e-9, max_invaders=5, on_interrupt="keep").fit([Interrupting(4), Interrupting(0, 1)])
     assert model.statuses_ == [Status.INTERRUPTED]
     assert model.certificate_.relative_gap == model.rounds_[0].relative_gap
-    unfitted = CascadeSVC()
-    with pytest.raises(KeyboardInterrupt):
-        unfitted.fit([Interrupting(2), Interrupting(0, 1)])
-    assert not unfitted.__sklearn_is_fitted__()
+    for reads, on_interrupt in ((2, "keep"), (2, "raise"), (4, "raise")):
+        unfitted = CascadeSVC(tol=1e-9, max_invaders=5, on_interrupt=on_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            unfitted.fit([Interrupting(reads), Interrupting(0, 1)])
+        assert not unfitted.__sklearn_is_fitted__()
 
 
 def test_a_checkpoint_resumes_to_the_same_bits(tmp_path):

@@ -163,7 +163,7 @@ def test_ctrl_c_in_a_call_gives_the_state_before_it(wrapped, monkeypatch):
     monkeypatch.setattr(library, "solve_problem", strike)
     problem = clouds()
     warm = problem.project(np.full(problem.n, 0.3))
-    found = solve(problem, "qpsolvers", warm=warm)
+    found = solve(problem, "qpsolvers", warm=warm, on_interrupt="keep")
     assert found.status is Status.INTERRUPTED
     assert np.array_equal(found.raw_alpha, warm)
 

@@ -155,7 +155,7 @@ def test_an_interrupted_run_says_so(problem):
     def stop(progress):
         raise KeyboardInterrupt
 
-    found = solve(problem, "gradient-flow", trajectory=True, callback=stop)
+    found = solve(problem, "gradient-flow", trajectory=True, callback=stop, on_interrupt="keep")
     display = TrajectoryDisplay.from_solution(found)
     try:
         assert display.title == f"gradient-flow, n = 16: interrupted ({len(found.trajectory.t) - 1} steps)"

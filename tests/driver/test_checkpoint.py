@@ -156,7 +156,9 @@ def test_ctrl_c_saves_and_the_next_call_goes_on(file):
         if progress.step == 12:
             raise KeyboardInterrupt
 
-    assert run(file, callback=interrupt).status is Status.INTERRUPTED
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run(file, callback=interrupt)
+    assert raised.value.solution.cost.steps == 12
     same(run(file), run(None))
 
 

@@ -111,14 +111,20 @@ def test_limits_out_of_range_are_refused(clouds, argument, value):
 # --- interruption ------------------------------------------------------------------------------
 
 
-def test_ctrl_c_inside_a_step_returns_the_state_before_it(clouds):
-    solution = solve(clouds, Creeper(fail_at=5, fault="interrupt"))
+@pytest.mark.parametrize("on_interrupt", ["raise", "keep"])
+def test_ctrl_c_inside_a_step_leaves_the_state_before_it(clouds, on_interrupt):
+    if on_interrupt == "keep":
+        solution = solve(clouds, Creeper(fail_at=5, fault="interrupt"), on_interrupt="keep")
+    else:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            solve(clouds, Creeper(fail_at=5, fault="interrupt"))
+        solution = raised.value.solution
     assert solution.status is Status.INTERRUPTED
     assert solution.cost.steps == 4
     assert np.array_equal(solution.raw_alpha, solve(clouds, Creeper(), max_steps=4).raw_alpha)
 
 
-def test_a_real_sigint_returns_a_solution():
+def test_a_real_sigint_is_raised_with_a_solution():
     code = """
         import sys
         sys.path[:0] = [{folder!r}]
@@ -127,7 +133,10 @@ def test_a_real_sigint_returns_a_solution():
         def callback(progress):
             if not told:
                 told.append(print("running", flush=True))
-        solution = solve(ZOO["overlapping clouds"].problem, Creeper(), callback=callback, time_limit=30)
+        try:
+            solve(ZOO["overlapping clouds"].problem, Creeper(), callback=callback, time_limit=30)
+        except KeyboardInterrupt as interrupt:
+            solution = interrupt.solution
         print(solution.status.name, solution.cost.steps > 0, solution.certificate.relative_gap < 1e9)
     """
     code = textwrap.dedent(code.format(folder=os.path.dirname(__file__)))

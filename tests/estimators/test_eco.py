@@ -517,12 +517,19 @@ def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(fit_intercept, mon
     assert state(model) == state(twin)
 
 
-def test_a_solve_that_was_interrupted_does_not_become_a_model(monkeypatch):
+def test_a_solve_that_is_broken_or_interrupted_does_not_become_a_model(monkeypatch):
     X, y = moons(400)
     model = EcoSVC(gamma=1.0, C=10, fit_intercept=False).partial_fit(X[:100], y[:100], classes=[0, 1])
     before, solve = state(model), _ecology.solve
-    for status, error in ((Status.INTERRUPTED, KeyboardInterrupt), (Status.BROKEN, ProblemError)):
-        monkeypatch.setattr(_ecology, "solve", lambda *a, s=status, **k: replace(solve(*a, **k), ended=s))
+
+    def interrupted(*given, **more):
+        raise KeyboardInterrupt
+
+    def broken(*given, **more):
+        return replace(solve(*given, **more), ended=Status.BROKEN)
+
+    for ends, error in ((interrupted, KeyboardInterrupt), (broken, ProblemError)):
+        monkeypatch.setattr(_ecology, "solve", ends)
         with pytest.raises(error):
             model.partial_fit(X[100:], y[100:])
         assert state(model) == before

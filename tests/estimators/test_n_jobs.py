@@ -94,8 +94,8 @@ def test_circuits_wait_for_one_another():
 def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     honest, calls, count = _together.solve_small_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
-    heard_by_all, told = threading.Event(), _solving.Solving._tell_all
-    monkeypatch.setattr(_solving.Solving, "_tell_all", lambda self: [told(self), heard_by_all.set()])
+    heard_by_all, fail = threading.Event(), _solving.Solving.fail
+    monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard_by_all.set()])
 
     def strikes(*given):
         calls.append(1)
@@ -116,7 +116,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     else:
         options["callback"] = heard
     with pytest.warns(ConvergenceWarning):
-        model = SVC(n_jobs=2, **options).fit(X, Y)
+        model = SVC(n_jobs=2, on_interrupt="keep", **options).fit(X, Y)
     ended = [solution.ended for solution in model.solutions_]
     assert len(ended) == 45
     assert Status.INTERRUPTED in ended
@@ -128,20 +128,17 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_a_second_ctrl_c_leaves_the_model_as_it_was(monkeypatch):
+def test_ctrl_c_ends_all_threads_and_leaves_the_model_as_it_was(monkeypatch):
     model = SVC(n_jobs=2).fit(*IRIS)
     before = model.dual_coef_
-    told, heard, tell = [], {1: threading.Event(), 2: threading.Event()}, _solving.Solving._tell_all
-    count = itertools.count(1)
-    monkeypatch.setattr(
-        _solving.Solving, "_tell_all", lambda self: [tell(self), heard.get(next(count), heard[2]).set()]
-    )
+    told, heard, fail = [], threading.Event(), _solving.Solving.fail
+    monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard.set()])
 
     def strikes(progress):
         told.append(1)
-        if len(told) in (1, 2):
+        if len(told) == 1:
             signal.raise_signal(signal.SIGINT)
-            heard[len(told)].wait(60)
+            heard.wait(60)
 
     model.set_params(C=1e6, tol=1e-12, solver="smo", callback=strikes)
     with pytest.raises(KeyboardInterrupt):

@@ -163,7 +163,7 @@ def test_bounds_that_are_none_are_left_to_a_run(bound):
 
 
 @pytest.mark.parametrize("count", [400, None], ids=["one list", "many lists"])
-def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch, count):
+def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, count):
     X, y = (part[:count] for part in SETS["digits"])
     honest, calls = _together.solve_small_pairs, []
 
@@ -174,8 +174,11 @@ def test_ctrl_c_in_the_middle_keeps_what_there_is(monkeypatch, count):
         return honest(*given[:-1], 0.0)  # one pair a call
 
     monkeypatch.setattr(_together, "solve_small_pairs", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SVC().fit(X, y)
+    calls.clear()
     with pytest.warns(ConvergenceWarning):
-        model = SVC().fit(X, y)
+        model = SVC(on_interrupt="keep").fit(X, y)
     ended = [solution.ended for solution in model.solutions_]
     assert ended[:3] == [Status.OPTIMAL] * 3
     assert ended[3] is Status.INTERRUPTED

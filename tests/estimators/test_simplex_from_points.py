@@ -176,6 +176,8 @@ def test_ctrl_c_within_it_is_a_runs(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_by_points, "simplex_from_points", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SVDD(nu=0.2).fit(SETS["iris"])
     with pytest.warns(UserWarning, match="nterrupted"):
-        model = SVDD(nu=0.2).fit(SETS["iris"])
+        model = SVDD(nu=0.2, on_interrupt="keep").fit(SETS["iris"])
     assert model.solution_.ended.name == "INTERRUPTED"

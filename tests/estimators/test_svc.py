@@ -286,7 +286,7 @@ def test_interrupt_keeps_what_was_reached():
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match="did not reach tol"):
-        model = SVC(C=1e6, tol=1e-12, callback=interrupt_once).fit(*FOUR)
+        model = SVC(C=1e6, tol=1e-12, callback=interrupt_once, on_interrupt="keep").fit(*FOUR)
     assert model.solutions_[0].status is dualflow.Status.INTERRUPTED
     assert model.n_iter_[1:].tolist() == [1] * 5
     assert not any(solution.refined for solution in model.solutions_)

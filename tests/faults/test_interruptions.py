@@ -1,7 +1,9 @@
-"""Ctrl-C and the clock, wherever they come: what there is is returned, and says what ended it."""
+"""Ctrl-C, errors of one's own and the clock, wherever they come: raised with what there is, or returned with it."""
 
 import signal
+import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,18 +95,21 @@ class Struck(Solver):
 @pytest.mark.parametrize("trajectory", [False, True])
 @pytest.mark.parametrize("where", ["open", "start", "step", "alpha", "finished", "multiplier"])
 @pytest.mark.parametrize("nth", [1, 4, 9])
-def test_ctrl_c_in_any_method_of_a_solver_returns_what_there_is(where, nth, trajectory, tmp_path):
+def test_ctrl_c_in_any_method_of_a_solver_is_raised_with_what_there_is(where, nth, trajectory, tmp_path):
     if where in ("open", "start") and nth > 1:
         return
     file, problem = tmp_path / "run.npz", posed()
     settings = {"tol": 1e-12, "trajectory": trajectory, "max_steps": 30}
-    found = solve(problem, Struck(where=where, nth=nth), checkpoint=file, **settings)
-    struck = where != "multiplier" or trajectory  # who asks for the multiplier but a record?
+    struck = where != "multiplier" or trajectory  # a record alone asks for the multiplier
+    if struck:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            solve(problem, Struck(where=where, nth=nth), checkpoint=file, **settings)
+        found = raised.value.solution
+        assert found.certified is None  # nothing is computed before it is raised
+    else:
+        found = solve(problem, Struck(where=where, nth=nth), checkpoint=file, **settings)
     assert (found.status is Status.INTERRUPTED) == struck
     assert np.isfinite(found.certificate.relative_gap)
-    if trajectory:
-        assert len(found.trajectory.t) == found.cost.steps + 1
-        assert np.array_equal(found.trajectory.alpha[-1], found.raw_alpha)
     # Whatever was saved goes on to the same end.
     whole = solve(problem, Struck(where="never"), **settings)
     object.__setattr__(engine := Struck(where=where, nth=nth), "calls", {where: nth})
@@ -113,11 +118,87 @@ def test_ctrl_c_in_any_method_of_a_solver_returns_what_there_is(where, nth, traj
     assert np.array_equal(resumed.raw_alpha, whole.raw_alpha)
 
 
+@pytest.mark.parametrize("trajectory", [False, True])
+@pytest.mark.parametrize("where", ["open", "start", "step", "alpha", "finished", "multiplier"])
+@pytest.mark.parametrize("nth", [1, 4, 9])
+def test_ctrl_c_that_is_to_be_kept_returns_what_there_is(where, nth, trajectory, tmp_path):
+    if (where in ("open", "start") and nth > 1) or (where == "multiplier" and not trajectory):
+        return
+    file, settings = tmp_path / "run.npz", {"tol": 1e-12, "trajectory": trajectory, "max_steps": 30}
+    engine = Struck(where=where, nth=nth)
+    found = solve(posed(), engine, checkpoint=file, on_interrupt="keep", **settings)
+    assert found.status is Status.INTERRUPTED
+    assert np.isfinite(found.certified.relative_gap)
+    if trajectory:
+        assert len(found.trajectory.t) == found.cost.steps + 1
+        assert np.array_equal(found.trajectory.alpha[-1], found.raw_alpha)
+
+
 def test_ctrl_c_before_there_is_a_state_gives_the_start_back():
     problem = posed()
     warm = problem.project(np.full(problem.n, 0.3))
-    assert np.array_equal(solve(problem, Struck(), warm=warm).raw_alpha, warm)
-    assert np.array_equal(solve(problem, Struck()).raw_alpha, np.zeros(problem.n))
+    for start in (warm, None):
+        with pytest.raises(KeyboardInterrupt) as raised:
+            solve(problem, Struck(), warm=start)
+        expected = np.zeros(problem.n) if start is None else warm
+        assert np.array_equal(raised.value.solution.raw_alpha, expected)
+        assert np.array_equal(solve(problem, Struck(), warm=start, on_interrupt="keep").raw_alpha, expected)
+
+
+def test_a_second_ctrl_c_is_raised_where_the_first_is_kept(monkeypatch):
+    def certify(self, alpha, quick=False):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Certifier, "certify", certify)
+    with pytest.raises(KeyboardInterrupt):
+        solve(posed(), "working-set", on_interrupt="keep")
+
+
+class Told(BaseException):
+    """What a signal handler may raise."""
+
+
+class Slotted(Exception):
+    __slots__ = ()
+
+    def __setattr__(self, name, value):
+        if name == "solution":
+            raise AttributeError(name)
+        super().__setattr__(name, value)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Told, ZeroDivisionError, MemoryError])
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_a_callback_or_a_signal_handler_raises_carries_what_there_is(error, keep):
+    """Whatever it is: SIGTERM that Python turned into an exception, for one."""
+
+    def callback(progress):
+        if progress.step == 3:
+            reached.append(progress.alpha)
+            raise error
+
+    reached, more = [], {"on_interrupt": "keep"} if keep else {}
+    if keep and error is KeyboardInterrupt:
+        found = solve(posed(), "frank-wolfe", callback=callback, tol=1e-9, **more)
+    else:
+        with pytest.raises(error) as raised:
+            solve(posed(), "frank-wolfe", callback=callback, tol=1e-9, **more)
+        found = raised.value.solution
+    assert found.ended is Status.INTERRUPTED
+    assert found.cost.steps == 3
+    assert np.array_equal(found.raw_alpha, reached[0])
+    assert np.isfinite(found.certificate.relative_gap)
+
+
+def test_an_error_that_holds_nothing_is_raised_as_it_is():
+    def callback(progress):
+        raise Slotted
+
+    with pytest.raises(Slotted):
+        solve(posed(), "frank-wolfe", callback=callback, tol=1e-9)
+    with pytest.raises(ProblemError) as raised:
+        solve(posed(), "frank-wolfe", on_interrupt="stop")
+    assert not hasattr(raised.value, "solution")
 
 
 def test_ctrl_c_while_the_answer_is_certified_keeps_the_answer(monkeypatch):
@@ -130,7 +211,7 @@ def test_ctrl_c_while_the_answer_is_certified_keeps_the_answer(monkeypatch):
         return real(self, alpha, quick)
 
     monkeypatch.setattr(Certifier, "certify", certify)
-    found = solve(problem, "working-set", refine=True)
+    found = solve(problem, "working-set", refine=True, on_interrupt="keep")
     assert len(calls) > 1
     assert found.status in (Status.INTERRUPTED, Status.OPTIMAL)
     assert found.raw_ended is Status.INTERRUPTED
@@ -152,7 +233,7 @@ def test_ctrl_c_inside_cvxopt_returns(monkeypatch):
         return struck
 
     monkeypatch.setattr(misc, "kkt_chol2", kkt_chol2)
-    found = solve(posed(), "cvxopt", refine=True)
+    found = solve(posed(), "cvxopt", refine=True, on_interrupt="keep")
     assert len(factorised) == 4
     assert found.status is found.raw_status is Status.INTERRUPTED
     assert not found.refined
@@ -186,8 +267,8 @@ def test_pairs_left_over_say_that_they_were_interrupted():
         if len(seen) == 3:
             raise KeyboardInterrupt
 
-    with pytest.warns(UserWarning, match=r"Interrupted \(Ctrl-C\)"):
-        model = SVC(solver="frank-wolfe", callback=callback, refine=False, tol=1e-9).fit(X, y)
+    with pytest.warns(UserWarning, match=r"Interrupted \(Ctrl-C"):
+        model = SVC(solver="frank-wolfe", callback=callback, on_interrupt="keep", refine=False, tol=1e-9).fit(X, y)
     assert [solution.status for solution in model.solutions_] == [Status.INTERRUPTED] * 6
 
 
@@ -200,57 +281,64 @@ def test_ctrl_c_in_a_pair_that_is_done_is_not_swallowed():
             raise KeyboardInterrupt
 
     seen = []
-    with pytest.warns(UserWarning, match=r"Interrupted \(Ctrl-C\)"):
-        model = SVC(solver="gradient-flow", callback=callback, refine=False, tol=1e-3).fit(X, y)
+    with pytest.warns(UserWarning, match=r"Interrupted \(Ctrl-C"):
+        model = SVC(solver="gradient-flow", callback=callback, on_interrupt="keep", refine=False, tol=1e-3).fit(X, y)
     assert seen
     assert [solution.status for solution in model.solutions_] == [Status.OPTIMAL] + [Status.INTERRUPTED] * 5
 
 
-def test_a_second_ctrl_c_leaves_the_model_as_it_was():
+@pytest.mark.parametrize("on_interrupt", ["raise", "keep"])
+def test_ctrl_c_that_is_raised_leaves_the_model_as_it_was(on_interrupt):
+    """At once, or, where the first is kept, the second."""
     X, y = clouds(80, classes=4)
     model = SVC().fit(X, y)
-    before = model.predict(X)
+    before, calls = model.predict(X), []
 
     def callback(progress):
+        calls.append(progress.step)
         raise KeyboardInterrupt
 
-    model.set_params(solver="smo", callback=callback)
-    with pytest.raises(KeyboardInterrupt):
+    model.set_params(solver="smo", callback=callback, on_interrupt=on_interrupt)
+    with pytest.raises(KeyboardInterrupt) as raised:
         model.fit(X[::-1], y)
+    assert len(calls) == (1 if on_interrupt == "raise" else 2)
+    assert raised.value.solution.ended is Status.INTERRUPTED
     assert np.array_equal(model.predict(X), before)
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-def test_ctrl_c_anywhere_in_a_comparison_returns_what_there_is(at, monkeypatch):
+def test_ctrl_c_anywhere_in_a_comparison_is_raised_with_what_there_is(at, monkeypatch):
     """At the n-th solve: warm-ups, references and rows."""
     real, calls = comparison_rows.solve, []
 
     def struck(*arguments, **more):
         calls.append(arguments[1])
         if len(calls) == at:
-            # What solve does with Ctrl-C, by turns: it returns, or it was not in it yet.
-            if at % 2:
-                return real(arguments[0], Struck())
             raise KeyboardInterrupt
         return real(*arguments, **more)
 
     monkeypatch.setattr(comparison_rows, "solve", struck)
     X, y = clouds(40)
-    found = compare(X, y, ("hinge", "svdd"), ["smo", "cvxopt"], max_n=16)
+    try:
+        found = compare(X, y, ("hinge", "svdd"), ["smo", "cvxopt"], max_n=16)
+    except KeyboardInterrupt as interrupt:
+        found = interrupt.comparison
+        assert len(calls) == at  # nothing was begun after it
     assert found.interrupted == (len(calls) >= at)
     assert len(found.rows) == 4
     if found.interrupted:
-        assert len(calls) == at  # nothing was begun after it
         assert all("Ctrl-C" in row.reason for row in found.rows if row.status == "NOT RUN")
 
 
-def test_ctrl_c_in_the_progress_of_a_comparison_returns(monkeypatch):
+def test_ctrl_c_in_the_progress_of_a_comparison_is_raised_with_what_there_is():
     def progress(done, total, what):
         if done == 1:
             raise KeyboardInterrupt
 
     X, y = clouds(40)
-    found = compare(X, y, ("hinge",), ["smo", "frank-wolfe", "cvxopt"], max_n=16, progress=progress)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        compare(X, y, ("hinge",), ["smo", "frank-wolfe", "cvxopt"], max_n=16, progress=progress)
+    found = raised.value.comparison
     assert found.interrupted
     assert [row.ran for row in found.rows] == [True, False, False]
 
@@ -293,7 +381,7 @@ def test_cvxopt_gives_back_where_it_is_when_time_is_up(monkeypatch):
         def counted(W, P):
             factorised.append(W)
             if len(factorised) == 6:
-                clock._deadline.set(0.0)
+                monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1000.0))
             return factor(W, P)
 
         return counted

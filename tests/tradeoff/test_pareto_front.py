@@ -378,7 +378,7 @@ def test_same_seed_same_front_and_no_global_generator(moons):
 # --- limits ------------------------------------------------------------------------------------
 
 
-def test_limits_return_the_points_so_far(moons, monkeypatch):
+def test_limits_return_the_points_so_far_and_ctrl_c_is_raised(moons, monkeypatch):
     few = pareto_front(*moons, tol=1e-4, max_points=7)
     assert few.status is FrontStatus.POINT_LIMIT
     assert 5 <= len(few) <= 7
@@ -395,9 +395,8 @@ def test_limits_return_the_points_so_far(moons, monkeypatch):
         return dualflow.solve(*args, **options)
 
     monkeypatch.setattr(path, "solve", interrupted)
-    front = pareto_front(*moons)
-    assert front.status is FrontStatus.INTERRUPTED
-    assert len(front) == 4
+    with pytest.raises(KeyboardInterrupt):
+        pareto_front(*moons)
 
 
 @needs_pymoo
@@ -410,9 +409,8 @@ def test_a_search_stops_with_what_it_has(moons, monkeypatch):
         return evaluate(self, A)
 
     monkeypatch.setattr(search.Search, "evaluate", interrupted)
-    front = pareto_front(*moons, errors="zero-one")
-    assert front.status is FrontStatus.INTERRUPTED
-    assert len(front) > 3
+    with pytest.raises(KeyboardInterrupt):
+        pareto_front(*moons, errors="zero-one")
     monkeypatch.undo()
     late = pareto_front(*moons, errors="zero-one", generations=10**6, time_limit=1.0)
     assert late.status is FrontStatus.TIME_LIMIT

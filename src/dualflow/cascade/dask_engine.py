@@ -15,6 +15,7 @@ from typing import Any
 import dask
 import distributed
 
+from ..core import clock
 from ..exceptions import EngineError
 from .moved import nbytes
 from .parts import Chunk, Part
@@ -93,6 +94,7 @@ class Dask:
                 tasks[task] = k
             waiting, busy = set(tasks), time.monotonic()
             while waiting:
+                clock.look()
                 try:
                     done = distributed.wait(waiting, timeout=PATIENCE, return_when="FIRST_COMPLETED").done
                 except TimeoutError:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
+from ..core import clock
 from ..exceptions import EngineError, ProblemError, SolverUnavailable
 from .moved import nbytes
 from .parts import Part
-from .tasks import run_task
+from .tasks import in_time, run_task
 
 __all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
 
@@ -69,8 +70,9 @@ class Joblib:
         self.sent += nbytes(own) + nbytes(shared) * self.jobs
         for attempt in range(RETRIES + 1):
             try:
-                calls = (self._delayed(function, part, k, own[k], shared) for k, part in enumerate(self.parts))
-                found = list(self._parallel(calls))
+                left, parts = clock.left(), enumerate(self.parts)
+                calls = (self._delayed(function, part, k, own[k], shared, left) for k, part in parts)
+                found = in_time(list(self._parallel(calls)))
             except BrokenProcessPool as error:
                 self.close()
                 self._parallel = self._make().__enter__()

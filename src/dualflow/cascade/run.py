@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._solve import solve
 from ..core.bounds import gaps
 from ..core.certificate import Certificate, certify
+from ..core.clock import OutOfTime
 from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..core.values import immutable
@@ -66,11 +67,13 @@ class Cascade:
     started : float
         When the fit began, by `time.monotonic`.
     deadline : float, optional
-        `time.monotonic` from which no round begins but the first.
+        `time.monotonic` from which no round begins but the first; what ends a round is the clock of the fit.
     told : callable
         Is given each `Round`; a true answer ends the cascade.
     save : callable
         Is given the `PairState` after each round.
+    keeps : bool
+        Whether Ctrl-C ends the cascade with the best that was certified, as the end of the time does.
     """
 
     engine: Engine
@@ -85,6 +88,7 @@ class Cascade:
     deadline: float | None
     told: Callable[[Round], Any]
     save: Callable[[PairState], None]
+    keeps: bool = False
 
     def run(self, state: PairState | None = None) -> Ended:
         """Go on from a state, or from the parts' own solves, until something ends it."""
@@ -96,10 +100,11 @@ class Cascade:
                 if best is None or ended.certificate.gap <= best.certificate.gap:  # type: ignore[operator]
                     best = ended
                 best = replace(best, status=ended.status, steps=ended.steps)
-        except KeyboardInterrupt:
-            if best is None:
+        except (KeyboardInterrupt, OutOfTime) as end:
+            late = isinstance(end, OutOfTime)
+            if best is None or not (late or self.keeps):
                 raise
-            return replace(best, status=Status.INTERRUPTED)
+            return replace(best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
         return best
 
     def _begun(self) -> tuple[PairState, Survivors]:
@@ -208,8 +213,6 @@ class Cascade:
             warm=pool.alpha if state.steps or self.deadline is not None else None,
             time_limit=left,
         )
-        if solution.ended is Status.INTERRUPTED:
-            raise KeyboardInterrupt
         return solution.certificate, solution.status
 
     @staticmethod

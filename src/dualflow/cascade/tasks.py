@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._solve import solve
-from ..core.solution import Status
+from ..core import clock
 from ..core.threads import blas_for
 from ..exceptions import ProblemError
 from .bound import Share, Window, share_of
 from .model import Members, Model
 from .parts import Part, load
 
-__all__ = ["Broadcast", "Found", "Survey", "Survivors", "begin", "fetch", "run_task", "survey", "sweep"]
+__all__ = ["Broadcast", "Found", "Survey", "Survivors", "begin", "fetch", "in_time", "run_task", "survey", "sweep"]
 
 #: Rows of each class that a part puts up which has no problem of its own, for it holds one class only.
 PUT_UP = 64
@@ -137,10 +138,26 @@ class Found:
     idle: NDArray
 
 
-def run_task(function: Any, part: Part, number: int, own: Any, shared: Any) -> Any:
-    """Call a task; BLAS has one thread for each call, so that bits do not depend on where it runs."""
+def run_task(function: Any, part: Part, number: int, own: Any, shared: Any, left: float | None = None) -> Any:
+    """Call a task; BLAS has one thread for each call, so that bits do not depend on where it runs.
+
+    ``left`` are seconds for it in another process, where `clock.OutOfTime` is what it returns if they are over.
+    """
     with blas_for(1 << 30, shared=True):
-        return function(part, number, own, shared)
+        if left is None:
+            return function(part, number, own, shared)
+        try:
+            with clock.within(time.monotonic() + left):
+                return function(part, number, own, shared)
+        except clock.OutOfTime:
+            return clock.OutOfTime
+
+
+def in_time(found: list[Any]) -> list[Any]:
+    """What tasks in other processes returned, if none was late; else `clock.OutOfTime` is raised."""
+    if any(one is clock.OutOfTime for one in found):
+        raise clock.OutOfTime
+    return found
 
 
 def survey(part: Part, number: int, own: None, shared: None) -> Survey:
@@ -172,8 +189,6 @@ def begin(part: Part, number: int, own: None, shared: tuple[Model, float]) -> Su
         return Survivors.of(number, members, J)
     problem = model.pose(members.X, members.sign, members.weight)
     solution = solve(problem, tol=tol)
-    if solution.ended is Status.INTERRUPTED:
-        raise KeyboardInterrupt
     return Survivors.of(number, members, np.flatnonzero(solution.alpha > 0), solution.alpha)
 
 

@@ -154,13 +154,18 @@ def compare(
                 say(line)
             return
         with progress_bar() as progress:
-            comparison = run(
-                *arguments,
-                **options,
-                total_time_limit=total_time_limit,
-                progress=progress,
-                announce=partial(say, err=True),
-            )
+            try:
+                comparison = run(
+                    *arguments,
+                    **options,
+                    total_time_limit=total_time_limit,
+                    progress=progress,
+                    announce=partial(say, err=True),
+                )
+            except KeyboardInterrupt as interrupt:
+                if not hasattr(interrupt, "comparison"):
+                    raise
+                comparison = interrupt.comparison
         if json:
             say_json(_plain(comparison))
         else:

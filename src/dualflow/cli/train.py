@@ -10,7 +10,6 @@ import typer
 
 from . import options as shared
 from .output import (
-    INTERRUPTED,
     OVERWRITE,
     check_output,
     clear_errors,
@@ -73,7 +72,7 @@ def train(
         from . import prepared
         from .reading import read_new
         from .table import Asked
-        from .training import cross_validated, made, searched, splits_of, was_interrupted
+        from .training import cross_validated, made, searched, splits_of
 
         begun = time.perf_counter()
         if kind is not None and kind not in prepared.KINDS:
@@ -117,9 +116,6 @@ def train(
                         progress(0, None, f"fitting {X.shape[0]} points")
                         model.fit(X) if y is None else model.fit(X, y)
                     prepared.known_of(table, encoding, written, form.cells).save(model, out)
-                    if was_interrupted(model):
-                        say(f"Interrupted; {out} is the model of what there was, and not optimal.", err=True)
-                        raise typer.Exit(INTERRUPTED)
                     if splits:
                         accuracy = cross_validated(kind, model, table, y, how, splits, progress)
             except FitError as error:  # nothing is wrong with the call: there is no such model

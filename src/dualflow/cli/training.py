@@ -12,7 +12,7 @@ from ..exceptions import ProblemError
 from .prepared import KINDS, How
 from .table import Sparse, Table
 
-__all__ = ["cross_validated", "made", "searched", "splits_of", "was_interrupted"]
+__all__ = ["cross_validated", "made", "searched", "splits_of"]
 
 #: Parameters of some kinds only.
 _OF = {"svc": ("C",), "svr": ("C", "epsilon"), "svdd": ("nu",), "one-class": ("nu",)}
@@ -68,13 +68,7 @@ def cross_validated(
     splits: list[tuple[NDArray, NDArray]],
     progress: Callable[[int, int, str], object],
 ) -> dict[str, Any]:
-    """Accuracy (R² of numbers) on rows that neither the model nor the encoding has seen, fold by fold.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        A fold was cut short: what it says would be of another model.
-    """
+    """Accuracy (R² of numbers) on rows that neither the model nor the encoding has seen, fold by fold."""
     from sklearn.base import clone
     from sklearn.metrics import accuracy_score, r2_score
 
@@ -85,8 +79,6 @@ def cross_validated(
         part = table.take(train)
         encoding = how.encoding(part)
         fold = clone(model).fit(encoding.transform(part)[0], y[train])
-        if was_interrupted(fold):
-            raise KeyboardInterrupt
         found.append(float(score(y[test], fold.predict(encoding.transform(table.take(test))[0]))))
     return {"folds": len(splits), "mean": float(np.mean(found)), "std": float(np.std(found)), "scores": found}
 
@@ -98,13 +90,6 @@ def splits_of(kind: str, y: NDArray | None, folds: int | None, seed: int, source
     if y is None:
         raise ProblemError(f"--cv needs labels to judge by, and {kind} has none")
     return list(_splitter(kind, y, folds, seed, source).split(y, y))
-
-
-def was_interrupted(model: Any) -> bool:
-    """Whether Ctrl-C ended a solve of its fit early."""
-    from ..core.solution import Status
-
-    return any(Status.INTERRUPTED in (solution.ended, solution.raw_ended) for solution in model.solutions_)
 
 
 def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) -> Any:

@@ -127,10 +127,12 @@ def compare(
     Returns
     -------
     Comparison
-        On Ctrl-C too, once the problems are posed: with what there is so far, and `Comparison.interrupted` set.
 
     Raises
     ------
+    KeyboardInterrupt
+        Ctrl-C; once the problems are posed ``error.comparison`` is what there is so far, a `Comparison` with
+        ``interrupted`` set.
     ProblemError
         Data or a parameter is unusable.
     SolverMismatch
@@ -185,7 +187,11 @@ def compare(
         "total_time_limit": total_time_limit,
         "random_state": random_state,
     }
-    return Comparison(sections, settings, _versions(), run.interrupted)
+    found = Comparison(sections, settings, _versions(), run.interrupt is not None)
+    if run.interrupt is not None:
+        run.interrupt.comparison = found  # type: ignore[attr-defined]
+        raise run.interrupt
+    return found
 
 
 def _versions() -> dict[str, str]:

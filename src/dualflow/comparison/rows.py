@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,7 +60,7 @@ class Rows:
     total: int
     repairs: tuple[str, ...] = ()
     done: int = 0
-    interrupted: bool = False
+    interrupt: KeyboardInterrupt | None = None
     warm: set[int] = field(default_factory=set)
     #: Of `time.monotonic`, when no row begins any more.
     ends: float = math.inf
@@ -76,7 +77,7 @@ class Rows:
             if entry.group in barred:
                 continue
             row = Row(task.name, entry.name, entry.role, entry.device, entry.shots)
-            try:
+            with self.until_interrupted():
                 if (over := self.over) is not None:
                     row = replace(row, status="NOT RUN", reason=over)
                 elif (refused := barred_by(entry, certifier)) is not None:
@@ -86,11 +87,7 @@ class Rows:
                 else:
                     row = self.run(row, entry, task, reference)
                     row = self.floored(row, entry, task, reference, floors)
-            except KeyboardInterrupt:
-                self.interrupted = True
-                if row.status == "NOT RUN":
-                    row = replace(row, reason=_CUT_SHORT)
-            rows.append(row)
+            rows.append(_explained(row))
             groups.append(entry.group)
         if certifier.psd.kind == "indefinite":
             rows += [self.mended(task, method) for method in self.repairs]
@@ -103,39 +100,40 @@ class Rows:
             task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, ranked(rows, self.tol)
         )
 
+    @contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Work that Ctrl-C ends, and after which no other begins: `compare` raises it with what there is."""
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            self.interrupt = interrupt
+
     @property
     def over(self) -> str | None:
         """Why no row begins any more, if none does."""
         late = _TOO_LATE if time.monotonic() >= self.ends else None
-        return _LEFT_OUT if self.interrupted else late
+        return late if self.interrupt is None else _LEFT_OUT
 
     def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
         """Say what comes next, and count it."""
-        try:
+        with self.until_interrupted():
             if self.progress:
                 self.progress(self.done, self.total, f"{task.name}: {' '.join(filter(None, what))}")
-        except KeyboardInterrupt:
-            self.interrupted = True
         self.done += rows
 
     def reference(self, problem: DualProblem) -> tuple[Solution | None, str | None]:
         """The reference of a section, or why there is none; its solvers are compared with one another all the same."""
-        interrupted = "no reference: the comparison was interrupted (Ctrl-C)"
-        if self.interrupted:
-            return None, interrupted
         if (late := self.over) is not None:
             return None, f"no reference: {late}"
-        try:
-            self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
-            solution = self.solved(problem, REFERENCE)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            return None, interrupted
-        except Exception as error:
-            return None, f"no reference: {sentence(error)}"
-        if solution.ended is Status.INTERRUPTED:
-            self.interrupted = True
-            return None, interrupted
+        solution = None
+        with self.until_interrupted():
+            try:
+                self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
+                solution = self.solved(problem, REFERENCE)
+            except Exception as error:
+                return None, f"no reference: {sentence(error)}"
+        if solution is None:
+            return None, "no reference: the comparison was interrupted (Ctrl-C)"
         if solution.ended is Status.TIME_LIMIT:
             return None, f"no reference: {solution.ended.text}"
         return solution, None
@@ -163,13 +161,11 @@ class Rows:
         self.tell(task, method)
         if (over := self.over) is not None:
             return replace(row, status="NOT RUN", reason=over)
-        try:
+        with self.until_interrupted():
             other, mended = repaired(task, method)
             row = self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None)
             return explained(row, mended, task.certifier)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            return replace(row, reason=_CUT_SHORT) if row.status == "NOT RUN" else row
+        return _explained(row)
 
     def warm_up(self, entry: Entry) -> None:
         """One throw-away step on four points: a library's import is not the solver's time."""
@@ -185,8 +181,7 @@ class Rows:
         for loss in ("squared_hinge", "hinge", None):
             try:
                 problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
-                if solve(problem, solver, max_steps=1, **entry.options).ended is Status.INTERRUPTED:
-                    raise KeyboardInterrupt
+                solve(problem, solver, max_steps=1, **entry.options)
             except Exception:  # not the run that counts: whatever is wrong will show there
                 continue
             return
@@ -203,14 +198,10 @@ class Rows:
                     solver = make_solver(entry.solver, entry.options).aim(self.tol)
                     solution = self.solved(task.problem, solver, once=entry.device is not None)
                 row = _measured(row, solution, task, reference)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            return replace(row, status="NOT RUN", reason=_CUT_SHORT)
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=sentence(error))
         except Exception as error:  # whatever a solver or its libraries raise is this row's reason
             return replace(row, status="FAILED", reason=sentence(error))
-        self.interrupted |= Status.INTERRUPTED in (solution.ended, solution.raw_ended)
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)
 
@@ -231,9 +222,14 @@ class Rows:
                 random_state=self.random_state,
             )
             found.append(solution)
-            if once or self.over or solution.ended is Status.INTERRUPTED or solution.cost.wall_time_s > QUICK_S:
+            if once or self.over or solution.cost.wall_time_s > QUICK_S:
                 break
         return min(found, key=lambda solution: solution.cost.wall_time_s)
+
+
+def _explained(row: Row) -> Row:
+    """A row that Ctrl-C may have cut short, which then says so."""
+    return replace(row, reason=_CUT_SHORT) if row.status == "NOT RUN" and row.reason is None else row
 
 
 def _measured(row: Row, solution: Solution, task: Task, reference: Solution | None) -> Row:

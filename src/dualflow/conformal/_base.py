@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from .._solve import limited
 from ..core.options import Number, OneOf, Rule
 from ..exceptions import ProblemError
 from ._models import ENTRIES, Models, held_out, left_out
@@ -71,6 +73,10 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         if any(solution.certificate.gap is None for solution in model.solutions_):
             raise ProblemError("estimator: its kernel is indefinite, so that no model without a point is certified")
         return model
+
+    def _limited(self) -> AbstractContextManager[None]:
+        """The time limit of what is wrapped, which is one of the whole fit."""
+        return limited(getattr(self.estimator, "time_limit", None), "every model without a point, or a fold, was found")
 
     def _take(self, model: Any, fold: NDArray | None) -> list[Models]:
         """The models of each solve, without a fold, where ``fold`` has the number of each point's, or a point."""

@@ -127,11 +127,12 @@ class ConformalSVC(ClassifierMixin, Conformal):
                 "class_weight='balanced' changes with every point left out; give the weights, "
                 "class_weight={label: weight}"
             )
-        model = self._fitted(X, y)
-        codes = _codes(model)
-        fold = folds_of(self.cv, X, codes, classifier=True)
-        _several(codes, np.arange(len(codes)) if fold is None else fold, model.classes_)
-        found = self._take(model, fold)
+        with self._limited():
+            model = self._fitted(X, y)
+            codes = _codes(model)
+            fold = folds_of(self.cv, X, codes, classifier=True)
+            _several(codes, np.arange(len(codes)) if fold is None else fold, model.classes_)
+            found = self._take(model, fold)
         # Of pairs that a point is not in no value is asked for: they are of other labels than its own.
         values, without = np.zeros((len(codes), len(found))), np.zeros((len(codes), len(found)), dtype=np.intp)
         for pair, (models, rows) in enumerate(zip(found, model._rows, strict=True)):

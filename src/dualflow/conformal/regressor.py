@@ -108,9 +108,10 @@ class ConformalSVR(RegressorMixin, Conformal):
             Data or parameters are out of range, the kernel is indefinite, there are more than 8000 points for
             ``cv=None``, or ``cv`` does not hold out every point once.
         """
-        model = self._fitted(X, y)
-        values = np.asarray(y, dtype=float).ravel()
-        (models,) = self._take(model, folds_of(self.cv, X, values, classifier=False))
+        with self._limited():
+            model = self._fitted(X, y)
+            values = np.asarray(y, dtype=float).ravel()
+            (models,) = self._take(model, folds_of(self.cv, X, values, classifier=False))
         self._keep(
             model, [models], left_out_predictions_=models.values, conformity_scores_=np.abs(values - models.values)
         )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._radial import aligned
+from .forks import in_child
 from .memory import memory_bytes
 
 __all__ = ["BOUND", "LINE", "borrowed", "bound_of", "give_back", "release_memory", "take"]
@@ -41,6 +42,8 @@ _lock = threading.Lock()
 #: remove, hold on to it.
 _kept: list[NDArray] = []
 _probe = [np.empty(0)]
+
+
 _ALONE = sys.getrefcount(_probe[0])
 #: Whether a count of references says who has memory: without the lock of the interpreter it says little.
 _COUNTS = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
@@ -99,6 +102,14 @@ def release_memory() -> None:
     """
     with _lock:
         _kept[:] = [_kept[k] for k in range(len(_kept)) if not _is_free(k)]
+
+
+@in_child
+def _forget() -> None:
+    """In a forked child: another thread may have held the lock, and have been about to change the list."""
+    global _lock
+    _lock = threading.Lock()
+    _kept.clear()
 
 
 def _fresh(size: int) -> NDArray:

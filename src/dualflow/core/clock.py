@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["Interrupt", "OutOfTime", "interruptible", "is_late", "left", "look", "within"]
+__all__ = ["Interrupt", "OutOfTime", "at_leisure", "interruptible", "is_late", "left", "look", "within"]
 
 #: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
@@ -32,8 +32,19 @@ class OutOfTime(BaseException):
 
 @contextlib.contextmanager
 def within(deadline: float | None) -> Iterator[None]:
-    """Work that must stop at a time of `time.monotonic`; None is work that may take as long as it does."""
-    token = _deadline.set(deadline)
+    """Work that must stop at a time of `time.monotonic`, or at that of the work around it, if that is earlier."""
+    outer = _deadline.get()
+    token = _deadline.set(outer if deadline is None else deadline if outer is None else min(deadline, outer))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+@contextlib.contextmanager
+def at_leisure() -> Iterator[None]:
+    """Work that is done to its end, whatever the clock says: it must be short, or its time set aside before."""
+    token = _deadline.set(None)
     try:
         yield
     finally:
@@ -63,14 +74,13 @@ def left() -> float | None:
 
 
 def look() -> None:
-    """Stop the work under way if it is late, or interrupted: `OutOfTime` and KeyboardInterrupt pass through to the
-    driver.
+    """Stop the work under way if it is late, or interrupted: `OutOfTime` passes through to the driver, or to whoever
+    set the limit, and KeyboardInterrupt to the user.
 
     To be called every tenth of a second or so; it costs a tenth of a microsecond.
     """
     interrupt = _interrupt.get()
     if interrupt is not None and interrupt.pending:
-        interrupt.pending = False
         raise KeyboardInterrupt
     if is_late():
         raise OutOfTime

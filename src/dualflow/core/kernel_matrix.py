@@ -183,6 +183,7 @@ class KernelMatrix:
             return radial_product(self, v, where, J, self._work(dtype))
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
+            look()
             part = J[start : start + width]
             out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
         return out

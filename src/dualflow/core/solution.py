@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
+from .forks import cached_property
 from .problem import DualProblem
 
 __all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]
@@ -37,7 +37,7 @@ class Status(Enum):
     FINISHED = "The solver ran its course; the certified relative gap is above the tolerance."
     STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
     TIME_LIMIT = "The time limit was reached before the tolerance; this is the best state so far."
-    INTERRUPTED = "Interrupted (Ctrl-C); this is the state that was reached."
+    INTERRUPTED = "Interrupted (Ctrl-C, or an error); this is the state that was reached."
     DEVICE_FAILED = (
         "The device failed, or lost its job; this is the state before it, and the same checkpoint resumes it."
     )

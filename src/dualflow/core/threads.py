@@ -11,13 +11,13 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .clock import look
+from .forks import ProcessContext, cached_property
 
 __all__ = ["ONE_THREAD", "SMALL", "WORTH", "Crew", "allowed", "at_most", "blas_for", "share", "stretches"]
 
@@ -35,16 +35,16 @@ T = TypeVar("T")
 _told: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
-class _OneThread:
+class _OneThread(ProcessContext):
     """A context in which BLAS pools have one thread. It may be entered again, and by several threads at once.
 
-    The setting belongs to the process: the first to enter makes it, and the last to leave takes it back. Where BLAS
-    takes OpenMP's threads it belongs to the thread that makes it: there each has its own.
+    Where BLAS takes OpenMP's threads the setting belongs to the thread that makes it: there each has its own.
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._own = threading.Lock(), 0, threading.local()
+        super().__init__()
         self._before: list[tuple[Any, int]] = []
+        self._openmp = threading.local()
 
     @cached_property
     def pools(self) -> tuple[list[Any], list[Any]]:
@@ -53,26 +53,26 @@ class _OneThread:
         openmp = [pool for pool in blas if getattr(pool, "threading_layer", "") == "openmp"]
         return [pool for pool in blas if pool not in openmp], openmp
 
+    def begin(self) -> None:
+        self._before = _limited(self.pools[0])
+
+    def end(self) -> None:
+        _give_back(self._before)
+
     def __enter__(self) -> None:
-        shared, own = self.pools
-        with self._lock:
-            if not self._inside:
-                self._before = _limited(shared)
-            self._inside += 1
+        _, own = self.pools
+        super().__enter__()
         if own:
-            self._own.inside = getattr(self._own, "inside", 0) + 1
-            if self._own.inside == 1:
-                self._own.before = _limited(own)
+            self._openmp.inside = getattr(self._openmp, "inside", 0) + 1
+            if self._openmp.inside == 1:
+                self._openmp.before = _limited(own)
 
     def __exit__(self, *error: object) -> None:
         if self.pools[1]:
-            self._own.inside -= 1
-            if not self._own.inside:
-                _give_back(self._own.before)
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                _give_back(self._before)
+            self._openmp.inside -= 1
+            if not self._openmp.inside:
+                _give_back(self._openmp.before)
+        super().__exit__(*error)
 
 
 class _Controller:

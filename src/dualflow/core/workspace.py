@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from copy import copy, deepcopy
 from dataclasses import fields
-from functools import cached_property
 from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import psd
 from .arena import borrowed
+from .forks import cached_property
 from .kept import KeptGram
 from .low_rank import LowRankSystem, thin_factor
 from .problem import DualProblem, Kind

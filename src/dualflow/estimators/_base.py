@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .._solve import check_time_limit
 from ..core.certificate import Certificate
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
@@ -23,7 +25,10 @@ from ._sparse import as_csr
 from ._support import Support
 from ._validation import checked_data
 
-__all__ = ["KernelMachine"]
+__all__ = ["LEAST_S", "KernelMachine"]
+
+#: Seconds of a limit that is over, for what then says so.
+LEAST_S = 1e-9
 
 
 class _Transaction:
@@ -34,14 +39,17 @@ class _Transaction:
 
     def __enter__(self) -> None:
         self.before, self.undo = self.model.__dict__.copy(), self.model._undo()
+        if (limit := getattr(self.model, "time_limit", None)) is not None:
+            check_time_limit(limit)
+            self.model._due = time.monotonic() + limit
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
-        if kind is None:
-            return
-        with uninterrupted():
-            self.undo()
-            self.model.__dict__.clear()
-            self.model.__dict__.update(self.before)
+        if kind is not None:
+            with uninterrupted():
+                self.undo()
+                self.model.__dict__.clear()
+                self.model.__dict__.update(self.before)
+        self.model.__dict__.pop("_due", None)
 
 
 class KernelMachine(Persistent):
@@ -80,6 +88,8 @@ class KernelMachine(Persistent):
     _takes_sparse: ClassVar[bool] = False
     #: Whether that of the fit was.
     _sparse: bool = False
+    #: When the fit under way must be over, by `time.monotonic`.
+    _due: float | None = None
 
     support_: NDArray = set_by_fit()
     n_support_: NDArray = set_by_fit()
@@ -141,8 +151,15 @@ class KernelMachine(Persistent):
         return lambda: None
 
     def _transaction(self) -> _Transaction:
-        """Whatever is raised within (Ctrl-C included), the model is afterwards what it was before."""
+        """Whatever is raised within (Ctrl-C included), the model is afterwards what it was before; the model's time
+        limit, if it has one, begins here."""
         return _Transaction(self)
+
+    def _time_left(self) -> float | None:
+        """Seconds of ``time_limit`` that a fit under way has left, and all of them for what is asked later; None where
+        there is no limit."""
+        limit: float | None = getattr(self, "time_limit", None)
+        return limit if limit is None or self._due is None else max(self._due - time.monotonic(), LEAST_S)
 
     # --- prediction ----------------------------------------------------------------------------
 

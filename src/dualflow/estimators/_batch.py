@@ -6,7 +6,6 @@ import secrets
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -16,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from .._solve import check_limits
+from .._solve import ON_INTERRUPT, check_limits
 from ..core.certificate import Certificate
+from ..core.forks import cached_property
 from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
@@ -61,8 +61,10 @@ class BatchMachine(KernelMachine):
     random_state: Any
     warm_start: bool
     callback: Any
+    on_interrupt: Any
     n_jobs: Any = None
 
+    _rules = {"on_interrupt": ON_INTERRUPT}
     _takes_sparse: ClassVar[bool] = True
     #: Whether points may be what only a kernel of one's own knows (`are_things`), and those of the fit: X is their
     #: kernel matrix then.

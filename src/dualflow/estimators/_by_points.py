@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from .._conclusion import provenance_of
 from .._simplex_points import simplex_from_points, suits_simplex_points
 from .._solve import DEFAULT_SOLVER
+from ..core.forks import cached_property
 from ..core.problem import DualProblem
 from ..core.solution import SHARP, Cost, Solution, Status
 from ..core.values import immutable
@@ -41,15 +42,10 @@ class ByPoints(Sequence[Solution | None]):
 
     def __init__(self, problem: DualProblem, tol: float, seed: int, refine: bool) -> None:
         self._problem, self._tol, self._seed, self._refine = problem, tol, seed, refine
-        self._interrupt: KeyboardInterrupt | None = None
 
     def at_once(self) -> list[Solution] | None:
-        """It, in a list; or None. Ctrl-C is kept for whoever asks again."""
-        try:
-            found = self._solution
-        except KeyboardInterrupt as interrupt:
-            self._interrupt, found = interrupt, None
-        return None if found is None else [found]
+        """It, in a list; or None."""
+        return None if self._solution is None else [self._solution]
 
     def __len__(self) -> int:
         return 1
@@ -57,8 +53,6 @@ class ByPoints(Sequence[Solution | None]):
     def __getitem__(self, k: Any) -> Any:
         if k != 0:
             raise IndexError(k)
-        if self._interrupt is not None:
-            raise self._interrupt
         return self._solution
 
     @cached_property

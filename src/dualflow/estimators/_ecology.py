@@ -147,8 +147,6 @@ class Ecology(StreamMachine):
             solution = solve(problem, self.reequilibrate, tol=1e-4 * self.tol, warm=alpha)
         else:
             solution = solve(problem, DEFAULT_SOLVER, refine="early", tol=self.tol, warm=alpha)
-        if solution.ended is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # the driver keeps what it has; half a batch must not become a model
         if solution.status in (Status.BROKEN, Status.NOT_SEPARABLE):
             found = "C=inf" if solution.status is Status.NOT_SEPARABLE else f"reequilibrate={self.reequilibrate!r}"
             raise FitError(f"{found}: {solution.status.text} The model is left as it was.", solution)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from .._solve import limited
 from ..core.options import Number, OneOf, Rule
 from ..core.problem import DualProblem
 from ..core.solution import Solution
@@ -71,7 +72,8 @@ class ShareOfNew(OutlierMixin, KernelMachine):
 
     def _leave_out(self) -> LeftOutScores:
         (solution,) = self.solutions_
-        with np.errstate(over="ignore", invalid="ignore"):
+        what = f"the models without each of {solution.problem.n} points were found"
+        with np.errstate(over="ignore", invalid="ignore"), limited(self._time_left(), what):
             found = left_out_scores(solution.problem, solution.certificate.alpha)
         self._finite(found.values)
         return found

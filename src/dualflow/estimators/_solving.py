@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -25,6 +24,7 @@ from ..exceptions import ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
 from ._arguments import ignored, limits, warn_of_ignored
+from ._base import LEAST_S
 from ._telling import Teller
 
 __all__ = ["Solving", "at_once", "jobs_of"]
@@ -38,9 +38,9 @@ PATIENT = 0.2
 
 def at_once(model: Any, settled: Any) -> Sequence[Any] | None:
     """What problems come to by compiled calls alone; None where they take more, or there is a clock to look at, other
-    threads to help, or something to tell; the model's limits are checked. A third of what a small fit takes goes into
-    all that `Solving` minds."""
-    if model.time_limit is not None or model.verbose or ignored(model):
+    threads to help, something to tell, or an interrupt to keep; the model's limits are checked. A third of what a small
+    fit takes goes into all that `Solving` minds."""
+    if model.time_limit is not None or model.verbose or model.on_interrupt != "raise" or ignored(model):
         return None
     units = getattr(settled, "units", ())  # asking for threads takes a tenth of what a small fit does
     if len(units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
@@ -51,8 +51,8 @@ def at_once(model: Any, settled: Any) -> Sequence[Any] | None:
 class Solving:
     """Solve problems within one time limit, as many as there are seeds, but for those that are ``settled``.
 
-    After Ctrl-C the remaining ones get one step each, and say that they were interrupted; a second Ctrl-C is an error,
-    as it is between two solves, and leaves the model as it was. Side by side, the first reaches all that are at work.
+    Ctrl-C stops all that are at work, and is raised, unless the model says to keep what there is: then the remaining
+    ones get one step each, and say that they were interrupted. A second Ctrl-C is raised.
 
     Parameters
     ----------
@@ -82,7 +82,6 @@ class Solving:
         again = model.warm_start and model.__sklearn_is_fitted__()
         self.earlier: Sequence[Solution] = model.solutions_ if again else []
         self.callback: Callable[[Progress], bool | None] | None = model.callback
-        self.started = time.monotonic()
         # Circuits share a device, a budget and a journal, which has the order of the pairs.
         # And asking takes a tenth of what a small fit does.
         jobs = 1 if engine.quantum or len(seeds) == 1 else jobs_of(getattr(model, "n_jobs", None))
@@ -90,164 +89,131 @@ class Solving:
         self.units = settled.units if isinstance(settled, SettledPairs) else single
         self.jobs = min(jobs, len(self.units))
         self.found: dict[int, Solution | Settled] = {}
-        self.interrupted = False
+        self.keeps, self.interrupted = model.on_interrupt == "keep", False
         # Side by side only.
         self.lock, self.begun = threading.Lock(), 0
-        self.interrupts, self.own = [Interrupt() for _ in range(self.jobs)], threading.local()
+        self.interrupt = Interrupt()
         self.error: BaseException | None = None
 
     def run(self) -> list[Solution | Settled]:
         """What they came to, in order."""
         with nullcontext() if self.teller is None else self.teller:
-            self.run_all()
+            if self.jobs > 1:
+                self.side_by_side()
+            for k in range(len(self.seeds)):
+                if k not in self.found:
+                    self.found[k] = self.one(k)
         solutions = [self.found[k] for k in range(len(self.seeds))]
         runs = [solution for solution in solutions if isinstance(solution, Solution)]
         self.model._warn_unless_optimal(runs, len(solutions))
         return solutions
 
-    def run_all(self) -> None:
-        """Solve them, in this thread or in several."""
-        if self.jobs == 1:
-            for k in range(len(self.seeds)):
-                self.found[k] = self.one(k, self.interrupted)
-        else:
-            self.side_by_side()
-
     def share_of(self) -> tuple[float | None, float]:
         """Seconds the next solve may take, and those left for all."""
-        limit, waiting = self.model.time_limit, len(self.seeds) - len(self.found)
-        if limit is None:
+        left, waiting = self.model._time_left(), len(self.seeds) - len(self.found)
+        if left is None:
             return None, 1.0
-        left = limit - (time.monotonic() - self.started)
-        share = max(left, 1e-9) * min(self.jobs, waiting) / waiting
-        return (min(PATIENCE, max(left, 1e-9)) if share < BRIEF else share), left
+        share = left * min(self.jobs, waiting) / waiting
+        return (min(PATIENCE, left) if share < BRIEF else share), left
 
-    def one(self, k: int, interrupted: bool) -> Solution | Settled:
-        """What a number comes to, when Ctrl-C has come before or not."""
+    def one(self, k: int) -> Solution | Settled:
+        """What a number comes to."""
         if self.teller is None:
-            return self.one_untold(k, interrupted, self.callback)
-        found = self.one_untold(k, interrupted, self.teller.of(k, self.callback))
+            return self.one_untold(k, self.callback)
+        found = self.one_untold(k, self.teller.of(k, self.callback))
         self.teller.finished(found)
         return found
 
-    def one_untold(
-        self, k: int, interrupted: bool, callback: Callable[[Progress], bool | None] | None
-    ) -> Solution | Settled:
-        """The same, and nobody is told."""
-        model, came_here, (share, left) = self.model, False, self.share_of()
-        try:
-            found = self.settled[k] if left > 0 and not interrupted else None
-        except KeyboardInterrupt:
-            found, came_here, interrupted = None, True, True
-            self.interrupt()
-        if found is not None:
+    def one_untold(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | Settled:
+        """The same, without progress reporting."""
+        model, (share, left) = self.model, self.share_of()
+        if left > LEAST_S and (found := self.settlement(k)) is not None:
             return found
+        interrupted = self.interrupted
         before = self.earlier[k] if len(self.earlier) == len(self.seeds) else None
-        refine: bool | str = "early" if model.refine and not interrupted else False
         with part_of_a_fit(k):
             problem = self.pose(k)
             solution = solve(
                 problem,
                 self.engine,
-                refine=refine,
+                refine="early" if model.refine and not interrupted else False,
                 tol=model.tol,
                 max_steps=1 if interrupted else self.max_steps,
                 time_limit=share,
                 random_state=self.seeds[k],
                 callback=callback,
                 warm=before.alpha if before is not None and before.problem.n == problem.n else None,
+                on_interrupt="raise" if interrupted else model.on_interrupt,
             )
         model._check_solution(solution)
-        if solution.ended is Status.INTERRUPTED:
-            if interrupted:
-                raise KeyboardInterrupt
-            self.interrupt()
-        elif came_here or (interrupted and solution.ended is Status.STEP_LIMIT):
+        self.interrupted |= solution.ended is Status.INTERRUPTED
+        if interrupted and solution.ended is Status.STEP_LIMIT:
             solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
         return solution
+
+    def settlement(self, k: int) -> Solution | Settled | None:
+        """What a number came to without a run, if it did."""
+        if self.interrupted:
+            return None
+        try:
+            return self.settled[k]
+        except KeyboardInterrupt:
+            if not self.keeps:
+                raise
+            self.interrupted = True
+            return None
 
     # --- side by side ----------------------------------------------------------------------------
 
     def side_by_side(self) -> None:
-        """All of them in threads; this one waits, for Ctrl-C comes to it."""
+        """As many of them as come to an end, in threads; this one waits, for Ctrl-C comes to it."""
         if self.callback is not None:
             self.callback = _one_at_a_time(self.callback)
-        crew, handling, interrupts = Crew(), np.geterr(), iter(self.interrupts)
+        crew, handling, context = Crew(), np.geterr(), copy_context()
         with ONE_THREAD:
             try:
-                all_there = crew.start(lambda: self.work(next(interrupts), handling), self.jobs)
-            except KeyboardInterrupt:
-                self.interrupt()
-                all_there = False
-            if not all_there:  # nobody may be
-                self.work(Interrupt(), handling)
-            while True:
-                try:
-                    while not (self.is_done() and crew.rests(PATIENT)):
-                        crew.rests(PATIENT)
-                    break
-                except KeyboardInterrupt as again:
-                    if self.interrupted:
-                        self.fail(again)
-                    else:
-                        self.interrupt()
+                if not crew.start(lambda: context.copy().run(self.work, handling), self.jobs):
+                    self.work(handling)  # there may be no other thread
+                while not (self.is_done() and crew.rests(PATIENT)):
+                    crew.rests(PATIENT)
+            except BaseException as error:
+                self.fail(error)
             crew.finish()
-        if self.error is not None:
+        if self.error is not None and not (self.keeps and isinstance(self.error, KeyboardInterrupt)):
             raise self.error
+        self.interrupted |= self.error is not None
 
     def is_done(self) -> bool:
         """Whether there is nothing to begin."""
-        return self.error is not None or self.begun == len(self.units)
+        return self.error is not None or self.interrupted or self.begun == len(self.units)
 
-    def work(self, interrupt: Interrupt, handling: Any) -> None:
-        """Take the next number and solve it, until there is none, or an error."""
-        with ExitStack() as stack:
-            for context in (np.errstate(**handling), ONE_THREAD, interruptible(interrupt)):
-                stack.enter_context(context)
-            self.own.interrupt, mine = interrupt, deque[int]()
+    def work(self, handling: Any) -> None:
+        """Take the next unit and solve what is in it, until there is none, or an error."""
+        with np.errstate(**handling), ONE_THREAD, interruptible(self.interrupt):
             try:
-                while (taken := self.next_one(interrupt, mine)) is not None:
-                    self.found[taken[0]] = self.one_again(*taken)
+                while (unit := self.next_unit()) is not None:
+                    for k in unit:
+                        self.found[k] = self.one(k)
+                        if self.interrupted:
+                            self.interrupt.pending = True
+                        if self.is_done():
+                            break
             except BaseException as error:
                 self.fail(error)
 
-    def one_again(self, k: int, interrupted: bool) -> Solution | Settled:
-        """`one`, from the beginning where the first Ctrl-C came before its run."""
-        try:
-            return self.one(k, interrupted)
-        except KeyboardInterrupt:
-            if interrupted or not self.interrupted:
-                raise
-            return self.one(k, True)
-
-    def next_one(self, interrupt: Interrupt, mine: deque[int]) -> tuple[int, bool] | None:
-        """The next number of a thread's unit, or of one that nobody has begun, and whether Ctrl-C has come."""
+    def next_unit(self) -> range | None:
+        """The next unit, if there is one."""
         with self.lock:
-            interrupt.pending = False
-            if self.error is not None or not (mine or self.begun < len(self.units)):
+            if self.is_done():
                 return None
-            if not mine:
-                mine.extend(self.units[self.begun])
-                self.begun += 1
-            return mine.popleft(), self.interrupted
-
-    def interrupt(self) -> None:
-        """Ctrl-C: for all that are at work, if it has not come before."""
-        with self.lock:
-            if not self.interrupted:
-                self.interrupted = True
-                self._tell_all()
+            self.begun += 1
+            return self.units[self.begun - 1]
 
     def fail(self, error: BaseException) -> None:
-        """What is to be raised when all have ended, which they do soon."""
+        """What is to be raised when all threads have ended, which they do soon."""
         with self.lock:
             self.error = self.error or error
-            self._tell_all()
-
-    def _tell_all(self) -> None:
-        own = getattr(self.own, "interrupt", None)
-        for each in self.interrupts:
-            each.pending = each is not own
+            self.interrupt.pending = True
 
 
 def _one_at_a_time(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool | None]:

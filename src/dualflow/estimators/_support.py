@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
+from ..core.forks import cached_property
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._checkpoint import Checkpoint
+from .._solve import ON_INTERRUPT, limited
 from ..cascade.engines import engine_of
 from ..cascade.keeping import Keeping, pool_key
 from ..cascade.parts import Part
@@ -66,8 +67,8 @@ class CascadeSVC(PairClassifier):
     max_steps : int, default=100
         Rounds at most, for each pair of classes.
     time_limit : float, optional
-        Seconds from which no round begins but the first, and after which a round's solve is given up: what the parts
-        hold against it after that is not, for it gives the certificate.
+        Seconds for the whole fit: the model is that of the last round that was certified by then. Without one of each
+        pair of classes there is no model: a `FitError`.
     class_weight : dict or "balanced", optional
         Multiplies C, class by class.
     checkpoint : str, Path or Checkpoint, optional
@@ -75,6 +76,9 @@ class CascadeSVC(PairClassifier):
         rows are read from the parts again. ``interval_s`` is not looked at.
     callback : callable, optional
         Called with a `dualflow.cascade.Round` after each; a true return value ends that pair of classes.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        Ctrl-C raises KeyboardInterrupt, and the estimator is left as it was; or the best rounds that were certified
+        become the model, with a warning, if there is one of each pair.
     random_state : int, RandomState or None, default=None
         Seed of the partitioner.
     n_jobs : int, optional
@@ -128,6 +132,7 @@ class CascadeSVC(PairClassifier):
         "tol": Number(above=0, note="(a relative gap)"),
         "max_steps": Number(at_least=1, whole=True),
         "time_limit": Number(above=0, infinite=True, none=True, note="(in seconds)"),
+        "on_interrupt": ON_INTERRUPT,
     }
 
     __sklearn_clone__, __getstate__ = cloned, state_without_client
@@ -158,6 +163,7 @@ class CascadeSVC(PairClassifier):
         break_ties: bool = False,
         checkpoint: str | Path | Checkpoint | None = None,
         callback: Callable[[Round], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -181,6 +187,7 @@ class CascadeSVC(PairClassifier):
         self.break_ties = break_ties
         self.checkpoint = checkpoint
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs
@@ -210,8 +217,8 @@ class CascadeSVC(PairClassifier):
             Data or parameters are out of range, or the checkpoint belongs to another run.
         EngineError
             Processes or cluster are lost; with a checkpoint, the next fit goes on from the last round.
-        KeyboardInterrupt
-            Before the first round is certified; after it, Ctrl-C returns the best model so far.
+        FitError
+            ``time_limit`` was over before a round of each pair of classes was certified.
 
         Warns
         -----
@@ -227,35 +234,37 @@ class CascadeSVC(PairClassifier):
             parts = parts_given(self, X, y, sample_weight, seed)
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
-                whole = Whole.of(self, engine.run(survey, [None] * len(parts), None))
-                keeping = Keeping.of(self.checkpoint, pool_key(self, whole.digest(), len(parts), seed))
-                rounds: list[Round] = []
+                with limited(self._time_left(), "a round of each pair of classes was certified"):
+                    whole = Whole.of(self, engine.run(survey, [None] * len(parts), None))
+                    keeping = Keeping.of(self.checkpoint, pool_key(self, whole.digest(), len(parts), seed))
+                    rounds: list[Round] = []
 
-                def told(row: Round) -> bool | None:
-                    rounds.append(row)
-                    return None if self.callback is None else self.callback(row)
+                    def told(row: Round) -> bool | None:
+                        rounds.append(row)
+                        return None if self.callback is None else self.callback(row)
 
-                found: list[Ended] = []
-                for k, (i, j) in enumerate(pairs := pairs_of(len(whole.classes))):
-                    interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
-                    cascade = Cascade(
-                        engine=engine,
-                        model=whole.model(self, i, j),
-                        pair=k,
-                        parts=len(parts),
-                        mass=whole.mass_of(self, i, j),
-                        tol=self.tol,
-                        most=self.max_invaders,
-                        max_steps=1 if interrupted else self.max_steps,
-                        started=started,
-                        deadline=self._deadline(started, len(pairs) - k),
-                        told=told,
-                        save=keeping.saver(k),
-                    )
-                    ended = cascade.run(keeping.state(k))
-                    if interrupted and ended.status is Status.STEP_LIMIT:
-                        ended = replace(ended, status=Status.INTERRUPTED)
-                    found.append(ended)
+                    found: list[Ended] = []
+                    for k, (i, j) in enumerate(pairs := pairs_of(len(whole.classes))):
+                        interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
+                        cascade = Cascade(
+                            engine=engine,
+                            model=whole.model(self, i, j),
+                            pair=k,
+                            parts=len(parts),
+                            mass=whole.mass_of(self, i, j),
+                            tol=self.tol,
+                            most=self.max_invaders,
+                            max_steps=1 if interrupted else self.max_steps,
+                            started=started,
+                            deadline=self._deadline(started, len(pairs) - k),
+                            told=told,
+                            save=keeping.saver(k),
+                            keeps=self.on_interrupt == "keep",
+                        )
+                        ended = cascade.run(keeping.state(k))
+                        if interrupted and ended.status is Status.STEP_LIMIT:
+                            ended = replace(ended, status=Status.INTERRUPTED)
+                        found.append(ended)
             finally:
                 engine.close()
             self._read(whole, parts, found)

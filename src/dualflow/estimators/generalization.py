@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .._solve import limited
 from ..core.decision import coefficients
 from ..exceptions import ProblemError
 from ._batch import kept
@@ -138,6 +139,12 @@ def generalization_report(
             f"model: {type(model).__name__} is not a support vector classifier that keeps its training data; "
             "give an SVC, or X and y"
         )
+    with limited(model.time_limit, "every model without a support vector was found"):
+        return _reported(model, leave_one_out)
+
+
+def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
+    """The report of a fitted model."""
     solutions, rows = model.solutions_, model._rows
     if any(solution.certificate.gap is None for solution in solutions):
         raise ProblemError("model: its kernel is indefinite, so that nothing of it can be certified")

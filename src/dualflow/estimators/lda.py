@@ -61,7 +61,8 @@ class LDA(ClassifierMixin, BatchMachine):
         classes are left out: features that are constant or collinear. Nothing is where ``shrinkage`` is above 0.
     solver : str or Solver, default="gradient-flow"
         One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for up to 16 features.
-    solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, n_jobs, max_iter, verbose
+    solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
+    n_jobs, max_iter, verbose
         As in `SVC`.
 
     Attributes
@@ -130,6 +131,7 @@ class LDA(ClassifierMixin, BatchMachine):
         time_limit: float | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         n_jobs: int | None = None,
         max_iter: int = -1,
@@ -146,6 +148,7 @@ class LDA(ClassifierMixin, BatchMachine):
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.max_iter = max_iter

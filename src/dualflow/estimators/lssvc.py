@@ -52,7 +52,7 @@ class LSSVC(SavedPairs, PairClassifier):
         One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for pairs of ≤ 16 points.
     solver_options, refine, tol, max_steps, time_limit, class_weight, decision_function_shape, break_ties
         As in `SVC`.
-    warm_start, callback, random_state, predict_dtype, n_jobs, max_iter, verbose
+    warm_start, callback, on_interrupt, random_state, predict_dtype, n_jobs, max_iter, verbose
         As in `SVC`.
 
     Attributes
@@ -114,6 +114,7 @@ class LSSVC(SavedPairs, PairClassifier):
         break_ties: bool = False,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -137,6 +138,7 @@ class LSSVC(SavedPairs, PairClassifier):
         self.break_ties = break_ties
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs

@@ -41,7 +41,7 @@ class LSSVR(ValueMachine):
         "penalised" puts the bias inside the kernel, K + 1.
     solver : str or Solver, default="gradient-flow"
         One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for up to 16 points.
-    solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
+    solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state, predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose
         As in `SVC`; threads are for predictions.
@@ -99,6 +99,7 @@ class LSSVR(ValueMachine):
         time_limit: float | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -119,6 +120,7 @@ class LSSVR(ValueMachine):
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs

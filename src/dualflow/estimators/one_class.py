@@ -56,7 +56,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     contamination : float in (0, 0.5], optional
         The share of *new* points, drawn as the training points were, that is to be rejected: the plane is moved there
         by exact leave-one-out, as the sphere of `SVDD` is (see its Notes).
-    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
+    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
+    predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
         As in `SVC`; threads are for predictions.
@@ -118,6 +119,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         time_limit: float | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -140,6 +142,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs

@@ -66,7 +66,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     max_steps : int, optional
         Step limit of each solve.
     time_limit : float, optional
-        Seconds for the whole fit, shared out among the pairs of classes.
+        Seconds for the whole fit, shared out among the pairs of classes: what there is then is the model, with its
+        certificates, for which time is set aside.
     class_weight : dict or "balanced", optional
         Multiplies C, class by class.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
@@ -76,7 +77,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     warm_start : bool, default=False
         Start from the previous fit's α where the number of points agrees.
     callback : callable, optional
-        Called with a `dualflow.Progress` after each step; a true return value ends that solve.
+        Called with a `dualflow.Progress` after each step; a true return value ends that solve. What it raises ends the
+        fit, with the state that was reached as ``error.solution``.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        Ctrl-C raises KeyboardInterrupt and leaves the estimator as it was, with what the solve had reached as
+        ``error.solution``; or what there is becomes the model, with a warning.
     random_state : int, RandomState or None, default=None
         Seed of stochastic solvers. The one that was used is in ``solution_.provenance["seed"]``.
     predict_dtype : {"float64", "float32"}, default="float64"
@@ -159,6 +164,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         break_ties: bool = False,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -186,6 +192,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self.break_ties = break_ties
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs

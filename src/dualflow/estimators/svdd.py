@@ -52,7 +52,8 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         With "precomputed", k(z, z) of new points is not in the matrix: see `decision_function`.
     gamma, degree, coef0
         As in `SVC`.
-    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
+    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
+    predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
         As in `SVC`; threads are for predictions.
@@ -128,6 +129,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         time_limit: float | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -150,6 +152,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs

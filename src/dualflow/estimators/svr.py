@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from ..exceptions import FitError
 from ..problems.classification import COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
+from ._base import LEAST_S
 from ._validation import checked_data, kept_weight
 from ._value_machine import ValueMachine, stored_values
 
@@ -56,7 +56,8 @@ class SVR(ValueMachine):
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma, degree, coef0
         As in `SVC`.
-    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, random_state, predict_dtype
+    solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
+    predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
         As in `SVC`; threads are for predictions.
@@ -110,6 +111,7 @@ class SVR(ValueMachine):
         time_limit: float | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
         random_state: Any = None,
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
@@ -132,6 +134,7 @@ class SVR(ValueMachine):
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.callback = callback
+        self.on_interrupt = on_interrupt
         self.random_state = random_state
         self.predict_dtype = predict_dtype
         self.n_jobs = n_jobs
@@ -188,12 +191,11 @@ class SVR(ValueMachine):
 
     def _hard_tube(self, posed: Callable[[float], DualProblem], costs: list[float]) -> Solution:
         """The solution for the first C that no coefficient comes near."""
-        begun, limit = time.monotonic(), np.inf if self.time_limit is None else self.time_limit
         for C in costs:
             with warnings.catch_warnings():  # of those that are not the answer
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 solution = self._solve(posed(C))
-            cut = solution.ended in _CUT or time.monotonic() - begun >= limit
+            cut = solution.ended in _CUT or self._time_left() == LEAST_S
             if cut or (solution.alpha < 0.5 * solution.problem.upper).all():
                 self._warn_unless_optimal([solution], 1)
                 return solution

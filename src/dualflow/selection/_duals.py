@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bounds import gaps
+from ..core.forks import cached_property
 from ..online.state import PathError
 from ..working_set._pairs import solve_pairs
 from ._boxes import free_ones, is_inside

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import partial
 from traceback import format_exc
 from typing import Any
 
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection._validation import _score
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..core import clock
+from ..core.forks import cached_property
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
 from ._plan import Plan
@@ -38,13 +41,33 @@ class Times:
 
     deadline: float | None = None
     why: str = ""
+    refit_s: float = 0.0
+    interrupt: clock.Interrupt = field(default_factory=clock.Interrupt)
 
     def check(self) -> None:
         """Raise `SearchEndedError` if it is time."""
-        if not self.why and self.deadline is not None and time.monotonic() > self.deadline:
+        if not self.why and self.deadline is not None and time.monotonic() > self.deadline - self.refit_s:
             self.why = "time_limit"
         if self.why:
             raise SearchEndedError
+
+    def took(self, seconds: float, part: float) -> None:
+        """Set time aside for the refit, as a fit to that part of the points took ``seconds``: time grows as n²."""
+        self.refit_s = max(self.refit_s, seconds / part**2)
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """A piece of work that ends with the search's time, or when somebody ends the search."""
+        stop = None if self.deadline is None else self.deadline - self.refit_s
+        try:
+            with clock.within(stop), clock.interruptible(self.interrupt):
+                self.check()
+                yield
+        except clock.OutOfTime:
+            if stop is None or time.monotonic() < stop:
+                raise
+            self.why = self.why or "time_limit"
+            raise SearchEndedError from None
 
 
 @dataclass(frozen=True)
@@ -88,6 +111,10 @@ class Task:
         params = _check_method_params(self.X, params=self.score_params, indices=rows)
         return _score(model, X, y, self.scorer, params, self.error_score)
 
+    def part_of(self, fold: int) -> float:
+        """The part of the points that a fold's fit is given."""
+        return len(self.splits[fold][0]) / _num_samples(self.X)
+
     def fit_params_of(self, fold: int) -> dict[str, Any]:
         found: dict[str, Any] = _check_method_params(self.X, params=self.fit_params, indices=self.splits[fold][0])
         return found
@@ -124,8 +151,8 @@ class Evaluation:
 
     def run(self, plan: Plan, alone: list[tuple[int, int]], jobs: int) -> list[dict[str, Any]]:
         """The rows of all candidates, fold by fold; what was not reached in time says so."""
-        work: list[Callable[[], None]] = [partial(self._shared, *each) for each in plan.items()]
-        work += [partial(self._alone, *pair) for pair in alone]
+        work: list[Callable[[], None]] = [partial(self._in_time, self._shared, *each) for each in plan.items()]
+        work += [partial(self._in_time, self._alone, *pair) for pair in alone]
         self.task.parts  # noqa: B018 - made before there are threads
         try:
             if jobs == 1:
@@ -133,19 +160,11 @@ class Evaluation:
                     piece()
             else:
                 self._threads(work, jobs)
-        except (SearchEndedError, KeyboardInterrupt) as end:
-            if isinstance(end, KeyboardInterrupt):
-                self.times.why = "interrupted"
-                if not self.whole():
-                    raise
+        except SearchEndedError:
+            pass
         error = NOT_REACHED.format(why=self.times.why)
         every = ((c, f) for c in range(len(self.task.models)) for f in range(len(self.task.splits)))
         return [self.rows.get(pair) or self.task.without(error) for pair in every]
-
-    def whole(self) -> bool:
-        """Whether there is a candidate all of whose folds were reached."""
-        count = np.bincount([candidate for candidate, _ in self.rows], minlength=1)
-        return bool(count.max() == len(self.task.splits))
 
     def _threads(self, work: list[Callable[[], None]], jobs: int) -> None:
         with ThreadPoolExecutor(jobs) as pool:
@@ -156,15 +175,19 @@ class Evaluation:
             except BaseException as error:
                 # The others look at this between two pieces of work.
                 self.times.why = self.times.why or f"{type(error).__name__} in another fit"
+                self.times.interrupt.pending = True
                 for future in futures:
                     future.cancel()
                 raise
+
+    def _in_time(self, work: Callable[..., None], *what: Any) -> None:
+        with self.times.kept():
+            work(*what)
 
     def _shared(self, setting: Setting, chains: list[tuple[Chain, list[int]]]) -> None:
         """All candidates and folds of one kernel."""
         assert self.kernels is not None
         assert self.folds is not None
-        self.times.check()
         began = time.perf_counter()
         K, scale = self.kernels.matrix(setting, getattr(self._rooms, "K", None))
         self._rooms.K = K  # fresh memory is dear
@@ -173,6 +196,7 @@ class Evaluation:
             for candidate, fold, answer in self.folds.answers(K, scale, chain, members, self.times.check):
                 model = self._model(candidate, fold, answer)
                 seconds = answer.seconds + share
+                self.times.took(seconds, self.task.part_of(fold))
                 self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, answer.gap)
 
     def _model(self, candidate: int, fold: int, answer: Answer) -> Any:
@@ -184,7 +208,6 @@ class Evaluation:
 
     def _alone(self, candidate: int, fold: int) -> None:
         """A fit of its own."""
-        self.times.check()
         began, model = time.perf_counter(), clone(self.task.models[candidate])
         X_train, y_train, _, _ = self.task.parts[fold]
         try:
@@ -194,6 +217,8 @@ class Evaluation:
                 raise
             self.rows[candidate, fold] = self.task.without(format_exc(), time.perf_counter() - began)
             return
+        clock.look()  # a model that the search's time cut short is none of the candidate's
+        self.times.took(time.perf_counter() - began, self.task.part_of(fold))
         gaps = [certificate.relative_gap for certificate in model.certificates_]
         gap = np.nan if None in gaps else max(gaps)
         self.rows[candidate, fold] = self.task.row(candidate, fold, model, time.perf_counter() - began, gap)

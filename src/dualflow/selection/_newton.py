@@ -9,11 +9,11 @@ given up: pairs come nearer then, and it may be tried again.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, lapack
+
+from ..core.forks import cached_property
 
 __all__ = ["MOST_FREE", "Newton"]
 

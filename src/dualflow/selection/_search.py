@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core.options import Number
 from ..core.threads import blas_for
+from ..estimators._base import LEAST_S
 from ..estimators._solving import jobs_of
 from ..exceptions import ProblemError
 from ._evaluation import Evaluation, Task, Times
@@ -91,13 +92,11 @@ class Search(BaseSearchCV):
             The estimator is of another class, or ``time_limit`` is out of range.
         ValueError
             A parameter is none of the estimator's, no fit succeeded, or the splitter and the data do not go together.
-        KeyboardInterrupt
-            Ctrl-C before a candidate was whole.
 
         Warns
         -----
         FitFailedWarning
-            Some fits failed, or were not reached before ``time_limit`` or Ctrl-C; ``error_score`` is their score.
+            Some fits failed, or were not reached before ``time_limit``; ``error_score`` is their score.
         ConvergenceWarning
             A solve ended above the estimator's ``tol``.
         """
@@ -142,7 +141,7 @@ class Search(BaseSearchCV):
         with blas_for(_num_samples(X), shared=False):
             out = evaluation.run(plan, alone, jobs_of(self.n_jobs))
         results = self._table(candidates, models, out, len(splits))
-        self._conclude(task, metric, out[0]["test_scores"], results, models)
+        self._conclude(task, metric, out[0]["test_scores"], results, models, times.deadline)
         self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results
         return self
 
@@ -159,6 +158,13 @@ class Search(BaseSearchCV):
         if not isinstance(points, np.ndarray):  # sparse ones are fitted by themselves
             return {}, every, None, None
         return *planned(task.models, folds, points), Kernels(points), folds
+
+    @staticmethod
+    def _limit_of(model: Any, end: float | None) -> dict[str, float]:
+        """The time limit of the refit, if there is any."""
+        own = [] if model.time_limit is None else [model.time_limit]
+        left = [] if end is None else [max(end - time.monotonic(), LEAST_S)]
+        return {"time_limit": min(own + left)} if own or left else {}
 
     def _table(
         self, candidates: list[dict[str, Any]], models: list[Any], out: list[dict[str, Any]], splits: int
@@ -180,8 +186,10 @@ class Search(BaseSearchCV):
         results: dict[str, Any] = self._format_results(candidates, splits, out, {"max_relative_gap": widest})
         return results
 
-    def _conclude(self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any]) -> None:
-        """Set what the table says is the best, and fit it to all data."""
+    def _conclude(
+        self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any], end: float | None
+    ) -> None:
+        """Set what the table says is the best, and fit it to all data by the ``end`` of the search's time."""
         self.multimetric_ = isinstance(first, dict)
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(first)
@@ -192,9 +200,10 @@ class Search(BaseSearchCV):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
         if self.refit:
-            began = time.time()
-            self.best_estimator_ = clone(models[self.best_index_]).fit(task.X, task.y, **task.fit_params)
+            began, best = time.time(), clone(models[self.best_index_])
+            self.best_estimator_ = best.set_params(**self._limit_of(best, end)).fit(task.X, task.y, **task.fit_params)
             self.refit_time_ = time.time() - began
+            self.best_estimator_.set_params(time_limit=models[self.best_index_].time_limit)
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
         scorers = getattr(task.scorer, "_scorers", None)

@@ -49,9 +49,8 @@ class SVCSearchCV(Search):
         Score of a fit that fails.
     return_train_score : bool, default=False
     time_limit : float, optional
-        Seconds for the whole search. Fits that were not reached are among the failed ones, and so are those after the
-        first Ctrl-C; what is whole stays, and the best of it is fitted to all data. Ctrl-C before any candidate is
-        whole is a KeyboardInterrupt.
+        Seconds for the whole search. Fits that were not reached are among the failed ones; what is whole stays, and
+        the best of it is fitted to all data in the time that is left.
 
     Attributes
     ----------

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.forks import cached_property
 from ..core.options import Number, OneOf, option
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace

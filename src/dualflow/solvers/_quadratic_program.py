@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.clock import left
+from ..core.forks import ProcessContext
 from ..core.problem import DualProblem
 from ..exceptions import SolverMismatch
 
@@ -55,26 +55,16 @@ BACKENDS = {
 }
 
 
-class _Quiet:
-    """Without the warnings of qpsolvers and osqp on how a call ended, which is told. Filters belong to the process: the
-    first thread in sets them, the last one out takes them back."""
+class _Quiet(ProcessContext):
+    """Without the warnings of qpsolvers and osqp on how a call ended, which is told: filters belong to the process."""
 
-    def __init__(self) -> None:
-        self._lock, self._inside, self._filters = threading.Lock(), 0, warnings.catch_warnings()
+    def begin(self) -> None:
+        self._filters = warnings.catch_warnings()
+        self._filters.__enter__()
+        warnings.filterwarnings("ignore", module=r"(qpsolvers|osqp)\b")
 
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.filterwarnings("ignore", module=r"(qpsolvers|osqp)\b")
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._filters.__exit__(None, None, None)
+    def end(self) -> None:
+        self._filters.__exit__(None, None, None)
 
 
 _QUIET = _Quiet()

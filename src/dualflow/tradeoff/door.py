@@ -72,7 +72,7 @@ def pareto_front(
     random_state : int, numpy.random.Generator or None
         Of a search. Same seed, same front.
     time_limit : float, optional
-        Seconds; the points so far are returned, as they are after Ctrl-C.
+        Seconds; the points so far are returned.
 
     Returns
     -------

@@ -30,7 +30,7 @@ class FrontStatus(Enum):
     --------
     >>> from dualflow import FrontStatus
     >>> [status.name for status in FrontStatus]
-    ['CERTIFIED', 'SEARCHED', 'SOLVER_GAP', 'POINT_LIMIT', 'TIME_LIMIT', 'INTERRUPTED']
+    ['CERTIFIED', 'SEARCHED', 'SOLVER_GAP', 'POINT_LIMIT', 'TIME_LIMIT']
     """
 
     CERTIFIED = "The front is known to the tolerance, between its points and supporting lines."
@@ -38,7 +38,6 @@ class FrontStatus(Enum):
     SOLVER_GAP = "What is left of the distance is the gap of the solver at a point: more points would not help."
     POINT_LIMIT = "The limit of points was reached before the tolerance; the distance is what is known."
     TIME_LIMIT = "The time limit was reached; these are the points so far."
-    INTERRUPTED = "Interrupted (Ctrl-C); these are the points so far."
 
     @property
     def text(self) -> str:

@@ -87,7 +87,7 @@ class Path:
     @property
     def stopped(self) -> bool:
         """Whether a limit of the whole run ended it, so that nothing should follow."""
-        return self.status in (FrontStatus.TIME_LIMIT, FrontStatus.INTERRUPTED)
+        return self.status is FrontStatus.TIME_LIMIT
 
     def criteria(self) -> NDArray:
         """‖w‖² and Σξ, shape (k, 2)."""
@@ -102,33 +102,28 @@ def follow(task: Task, tol: float, max_points: int) -> Path:
     which weak duality puts below every ½‖w‖² + CΣξ, however far α is from its optimum.
     """
     path, due = Path(), ladder(task.C)
-    try:
-        while True:
-            if due:
-                C = due.pop(0)
-            else:
-                known = np.array(path.weights)
-                at, distance = sandwich(path.criteria(), known, np.array(path.bounds), task.C[0], task.C[-1])
-                fresh = np.abs(at[:, None] - known).min(axis=1) > NEAR * at
-                if distance.max() <= tol:
-                    break
-                if not (fresh & (distance > tol)).any():
-                    path.status = FrontStatus.SOLVER_GAP
-                    break
-                C = float(at[np.argmax(np.where(fresh, distance, -1.0))])
-            if len(path.points) >= max_points:
-                path.status = FrontStatus.POINT_LIMIT
+    while True:
+        if due:
+            C = due.pop(0)
+        else:
+            known = np.array(path.weights)
+            at, distance = sandwich(path.criteria(), known, np.array(path.bounds), task.C[0], task.C[-1])
+            fresh = np.abs(at[:, None] - known).min(axis=1) > NEAR * at
+            if distance.max() <= tol:
                 break
-            if path.points and task.late():
-                path.status = FrontStatus.TIME_LIMIT
+            if not (fresh & (distance > tol)).any():
+                path.status = FrontStatus.SOLVER_GAP
                 break
-            if (stopped := _add(task, path, C)) is not None:
-                path.status = stopped
-                break
-    except KeyboardInterrupt:
-        if not path.points:
-            raise
-        path.status = FrontStatus.INTERRUPTED
+            C = float(at[np.argmax(np.where(fresh, distance, -1.0))])
+        if len(path.points) >= max_points:
+            path.status = FrontStatus.POINT_LIMIT
+            break
+        if path.points and task.late():
+            path.status = FrontStatus.TIME_LIMIT
+            break
+        if (stopped := _add(task, path, C)) is not None:
+            path.status = stopped
+            break
     return path
 
 
@@ -157,8 +152,6 @@ def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
     path.alphas.insert(k, certificate.alpha)
     path.points.insert(k, point)
     path.bounds.insert(k, max(0.0, linear - 0.5 * norm))
-    if solution.status is Status.INTERRUPTED or solution.raw_status is Status.INTERRUPTED:
-        return FrontStatus.INTERRUPTED
     return FrontStatus.TIME_LIMIT if solution.raw_status is Status.TIME_LIMIT else None
 
 

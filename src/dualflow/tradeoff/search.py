@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from .._solve import solve
 from ..core.certificate import Certificate
-from ..core.solution import Status
 from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, threshold_of, widest_gaps
 from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
@@ -110,15 +109,12 @@ class Search:
             verbose=False,
         )
         found, status = seeds, FrontStatus.SEARCHED
-        try:
-            while algorithm.has_next():
-                if self.task.late():
-                    status = FrontStatus.TIME_LIMIT
-                    break
-                algorithm.next()
-                found = algorithm.pop.get("X")
-        except KeyboardInterrupt:
-            status = FrontStatus.INTERRUPTED
+        while algorithm.has_next():
+            if self.task.late():
+                status = FrontStatus.TIME_LIMIT
+                break
+            algorithm.next()
+            found = algorithm.pop.get("X")
         return np.asarray(found, dtype=float), status
 
     def population(self, seeds: NDArray, size: int, rng: np.random.Generator) -> NDArray:
@@ -188,20 +184,17 @@ class Search:
         of points given up the best choice of them along these α. No count's ‖w‖² rises, but for round-off.
         """
         known: set[bytes] = set()
-        try:
-            for _ in range(ROUNDS):
-                fresh = [point for point in points if self.content(point).tobytes() not in known]
-                if not fresh:
-                    break
-                for point in fresh:
-                    if self.task.late():
-                        return points, FrontStatus.TIME_LIMIT
-                    known.add(self.content(point).tobytes())
-                    points = merged([*(other for other in points if other is not point), self.widest(point)])
-                along = self.trimmed(np.stack([point.alpha for point in points]))
-                points = merged([*points, *(new for new in along if not any(_as_good(old, new) for old in points))])
-        except KeyboardInterrupt:
-            return points, FrontStatus.INTERRUPTED
+        for _ in range(ROUNDS):
+            fresh = [point for point in points if self.content(point).tobytes() not in known]
+            if not fresh:
+                break
+            for point in fresh:
+                if self.task.late():
+                    return points, FrontStatus.TIME_LIMIT
+                known.add(self.content(point).tobytes())
+                points = merged([*(other for other in points if other is not point), self.widest(point)])
+            along = self.trimmed(np.stack([point.alpha for point in points]))
+            points = merged([*points, *(new for new in along if not any(_as_good(old, new) for old in points))])
         return points, FrontStatus.SEARCHED
 
     def content(self, point: ParetoPoint) -> NDArray:
@@ -219,8 +212,6 @@ class Search:
             return point
         problem = task.problem(np.inf, kept.astype(float))
         solution = solve(problem, refine=True, tol=1e-9, time_limit=task.time_left())
-        if Status.INTERRUPTED in (solution.status, solution.raw_status):
-            raise KeyboardInterrupt
         certificate = solution.certificate
         alpha, bias = certificate.alpha, certificate.bias
         least = float(self.values(alpha, bias)[kept].min())
@@ -257,12 +248,9 @@ def searched(
     start = np.vstack([np.zeros((1, len(task.signs))), *path.alphas])
     found, status = start, path.status
     if not path.stopped:
-        try:
-            if not convex:
-                start = np.vstack([start, *stationary(task)])
-            found, status = search.run(start, population, generations, rng)
-        except KeyboardInterrupt:
-            status = FrontStatus.INTERRUPTED
+        if not convex:
+            start = np.vstack([start, *stationary(task)])
+        found, status = search.run(start, population, generations, rng)
     points = search.points(np.vstack([start, found]))
     if errors == "zero-one" and convex and status is FrontStatus.SEARCHED:
         points, status = search.polish(points)
@@ -280,7 +268,5 @@ def stationary(task: Task) -> list[NDArray]:
             break
         warm = found[-1] * (C / before) if found else None
         solution = solve(task.problem(C), tol=1e-6, max_steps=2000, warm=warm, time_limit=task.time_left())
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
         found.append(solution.alpha)
     return found

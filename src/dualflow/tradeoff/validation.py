@@ -11,7 +11,6 @@ from sklearn.model_selection import StratifiedKFold
 from .. import problems
 from .._solve import solve
 from ..core.kernels import Gram
-from ..core.solution import Status
 from ..evolution.fronts import mistakes
 from ..exceptions import ProblemError
 
@@ -36,8 +35,6 @@ def cross_validated(
         for k, C in enumerate(weights):
             problem = problems.svc(part, signs[train], C, fit_intercept=fit_intercept)
             solution = solve(problem, refine=True, warm=None if alpha is None else alpha * (C / last))
-            if solution.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
             alpha, last = solution.alpha, C
             J = np.flatnonzero(alpha)
             values = gram.block(held, train[J]) @ solution.coefficients[J] + solution.bias

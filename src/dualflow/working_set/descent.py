@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.forks import cached_property
 from ..core.problem import Kind
 from ..core.support import LARGE
 from ..core.workspace import Workspace

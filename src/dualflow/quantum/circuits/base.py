@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.forks import cached_property
 from ...core.options import Number, check_fields
 from ...exceptions import ProblemError
 from .shifts import Shifts

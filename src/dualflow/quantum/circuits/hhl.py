@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.forks import cached_property
 from ...exceptions import ProblemError
 from .base import ParametricCircuit
 from .multiplexer import multiplex_angles, multiplexed_ry

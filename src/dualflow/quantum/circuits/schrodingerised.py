@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ...core.options import Number, option
 from .base import POSITIVE
 from .encoding import simplex_to_angles

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.forks import cached_property
 from ...core.options import Number, OneOf, option
 from ...exceptions import ProblemError
 from .base import COUNT, ParametricCircuit

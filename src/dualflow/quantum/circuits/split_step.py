@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core.forks import cached_property
 from ...core.options import option
 from .base import COUNT, POSITIVE, ParametricCircuit
 from .multiplexer import walsh

@@ -5,13 +5,13 @@ from __future__ import annotations
 import configparser
 import os
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...core.forks import cached_property
 from ...exceptions import DeviceError, ProblemError, near_miss
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price

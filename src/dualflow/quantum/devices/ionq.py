@@ -6,9 +6,9 @@ import os
 import types
 import warnings
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, ClassVar
 
+from ...core.forks import cached_property
 from ...exceptions import DeviceError
 from .backend import BackendDevice
 from .base import Capabilities, Device, Limits

@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...core import clock
+from ...core.forks import in_child
 from .tasks import LOOK_S
 
 __all__ = ["Pool", "close_pool", "is_worker", "pool_of"]
@@ -173,6 +174,12 @@ class Pool:
 _pools: dict[tuple[int, int], Pool] = {}
 _parents: list[Any] = []
 _owner, _lock = os.getpid(), threading.RLock()
+
+
+@in_child
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
 
 
 def pool_of(processes: int, threads: int) -> Pool:

@@ -12,12 +12,12 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ...core.options import Number, Rule
 from ...exceptions import ProblemError, SolverUnavailable
 from ..circuits import GivenCircuit

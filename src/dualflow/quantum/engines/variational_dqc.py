@@ -23,12 +23,12 @@ claimed. JAX is not used: it saves milliseconds an iteration and compiles for se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ..circuits import ChebyshevCircuit
 from ..runs.laboratory import Account, Laboratory, Ledger
 

@@ -8,7 +8,6 @@ the replicator flow μ̇ = −μ∘(F − ⟨F⟩) of Helmke and Moore (Bauckhag
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ...core.problem import DualProblem
 from ..circuits import ParametricCircuit
 from ..runs.laboratory import Account, Ledger

@@ -12,13 +12,13 @@ diag(u) θ̇ = J(g + λe) with J = ∂α/∂θ = diag(½ u sin θ).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ...core.problem import DualProblem
 from ...flows.gradient import GradientField, balance
 from ..circuits import ParametricCircuit

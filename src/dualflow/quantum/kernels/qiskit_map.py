@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.forks import cached_property
 from ...exceptions import ProblemError, near_miss
 from ..circuits.expressions import Expression
 from ..circuits.fidelity import Step

@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from ...core.forks import in_child
 from ...exceptions import ProblemError
 from .journal import Journal
 
@@ -22,6 +23,12 @@ _held: dict[str, tuple[sqlite3.Connection, set[int]]] = {}
 _owner, _lock = os.getpid(), threading.RLock()
 #: Connections of a parent, which a child must neither use nor close.
 _parents: list[Any] = []
+
+
+@in_child
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
 
 
 class Live:
