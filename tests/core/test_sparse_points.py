@@ -9,7 +9,7 @@ import scipy.sparse
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 import dualflow
-from dualflow import Gram, ProblemError
+from dualflow import LSSVC, SVC, SVDD, SVR, Gram, OneClassSVM, ProblemError
 from dualflow._fingerprint import fingerprint
 from dualflow.core import conjugate_system
 from dualflow.core.conjugate_system import ConjugateSystem
@@ -223,6 +223,70 @@ def test_bad_points_are_errors_that_say_what_is_wrong(case):
     points, options, error, message = BAD[case]
     with np.errstate(over="ignore"), pytest.raises(error, match=message):
         Gram(points, **options)
+
+
+def spoilt(form, **parts):
+    """A sparse array of shape (30, 20) of a format, with some index arrays written over."""
+    points = scipy.sparse.random_array((30, 20), density=0.3, rng=np.random.default_rng(4), format=form)
+    for name, (place, value) in parts.items():
+        getattr(points, name)[place] = value
+    return points
+
+
+SPOILT = {
+    "CSR, too large": (spoilt("csr", indices=(5, 20)), "a column index of the sparse matrix is 20, .* from 0 to 19"),
+    "CSR, negative": (spoilt("csr", indices=(5, -1)), "a column index of the sparse matrix is -1"),
+    "CSR, falls": (spoilt("csr", indptr=(3, 0)), "indptr .* must hold 31 numbers that rise from 0"),
+    "CSR, begins late": (spoilt("csr", indptr=(0, 1)), "indptr .* must hold 31 numbers that rise from 0"),
+    "CSR, ends late": (spoilt("csr", indptr=(-1, 999)), "indptr of the sparse matrix ends at 999"),
+    "CSC, too large": (spoilt("csc", indices=(5, 30)), "a row index of the sparse matrix is 30, .* from 0 to 29"),
+    "CSC, negative": (spoilt("csc", indices=(5, -2)), "a row index of the sparse matrix is -2"),
+    "CSC, falls": (spoilt("csc", indptr=(3, 0)), "indptr .* must hold 21 numbers that rise from 0"),
+    "BSR, too large": (spoilt("bsr", indices=(0, 20)), "a column index of the sparse matrix is 20"),
+    "COO, too large": (spoilt("coo", col=(0, 20)), "a column index of the sparse matrix is 20"),
+    "COO, negative": (spoilt("coo", row=(0, -1)), "a row index of the sparse matrix is -1"),
+}
+GOOD = spoilt("csr")
+LABELS = np.arange(30) % 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda bad: Gram(bad, "linear"),
+        lambda bad: Gram(bad, lambda A, B: (A @ B.T).toarray()),
+        lambda bad: SVC().fit(bad, LABELS),
+        lambda bad: SVR().fit(bad, LABELS),
+        lambda bad: SVDD().fit(bad),
+        lambda bad: OneClassSVM().fit(bad),
+        lambda bad: LSSVC().fit(bad, LABELS),
+        lambda bad: SVC().fit(GOOD, LABELS).predict(bad),
+        lambda bad: Gram(GOOD, "linear").cross(bad),
+    ],
+    ids=["Gram", "callable", "SVC", "SVR", "SVDD", "OneClassSVM", "LSSVC", "predict", "cross"],
+)
+@pytest.mark.parametrize("case", SPOILT)
+def test_index_arrays_that_lead_out_of_the_matrix_are_refused(case, use):
+    bad, message = SPOILT[case]
+    with pytest.raises(ProblemError, match=f"X: {message}"):
+        use(bad)
+
+
+def test_indices_in_any_order_and_twice_are_summed_whatever_scipy_remembers():
+    points = spoilt("csr")
+    assert points.has_canonical_format
+    start, stop = points.indptr[:2]
+    points.indices[start:stop] = points.indices[start:stop][::-1].copy()
+    points.indices[start + 1] = points.indices[start]
+    rows = np.repeat(np.arange(30), np.diff(points.indptr))
+    dense = np.zeros((30, 20))
+    np.add.at(dense, (rows, points.indices), points.data)
+    np.testing.assert_allclose(Gram(points, "linear").full(), dense @ dense.T, rtol=1e-13)
+    np.testing.assert_allclose(
+        SVC().fit(points, LABELS).decision_function(GOOD),
+        SVC().fit(dense, LABELS).decision_function(GOOD.toarray()),
+        rtol=1e-9,
+    )
 
 
 def test_no_entry_at_all():

@@ -18,15 +18,24 @@ __all__ = [
     "called",
     "called_diagonal",
     "centred_lengths",
+    "check_callable",
     "from_differences",
+    "kernel_values",
     "largest",
     "mean_of",
     "of_products",
+    "read_again",
     "squared_lengths",
 ]
 
 #: Numbers of sparse points that are written out at a time, to have differences of.
 WRITTEN_OUT = 1 << 22
+#: Points between which a callable is called for its diagonal.
+DIAGONAL_ROWS = 64
+#: Points between which a callable is read twice, to find out if it contradicts itself.
+READ_AGAIN = 16
+#: Relative difference up to which two values of a callable in float64 are the same.
+SAME = 1e-8
 
 
 def mean_of(X: NDArray | SparsePoints) -> NDArray:
@@ -107,30 +116,91 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
 
 
 def called(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray | SparsePoints) -> NDArray:
-    """What a callable returns, checked; a copy, for the array may be somebody's. Of no points it is not asked. Sparse
-    points it is given as CSR arrays, and may return one."""
+    """What a callable returns, as `kernel_values` reads it. It is not called for no points; sparse points it is given
+    as CSR arrays, and may return one."""
     if not (len(A) and len(B)):
         return np.empty((len(A), len(B)))
-    given = (points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B))
-    values: Any = kernel(*given)  # type: ignore[operator]
-    K = np.array(values.toarray() if is_sparse(values) else values, dtype=float)
-    if K.shape != (len(A), len(B)):
+    return kernel_values(_answer(kernel, A, B), (len(A), len(B)))
+
+
+def kernel_values(values: Any, shape: tuple[int, int]) -> NDArray:
+    """What a callable kernel returned for so many points, as a C-ordered float64 matrix that is a copy.
+
+    Arrays of any order and real type, sparse ones, lists, matrices and frames are taken; `ProblemError` says what is
+    wrong with anything else.
+    """
+    return _with_resolution(values, shape)[0]
+
+
+def _with_resolution(values: Any, shape: tuple[int, int]) -> tuple[NDArray, float]:
+    """The same, and the relative size below which differences between the values are round-off."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ProblemError("kernel: the callable returned a masked array; fill the masked entries first")
+    try:
+        array = np.asarray(values.toarray() if is_sparse(values) else values)
+    except ValueError as error:  # rows of several lengths
+        raise ProblemError(f"kernel: the callable returned no matrix: {error}") from None
+    if array.dtype.kind == "c" or (array.dtype.kind == "O" and any(isinstance(v, complex) for v in array.flat)):
+        raise ProblemError("kernel: the callable returned complex values; kernels here are real")
+    if array.shape != shape:
         raise ProblemError(
-            f"kernel: the callable returned shape {K.shape} for inputs of {len(A)} and {len(B)} rows; "
-            f"it must return shape ({len(A)}, {len(B)})"
+            f"kernel: the callable returned shape {array.shape} for inputs of {shape[0]} and {shape[1]} rows; "
+            f"it must return shape {shape}"
         )
+    try:
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        with np.errstate(over="ignore"):  # a longer float may hold more
+            K = np.array(array, dtype=float, order="C")
+    except (TypeError, ValueError):
+        raise ProblemError(f"kernel: the callable returned dtype {array.dtype}; it must return numbers") from None
     if not np.isfinite(K).all():
         raise ProblemError("kernel: the callable returned NaN or infinity")
-    return K
+    return K, max(SAME, 16 * float(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else SAME
 
 
 def called_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> NDArray:
-    """k(x, x) of a callable, which is found out if it is not symmetric."""
+    """k(x, x) of a callable; `ProblemError` if it is not symmetric on the blocks that are read."""
     diag = np.empty(len(X))
-    for start in range(0, len(X), 64):
-        J = np.arange(start, min(start + 64, len(X)))
-        K = called(kernel, X[J], X[J])
-        if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * max(1.0, float(np.abs(K).max()))):
-            raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
-        diag[J] = np.diag(K)
+    for start in range(0, len(X), DIAGONAL_ROWS):
+        J = slice(start, start + DIAGONAL_ROWS)
+        K, same = _with_resolution(_answer(kernel, X[J], X[J]), (len(diag[J]), len(diag[J])))
+        _check_symmetric(K, same)
+        diag[J] = K.diagonal()
     return diag
+
+
+def read_again(n: int) -> NDArray:
+    """A few of n points, far apart, whose kernel values `check_callable` reads twice."""
+    return np.unique(np.linspace(0, n - 1, min(n, READ_AGAIN)).astype(np.intp))
+
+
+def check_callable(kernel: KernelFunction, points: Any) -> None:
+    """`ProblemError` if a callable contradicts itself on a few points: other values when it is called again, with other
+    points beside them, or k(x, z) ≠ k(z, x)."""
+    n, part = points.shape[0] if hasattr(points, "shape") else len(points), slice(None, None, 2)
+    K, same = _with_resolution(_answer(kernel, points, points), (n, n))
+    again, first = kernel_values(_answer(kernel, points[part], points), (len(K[part]), n)), K[part]
+    apart = np.abs(again - first) - same * _size(K)[part]
+    if (apart > 0).any():
+        worst = np.unravel_index(int(apart.argmax()), apart.shape)
+        raise ProblemError(
+            f"kernel: the callable contradicts itself, k(x, z) was {first[worst]:.10g} and then {again[worst]:.10g} "
+            "for the same two points; it must give the same value at every call, whatever other points are in it"
+        )
+    _check_symmetric(K, same)
+
+
+def _answer(kernel: Any, A: Any, B: Any) -> Any:
+    return kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))
+
+
+def _check_symmetric(K: NDArray, same: float) -> None:
+    if (np.abs(K - K.T) > same * _size(K)).any():
+        raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
+
+
+def _size(K: NDArray) -> NDArray:
+    """|entries|, none below a hundredth of the largest: the units in which two values are the same."""
+    size: NDArray = np.abs(K)
+    return np.maximum(size, 0.01 * float(size.max()))

@@ -18,7 +18,16 @@ from .kernel_checks import (
     is_finite,
 )
 from .kernel_matrix import BLOCK_ENTRIES, ESTIMATE_FROM, KernelMatrix
-from .kernel_values import called_diagonal, centred_lengths, largest, mean_of, of_products, squared_lengths
+from .kernel_values import (
+    called_diagonal,
+    centred_lengths,
+    check_callable,
+    largest,
+    mean_of,
+    of_products,
+    read_again,
+    squared_lengths,
+)
 from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
 from .values import Value, filled, immutable, immutable_rows
@@ -115,6 +124,8 @@ class Gram(KernelMatrix, Value):
     def _take(self, points: Any, squares: NDArray | None = None) -> None:
         """Copy points, and hold what `measured` says of them, their squared lengths if they are known already; few of
         them are made ready for the kernel at once."""
+        if callable(self.kernel):
+            check_callable(self.kernel, points[read_again(len(points))])
         squares, diag = measured(self, points, squares)
         radial, sparse = self.kernel == "rbf", isinstance(points, SparsePoints)
         self._set(X=points if sparse else immutable(points), n=len(points))

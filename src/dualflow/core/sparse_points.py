@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from .values import Value, immutable
 
-__all__ = ["SparsePoints", "alike", "checked_rows", "given_points", "held", "is_sparse", "products"]
+__all__ = ["SparsePoints", "alike", "check_indices", "checked_rows", "given_points", "held", "is_sparse", "products"]
 
 #: Numbers up to which points are held as a matrix, whatever their density (2 MB), and up to which they are where its
 #: products are faster (64 MB).
@@ -61,7 +61,9 @@ class SparsePoints(Value):
 
     @classmethod
     def of(cls, X: Any) -> SparsePoints:
-        """From any sparse array or matrix of scipy, in float64, which is not changed."""
+        """From any sparse array or matrix of scipy, in float64, which is not changed; `ProblemError` where its indices
+        lead out of it."""
+        check_indices(X, "X")
         rows = scipy.sparse.csr_array(X, dtype=float, copy=True)
         rows.sum_duplicates()
         rows.eliminate_zeros()
@@ -266,3 +268,37 @@ def checked_rows(X: Any, name: str) -> SparsePoints:
     if not np.isfinite(points.data).all():
         raise ProblemError(f"{name} contains NaN or infinity; impute or drop those rows")
     return points
+
+
+def check_indices(X: Any, name: str) -> None:
+    """`ProblemError` where the index arrays of a CSR, CSC, BSR or COO array lead out of it: scipy's conversions and
+    products would read and write there."""
+    form, shape = getattr(X, "format", ""), X.shape
+    if form in ("csr", "csc", "bsr"):
+        block = X.blocksize if form == "bsr" else (1, 1)
+        sizes = [size // step for size, step in zip(shape, block, strict=True)]
+        (major, minor), kind = (sizes[::-1], "row") if form == "csc" else (sizes, "column")
+        starts, indices = X.indptr, X.indices
+        if len(starts) != major + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+            raise ProblemError(
+                f"{name}: indptr of the sparse matrix must hold {major + 1} numbers that rise from 0; build it by "
+                "scipy.sparse's constructors, and check it with check_format()"
+            )
+        if starts[-1] > min(len(indices), len(X.data)):
+            raise ProblemError(
+                f"{name}: indptr of the sparse matrix ends at {starts[-1]}, with {len(indices)} indices and "
+                f"{len(X.data)} values; check it with check_format()"
+            )
+        indexed = [(kind, indices[: starts[-1]], minor)]
+    elif form == "coo":
+        if not len(X.row) == len(X.col) == len(X.data):
+            raise ProblemError(f"{name}: row, col and data of the sparse matrix must be of one length")
+        indexed = [("row", X.row, shape[0]), ("column", X.col, shape[1])]
+    else:
+        return
+    for kind, indices, size in indexed:
+        if len(indices) and not 0 <= (least := int(indices.min())) <= (most := int(indices.max())) < size:
+            raise ProblemError(
+                f"{name}: a {kind} index of the sparse matrix is {least if least < 0 else most}, and must be from 0 to "
+                f"{size - 1}; build it with the shape it needs"
+            )

@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
 from .._solve import ON_INTERRUPT, check_limits
 from ..core.certificate import Certificate
 from ..core.forks import cached_property
-from ..core.kernel_values import largest, mean_of
+from ..core.kernel_values import check_callable, kernel_values, largest, mean_of, read_again
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.threads import at_most
-from ..exceptions import FitError, ProblemError
+from ..exceptions import FitError
 from ..registry import make_solver
 from ._arguments import check_arguments
 from ._base import KernelMachine
@@ -103,17 +103,12 @@ class BatchMachine(KernelMachine):
         if not (callable(self.kernel) and self._takes_things and are_things(X)):
             return X
         self._things = copy(X)
+        check_callable(self.kernel, _safe_indexing(X, read_again(_num_samples(X))))
         return self._of_things(self._things)
 
     def _of_things(self, X: Any) -> NDArray:
         """The kernel's values between things and those of the fit."""
-        values = np.asarray(self.kernel(X, self._things), dtype=float)
-        wanted = (_num_samples(X), _num_samples(self._things))
-        if values.shape != wanted:
-            raise ProblemError(f"kernel: the callable returned shape {values.shape}, not {wanted} as there are points")
-        if not np.isfinite(values).all():
-            raise ProblemError("kernel: the callable returned NaN or infinity")
-        return values
+        return kernel_values(self.kernel(X, self._things), (_num_samples(X), _num_samples(self._things)))
 
     def _check_new_data(self, X: Any) -> Any:
         if self._things is not None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..core.kernel_checks import is_finite
-from ..core.sparse_points import is_sparse
+from ..core.sparse_points import check_indices, is_sparse
 from ..core.values import filled
 from ..exceptions import ProblemError
 from ._labels import are_words
@@ -41,6 +41,7 @@ def checked_data(
             return plain, *agree
     if is_sparse(X):
         _reject_sparse(model)
+        check_indices(X, "X")
     else:
         _reject_unfit(X)
     for array in y:
