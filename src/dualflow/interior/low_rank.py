@@ -41,6 +41,8 @@ TO_BOUND = 0.995
 #: Relative gap of the iteration's own sums from which on it is brought to its end, and steps without progress after
 #: which it is too.
 ENOUGH, STALLED = 1e-11, 40
+#: Relative gap up to which bounds met exactly are preferred to what the iteration left.
+EXACT = 1e-10
 #: The same nearer than that gap, where round-off rules.
 NEAR, NEARLY = 1e-8, 4
 #: The part of the largest weighted square of a row below which a row adds nothing to a Gram matrix in float64.
@@ -206,7 +208,7 @@ class LowRank:
         state = replace(state, values=self.values(state.w), done=True)
         crossed = at_bounds(self, state, q)
         before, after = self.left(state), self.left(crossed)
-        return replace(crossed, gap=after, exact=True) if after <= max(before, ENOUGH) else replace(state, gap=before)
+        return replace(crossed, gap=after, exact=True) if after <= max(before, EXACT) else replace(state, gap=before)
 
 
 class _FreeStep:

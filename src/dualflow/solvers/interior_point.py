@@ -85,6 +85,11 @@ class InteriorPoint(Solver[LowRank | Dense | Affine, InteriorState]):
     def multiplier(self, state: InteriorState) -> float | None:
         return state.nu
 
+    def primal(self, context: LowRank | Dense | Affine, state: InteriorState) -> NDArray | None:
+        if not isinstance(context, LowRank) or not context.features.are_points:
+            return None
+        return state.w[: context.features.rank]
+
     def is_exact(self, state: InteriorState) -> bool:
         return state.exact
 
