@@ -33,7 +33,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles twelve C files (kernel, points, bounds, memory, mating, path, pairs); that failed:\n"
+                "dualflow compiles thirteen C files (kernel, points, bounds, memory, mating, passes, path, pairs); that failed:\n"
                 f"  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -47,7 +47,7 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
         f"dualflow.{name}",
         [f"{folder}/{stem}.pyx"],
         depends=[f"src/dualflow/{header}" for header in headers],
-        include_dirs=["src/dualflow/core", "src/dualflow/evolution", "src/dualflow/online", "src/dualflow/working_set"],
+        include_dirs=["src/dualflow/core", "src/dualflow/evolution", "src/dualflow/interior", "src/dualflow/online", "src/dualflow/working_set"],
         extra_compile_args=flags,
     )
 
@@ -69,6 +69,7 @@ setup(
         compiled("core._radial", *RADIAL, "core/hamming.h"),
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
+        compiled("interior._passes", "core/clones.h", "interior/passes.h", flags=STRICT),
         compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
         compiled("working_set._classes", *LOOP),
         compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),

@@ -98,7 +98,8 @@ def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: boo
     engine, raw_alpha = run.engine, immutable(run.alpha())
     # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
     later = bool(refine) and run.certify_every > 1 and run.status is Status.FINISHED
-    raw = None if later else run.certifier.certify(raw_alpha)
+    primal = run.primal()
+    raw = None if later else run.certifier.certify(raw_alpha, primal=primal)
     if raw is not None and run.status not in _KEPT and run.within_tol(raw):
         run.status = Status.OPTIMAL
     elif run.status in _SOLVERS_OWN and engine.drowned(run.context, run.state):
@@ -110,14 +111,14 @@ def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: boo
         gradient = None
     run.workspace = run.context = None  # the refinement may need the memory
     begun = time.monotonic()
-    raw, certificate, ended, witness = _finish(run, raw_alpha, raw, refine, gradient)
+    raw, certificate, ended, witness = _finish(run, raw_alpha, raw, refine, gradient, primal)
     refine_time_s = time.monotonic() - begun if refine else 0.0
     return Solution(
         problem=problem,
         alpha=certificate.alpha,
         raw_alpha=raw_alpha,
         refined=certificate is not raw,
-        support=support_set(run.problem, certificate.alpha, run.certifier),
+        support=support_set(run.problem, certificate.alpha, run.certifier, certificate),
         ended=ended,
         raw_ended=run.status,
         tol=run.tol,
@@ -132,7 +133,12 @@ def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: boo
 
 
 def _finish(
-    run: Run, raw_alpha: NDArray, raw: Certificate | None, refine: bool | str, gradient: NDArray | None
+    run: Run,
+    raw_alpha: NDArray,
+    raw: Certificate | None,
+    refine: bool | str,
+    gradient: NDArray | None,
+    primal: NDArray | None,
 ) -> tuple[Certificate | None, Certificate, Status, NDArray | None]:
     """Certificates of the raw answer, if it was made, and of the answer (the same one, if nothing was refined), how
     the run ended, and a witness if the data are not separable."""
@@ -154,12 +160,12 @@ def _finish(
             if not certificate.within(run.tol):
                 certificate = _stretched(run.certifier, certificate)
             if raw is None and not certificate.within(run.tol):
-                raw = run.certifier.certify(raw_alpha)
+                raw = run.certifier.certify(raw_alpha, primal=primal)
             if refinement.late and not certificate.within(run.tol):
                 status = Status.TIME_LIMIT
             if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
                 return raw, certificate, status, None
-    raw = run.certifier.certify(start) if raw is None else raw
+    raw = run.certifier.certify(start, primal=primal) if raw is None else raw
     return raw, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
 
 

@@ -237,7 +237,7 @@ class Run:
         # A recorded run must end where an unrecorded one does, so a certificate made only for the record
         # does not decide.
         begun = time.monotonic()
-        self.certificate = self.certifier.certify(self.alpha(), quick=self.certify_every == 1)
+        self.certificate = self.certifier.certify(self.alpha(), quick=self.certify_every == 1, primal=self.primal())
         self.decisive = decisive
         self.certify_time_s += time.monotonic() - begun
 
@@ -246,6 +246,13 @@ class Run:
         if self.state is not None:
             return self.engine.alpha(self.state)
         return self.problem.project(np.zeros(self.problem.n)) if self.warm is None else self.warm
+
+    def primal(self) -> NDArray | None:
+        """The solver's weights of the features, if it has some that can be."""
+        if self.state is None or (w := self.engine.primal(self.context, self.state)) is None:
+            return None
+        gram = self.problem.gram
+        return w if gram.is_linear and np.shape(w) == gram.X.shape[1:] and np.isfinite(w).all() else None
 
     def seconds(self) -> float:
         """Solver seconds so far, over all resumed runs."""
@@ -273,7 +280,7 @@ class Run:
         self.overhead_s += time.monotonic() - begun
 
     def add_row(self) -> None:
-        started, certificate = self.state is not None, self.certifier.certify(self.alpha())
+        started, certificate = self.state is not None, self.certifier.certify(self.alpha(), primal=self.primal())
         t, nu = (self.flow_time(), self.engine.multiplier(self.state)) if started else (0.0, None)
         nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
         self.rows.add(t, self.alpha(), nu, certificate)

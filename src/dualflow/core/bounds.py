@@ -21,6 +21,7 @@ __all__ = [
     "hard_margin_bound",
     "inseparability_witness",
     "kkt_violation",
+    "primal_product",
     "vanishing",
 ]
 
@@ -65,10 +66,13 @@ def kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
     return max(0.0, 0.5 * spread)
 
 
-def dual_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:
-    """The best lower bound D and the interval of multipliers that give it."""
+def dual_bound(
+    problem: DualProblem, alpha: NDArray, Qa: NDArray, quadratic: float | None = None
+) -> tuple[float, Interval | None]:
+    """The best lower bound D and the interval of multipliers that give it; ``quadratic`` is αᵀQα, unless what is given
+    as Qα is a `primal_product`."""
     h, e, u = Qa - problem.p, problem.e, problem.effective_upper
-    fixed = -0.5 * float(alpha @ Qa)
+    fixed = -0.5 * (float(alpha @ Qa) if quadratic is None else quadratic)
     if e is None:
         return fixed + capped_sum(u, h, None, 0.0), None
     # The bounds as given: the plateau that an implied αᵢ ≤ d adds to D is an artefact.
@@ -98,6 +102,21 @@ def affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float
     nu = float(Qe @ h) / float(Qe @ e)
     rho = h - nu * e
     return objective - 0.5 * float(rho @ inverse(rho)), (nu, nu)
+
+
+def primal_product(problem: DualProblem, alpha: NDArray, w: NDArray) -> tuple[NDArray, float]:
+    """sσ(⟨w, x⟩ + cΣσα) + rα of each variable, and s(‖w‖² + c(Σσα)²) + Σrα²: what stands for Qα and αᵀQα in D where w
+    need not be Σσαx.
+
+    ½‖Σσαx‖² ≥ ⟨w, Σσαx⟩ − ½‖w‖² for any w, so that D is a lower bound of f whatever w is (weak duality). Where columns
+    of X differ by a factor of 1e7, no α of float64 makes the best w, and a bound from α alone says nothing.
+    """
+    values = problem.gram.along(w)
+    values = values if problem.idx is None else values[problem.idx]
+    total, r = float(problem.sigma @ alpha), problem.ridge * alpha
+    product = problem.scale * problem.sigma * (values + problem.offset * total) + r
+    square = problem.scale * (float(w @ w) + problem.offset * total * total) + float(r @ alpha)
+    return product, square
 
 
 def hard_margin_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, float, Interval | None] | None:

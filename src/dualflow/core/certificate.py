@@ -12,14 +12,22 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import clock
-from .bounds import affine_bound, dual_bound, gaps, hard_margin_bound, kkt_violation, vanishing
+from .bounds import (
+    affine_bound,
+    dual_bound,
+    gaps,
+    hard_margin_bound,
+    kkt_violation,
+    primal_product,
+    vanishing,
+)
 from .kept import KeptGram
 from .problem import DualProblem, Kind
 from .products import Products
@@ -80,6 +88,9 @@ class Certificate:
     stationarity : float or None
         Where no gap is given: the largest violation of a KKT condition, in units of ∇f, with the multiplier that makes
         it least. 0 says that no small move lowers f to first order; another stationary point may be far better.
+    primal : array of shape (m,) or None
+        The weights w of a linear model that the bound is made of, where a solver handed them in and they make a better
+        one than Σσαx does: gap = f(α) − D(w, ν). They are what predicts then.
 
     Examples
     --------
@@ -107,6 +118,7 @@ class Certificate:
     quadratic: float
     psd: SpectrumEvidence
     stationarity: float | None = None
+    primal: NDArray | None = None
 
     def within(self, tol: float) -> bool:
         """Whether a relative gap of at most ``tol`` is certified."""
@@ -128,6 +140,7 @@ class Certificate:
         return (
             f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}), "
             f"infeasibility {self.infeasibility:.2g}, {self.psd}"
+            f"{'' if self.primal is None else ', bound by the weights of the features'}"
         )
 
 
@@ -198,18 +211,24 @@ class Certifier:
         """Evidence that Q is positive semidefinite."""
         return self.workspace.psd
 
-    def shift(self, alpha: NDArray) -> float:
-        """What a multiplier of `problem` is less than that of the problem given, at α."""
+    def shift(self, alpha: NDArray, primal: NDArray | None = None) -> float:
+        """What a multiplier of `problem` is less than that of the problem given, at α, or at weights of features."""
         if not self._moved:
             return 0.0
         problem = self.problem
+        if primal is not None:
+            center = problem.gram.center
+            return problem.scale * (float(primal @ center) + 0.5 * problem.d * float(center @ center))
         return problem.scale * problem.gram.constant(problem.reading.coefficients(problem, alpha, 0.0), problem.d)
 
     def rho(self, certificate: Certificate) -> NDArray:
         """Qα − p − νe of the α a certificate is about."""
-        rho: NDArray = self.compute(certificate.alpha) - self.problem.p
+        alpha, w = certificate.alpha, certificate.primal
+        rho: NDArray = (
+            self.compute(alpha) if w is None else primal_product(self.problem, alpha, w)[0]
+        ) - self.problem.p
         if self.problem.e is not None and certificate.multiplier is not None:
-            rho -= (certificate.multiplier - self.shift(certificate.alpha)) * self.problem.e
+            rho -= (certificate.multiplier - self.shift(alpha, w)) * self.problem.e
         return rho
 
     def seconds(self, alpha: NDArray) -> float:
@@ -228,8 +247,9 @@ class Certifier:
         """Qα, shape (n,), as `Products` makes it."""
         return self.products.of(alpha)
 
-    def certify(self, alpha: ArrayLike, quick: bool = False) -> Certificate:
-        """As the function `certify`; ``quick``, up to last bits, where many are to come: a small Q is formed."""
+    def certify(self, alpha: ArrayLike, quick: bool = False, primal: NDArray | None = None) -> Certificate:
+        """As the function `certify`; ``quick``, up to last bits, where many are to come: a small Q is formed.
+        ``primal`` are weights of the features that may make a better bound than α, of any origin."""
         problem, given = self.problem, np.array(alpha, dtype=float)
         if given.shape != (problem.n,):
             raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
@@ -238,13 +258,33 @@ class Certifier:
         if quick and problem.n <= WHOLE_UP_TO:
             self._Q = problem.dense() if self._Q is None else self._Q
             projection = problem.project(given)
-            return self._certify(given, projection, self._Q @ projection)[0]
+            return self._by_primal(self._certify(given, projection, self._Q @ projection), given, projection, primal)
         if self._last is None or not np.array_equal(given, self._given):
             projection = problem.project(given)
-            self._last, point, Qa = self._certify(given, projection, self.compute(projection))
-            self.products.keep(point, Qa)
-            self._given = given
+            made = self._certify(given, projection, self.compute(projection))
+            self.products.keep(*made[1:])
+            self._given, self._last = given, self._by_primal(made, given, projection, primal)
         return self._last
+
+    def _by_primal(
+        self,
+        made: tuple[Certificate, NDArray, NDArray],
+        given: NDArray,
+        projection: NDArray,
+        w: NDArray | None,
+    ) -> Certificate:
+        """The certificate that is made, or one by weights of the features, if that has the smaller gap."""
+        problem, (certificate, point, Qa) = self.problem, made
+        fits = w is not None and problem.gram.is_linear and not problem.kind.may_be_unbounded
+        if not fits or problem.kind is Kind.AFFINE or certificate.gap in (None, 0.0):
+            return certificate
+        assert w is not None  # for the type checker
+        w = immutable(w)
+        bound = dual_bound(problem, point, *primal_product(problem, point, w))
+        shift = self.shift(point, w)
+        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift)
+        better = other.gap is not None and certificate.gap is not None and other.gap < certificate.gap
+        return replace(other, primal=w) if better else certificate
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
         """Of an α feasible for `problem` within other bounds (`DualProblem.within`), whose Qα was made from scratch."""

@@ -30,6 +30,8 @@ __all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "KernelMatrix"]
 BLOCK_ENTRIES = 1 << 22
 #: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
 ESTIMATE_FROM = 4096
+#: Kernel values of a product from which sums of the points' coordinates are made instead, where the kernel is linear.
+WORTH_A_SUM = 1 << 18
 #: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
 #: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
 SHARP, SHARP_SINGLE = 1e9, 1000.0
@@ -172,6 +174,8 @@ class KernelMatrix:
         """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
         v = np.asarray(v, dtype=float)
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
+        if self.is_linear and height * len(J) > WORTH_A_SUM and self._known() is None:
+            return self.along(self.summed(v, J), rows)
         known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
             return known @ v if rows is None else (known @ v)[rows]
@@ -186,6 +190,30 @@ class KernelMatrix:
             look()
             part = J[start : start + width]
             out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
+        return out
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether K = XXᵀ of dense points, so that products need no kernel values."""
+        return self.kernel == "linear" and isinstance(self.X, np.ndarray)
+
+    def summed(self, v: NDArray, J: NDArray) -> NDArray:
+        """Σⱼ vⱼxⱼ over points J, less the centre, shape (m,), for a kernel that `is_linear`."""
+        total = np.zeros(self.X.shape[1])
+        for part in in_parts(self.X, slice(None) if len(J) == self.n else J):
+            look()
+            total += v[part] @ self._centred(self.X[part])
+        return total
+
+    def along(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
+        """⟨w, xᵢ⟩ of the points less the centre, or of some, for a kernel that `is_linear`."""
+        out = np.empty(self.n if rows is None else len(rows))
+        done = 0
+        for part in in_parts(self.X, slice(None) if rows is None else rows):
+            look()
+            points = self._centred(self.X[part])
+            out[done : done + len(points)] = points @ w
+            done += len(points)
         return out
 
     def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:

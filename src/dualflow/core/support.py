@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from . import clock
 from .active_set import ActiveSet
-from .certificate import Certifier
+from .certificate import Certificate, Certifier
 from .problem import DualProblem
 from .projection import project_onto
 
@@ -53,15 +53,22 @@ class Refinement:
     late: bool = False
 
 
-def support_set(problem: DualProblem, alpha: NDArray, certifier: Certifier | None = None) -> NDArray:
+def support_set(
+    problem: DualProblem,
+    alpha: NDArray,
+    certifier: Certifier | None = None,
+    certificate: Certificate | None = None,
+) -> NDArray:
     """Indices of the variables a state gives weight to, for reading only.
 
     αᵢ counts if one coordinate Newton step, αᵢ − ρᵢ/Qᵢᵢ, would leave it positive or if it sits above 1e-8 of
     the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}. The certifier that certified α saves
-    a product.
+    a product, and its certificate says what ρ is of, if that is not α alone.
     """
     certifier = certifier or Certifier(problem)
-    return supporting(certifier.problem, alpha, certifier.rho(certifier.certify(alpha)))
+    if certificate is None or certificate.primal is None:
+        certificate = certifier.certify(alpha)
+    return supporting(certifier.problem, alpha, certifier.rho(certificate))
 
 
 def supporting(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:

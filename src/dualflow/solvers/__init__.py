@@ -20,6 +20,7 @@ CATALOGUE = {
     "cascade": "dualflow.solvers.cascade:Cascade",
     "evolution-strategy": "dualflow.solvers.evolution_strategy:EvolutionStrategy",
     "particle-swarm": "dualflow.solvers.particle_swarm:ParticleSwarm",
+    "interior-point": "dualflow.solvers.interior_point:InteriorPoint",
     "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
     "qpsolvers": "dualflow.solvers.qpsolvers:QPSolvers",
     "quantum-invasion": "dualflow.solvers.quantum_invasion:QuantumInvasion",

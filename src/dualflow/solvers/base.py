@@ -128,6 +128,11 @@ class Solver(Listed, Generic[ContextT, StateT]):
         """Qα − p of a state, shape (n,), if the solver knows it, however roughly: a refinement may start from it."""
         return None
 
+    def primal(self, context: ContextT, state: StateT) -> NDArray | None:
+        """Weights of the features of a state, shape (m,), if the kernel is linear and the solver has some of its own:
+        a certificate takes them where they make a better bound than α."""
+        return None
+
     def asks_for_certificate(self, state: StateT) -> bool:
         """Whether a state is worth a certificate out of turn, because the run may end with it."""
         return False

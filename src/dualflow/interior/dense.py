@@ -1,0 +1,164 @@
+"""Interior-point steps over the whole Q, and of problems without bounds: those of the implicit flow of infinite length.
+
+A step of `gradient-flow` whose length is infinite is Newton's step of the optimality conditions, with Mehrotra's
+predictor and Gondzio's correctors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ..core.bounds import vanishing
+from ..core.workspace import Workspace
+from ..flows.gradient import balance, interior_point, weights
+from ..integrate.free import ROUND_OFF, FreeFlow
+from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
+from .crossover import at_bounds
+from .state import InteriorState
+
+__all__ = ["Affine", "Dense"]
+
+_EPS = float(np.finfo(float).eps)
+#: Relative gap of the iteration's own sums from which on it is brought to its end, and steps without progress after
+#: which it is too.
+ENOUGH, STALLED = 1e-11, 40
+#: The same nearer than that gap, where round-off rules.
+NEAR, NEARLY = 1e-8, 4
+_NONE = np.empty(0)
+
+
+class Dense:
+    """The iteration over the whole Q of a problem with lower bounds.
+
+    Parameters
+    ----------
+    problem : Workspace
+    """
+
+    def __init__(self, problem: Workspace) -> None:
+        self.problem, self.Q = problem, problem.dense()
+        self.capped = (problem.upper > 0) & np.isfinite(problem.upper)
+
+    def values(self, w: NDArray) -> NDArray:
+        """There are none: w is not a variable here."""
+        return w
+
+    def start(self, warm: NDArray | None) -> InteriorState:
+        """α as far from its bounds as the equality lets it, and multipliers of the size of p."""
+        problem = self.problem
+        alpha = interior_point(problem)
+        if warm is not None:
+            alpha = 0.9 * warm + 0.1 * alpha
+        g = problem.p - self.Q @ alpha
+        nu = balance(problem, weights(problem, alpha), g)
+        size = float(np.abs(problem.p).mean()) or float(-g @ alpha) / float(alpha.sum())
+        return self._state(implicit_start(problem, alpha, np.inf, nu, max(size * float(alpha.mean()), _EPS)))
+
+    def _state(self, at: ImplicitState) -> InteriorState:
+        room = np.where(self.capped, self.problem.upper - at.alpha, 1.0)
+        rows = np.stack([at.alpha, room, at.z_lower, at.z_upper])
+        return InteriorState(rows, _NONE, _NONE, at.nu, moved=at.moved)
+
+    def step(self, state: InteriorState) -> InteriorState:
+        """One predictor and its correctors; the end, where the gap says so."""
+        gap = self.left(state)
+        stalled = 0 if gap < 0.9 * state.best else state.stalled + 1
+        state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled)
+        if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
+            return self.ended(state)
+        alpha, _, low, high = state.at
+        at = ImplicitState(0.0, np.inf, alpha, state.nu, low, high, state.moved)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            after = self._state(implicit_step(self.problem, at))
+        if not np.isfinite(after.at).all() or after.moved < 1e-12:
+            return self.ended(state)
+        return replace(after, gap=gap, best=state.best, stalled=stalled)
+
+    def slopes(self, state: InteriorState) -> NDArray:
+        """Qα − p − νe, shape (n,)."""
+        slopes: NDArray = self.Q @ state.alpha - self.problem.p
+        return slopes if self.problem.e is None else slopes - state.nu * self.problem.e
+
+    def left(self, state: InteriorState) -> float:
+        """What separates f at α from the bound that α and ν give, as a part of |f|; an infinite bound counts as the
+        largest α."""
+        problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
+        lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
+        quadratic = float(alpha @ (slopes + problem.p)) + (0.0 if problem.e is None else state.nu * (problem.d - lacks))
+        room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))
+        room[problem.upper == 0] = 0.0
+        objective = 0.5 * quadratic - float(problem.p @ alpha)
+        left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0)) + abs(state.nu * lacks)
+        return left / max(abs(objective), vanishing(problem, alpha, quadratic), float(np.finfo(float).tiny))
+
+    def ended(self, state: InteriorState) -> InteriorState:
+        """The end: variables at their bounds where the iteration says so, and the others where that leads."""
+        alpha, room, low, high = state.at
+        stiff = low / np.maximum(alpha, np.finfo(float).tiny) + high / np.maximum(room, np.finfo(float).tiny)
+        crossed = at_bounds(self, state, 1.0 / np.maximum(stiff, np.finfo(float).tiny))
+        before, after = state.gap, self.left(crossed)
+        if after <= max(before, ENOUGH):
+            return replace(crossed, gap=after, done=True, exact=True)
+        return replace(state, done=True)
+
+    def free_step(self, free: NDArray) -> _FreeStep:
+        """Newton's step of some variables alone."""
+        return _FreeStep(self, free)
+
+
+class _FreeStep:
+    """Newton's step of some variables alone."""
+
+    def __init__(self, form: Dense, free: NDArray) -> None:
+        self.form, self.free = form, free
+
+    def without(self, keep: NDArray) -> _FreeStep:
+        return _FreeStep(self.form, self.free[keep])
+
+    def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
+        form, free = self.form, self.free
+        problem, Q = form.problem, form.Q
+        e = np.zeros(len(free)) if problem.e is None else problem.e[free]
+        rho = problem.p[free] - Q[free] @ alpha + nu * e
+        A = Q[np.ix_(free, free)]
+        A[np.arange(len(free)), np.arange(len(free))] += 1.0 / weight - problem.ridge[free]
+        factor, failed = scipy.linalg.lapack.dpotrf(A, lower=1, overwrite_a=1)
+        if failed:
+            return np.zeros(len(free)), w, nu
+        moved = scipy.linalg.lapack.dpotrs(factor, rho, lower=1)[0]
+        if problem.e is None:
+            return moved, w, nu
+        along = scipy.linalg.lapack.dpotrs(factor, e, lower=1)[0]
+        lacks = problem.d - float(problem.e @ alpha)
+        d_nu = (lacks - float(e @ moved)) / float(e @ along)
+        return moved + d_nu * along, w, nu + d_nu
+
+
+class Affine:
+    """The one step of a problem without bounds, and those that mend its round-off.
+
+    Parameters
+    ----------
+    problem : Workspace
+    """
+
+    def __init__(self, problem: Workspace) -> None:
+        self.flow = FreeFlow(problem)
+
+    def start(self, warm: NDArray | None) -> InteriorState:
+        """The origin, or ``warm``, on the equality."""
+        alpha = self.flow.start(warm, None).alpha
+        zeros = np.zeros(len(alpha))
+        return InteriorState(np.stack([alpha, zeros, zeros, zeros]), _NONE, _NONE, 0.0)
+
+    def step(self, state: InteriorState) -> InteriorState:
+        """The end of the flow from where it is."""
+        at = ImplicitState(0.0, self.flow.longest, state.alpha, state.nu, _NONE, _NONE)
+        after, left = self.flow.step(at, 1.0)
+        zeros = np.zeros(len(after.alpha))
+        rows, rests = np.stack([after.alpha, zeros, zeros, zeros]), after.moved == 0.0 or left <= ROUND_OFF
+        return replace(state, at=rows, nu=after.nu, gap=left, done=rests, exact=left <= ROUND_OFF)

@@ -1,0 +1,282 @@
+"""Interior-point steps in the dimension of the features, O(n r²) each, over stretches of rows.
+
+With F of shape (N, r) and K + c = FFᵀ, the dual's optimality conditions are, w a variable of its own,
+
+    w = Fᵀσα,  eᵀα = d,  sσ(Fw) + rα − p − νe = z − y,  αz = (u − α)y = 0,  z, y ≥ 0
+
+(Ferris & Munson 2002; Fine & Scheinberg 2001). Newton's step of them, with q = 1/(z/α + y/(u − α) + r), is
+
+    [ s + s²Fᵀdiag(q)F    −sFᵀσqe ] (Δw)   ( s(Fᵀσα − w + Fᵀσqρ) )
+    [     −s(σqe)ᵀF         Σ q   ] (Δν) = ( d − eᵀα − Σ e q ρ   ),     Δα = q(ρ − sσFΔw + eΔν)
+
+where ρ is what the right side leaves of a variable. Predictor and corrector are Mehrotra's (1992). Nothing but F is
+larger than n, and what is done with F are sums over its rows: `Rows` makes them of a stretch in three passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ..core.bounds import vanishing
+from ..core.features import Features
+from ..core.problem import DualProblem
+from ..core.threads import share, stretches
+from ..flows.gradient import interior_point
+from ._passes import Rows
+from .crossover import at_bounds
+from .state import InteriorState
+
+__all__ = ["LowRank"]
+
+_EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+#: Multiplications of a stretch of rows, a few milliseconds, and stretches at most: each has a Gram matrix of its own.
+STRETCH, MOST_STRETCHES = 1 << 24, 64
+#: The part of the way to the nearest bound that a step goes.
+TO_BOUND = 0.995
+#: Relative gap of the iteration's own sums from which on it is brought to its end, and steps without progress after
+#: which it is too.
+ENOUGH, STALLED = 1e-11, 40
+#: Relative gap up to which bounds met exactly are preferred to what the iteration left.
+EXACT = 1e-10
+#: The same nearer than that gap, where round-off rules.
+NEAR, NEARLY = 1e-8, 4
+#: The part of the largest weighted square of a row below which a row adds nothing to a Gram matrix in float64.
+NOTHING = 1e-20
+
+
+class LowRank:
+    """The iteration of one problem.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        Of any kind with lower bounds.
+    features : Features
+        Of its Gram matrix.
+    """
+
+    def __init__(self, problem: DualProblem, features: Features) -> None:
+        self.problem, self.features = problem, features
+        self.copies = copies_of(problem)
+        points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
+        self.copies = self.copies or 1
+        p = problem
+        e = None if p.e is None else p.e
+        self.rows = Rows(
+            points, features.center, np.sqrt(p.offset), self.copies, p.upper, p.ridge, p.p, p.sigma, e, p.scale
+        )
+        self.live = problem.upper > 0
+        self.count = int(self.live.sum()) + int((self.live & np.isfinite(problem.upper)).sum())
+        width = self.rows.width
+        height = max(STRETCH // max(1, width * width), -(-self.rows.n // MOST_STRETCHES), 1)
+        self.parts = stretches(self.rows.n, height)
+        self.largest = 0.0
+
+    # --- sums over all rows ----------------------------------------------------------------------
+
+    def shared(self, work: Callable[[int, int, int], None]) -> None:
+        """``work(number, start, stop)`` of every stretch, in as many threads as there may be."""
+        numbered = list(enumerate(self.parts))
+        share(lambda part: work(part[0], part[1].start, part[1].stop), numbered, blas=True)
+
+    def values(self, w: NDArray) -> NDArray:
+        """F w, shape (N,)."""
+        out = np.empty(self.rows.n)
+        self.shared(lambda k, start, stop: self.rows.values(start, stop, w, out))
+        return out
+
+    def gathered(self, alpha: NDArray) -> NDArray:
+        """Fᵀσα, shape (r,)."""
+        signed = (self.problem.sigma * alpha).reshape(self.copies, -1).sum(axis=0)
+        sums = np.zeros((len(self.parts), self.rows.width))
+        self.shared(lambda k, start, stop: self.rows.gather(start, stop, signed, sums[k]))
+        found: NDArray = sums.sum(axis=0)
+        return found
+
+    def slopes(self, state: InteriorState) -> NDArray:
+        """sσ(Fw) + rα − p − νe, shape (n,)."""
+        problem = self.problem
+        slopes: NDArray = problem.scale * problem.sigma * np.tile(state.values, self.copies)
+        slopes += problem.ridge * state.alpha - problem.p
+        return slopes if problem.e is None else slopes - state.nu * problem.e
+
+    def free_step(self, free: NDArray) -> _FreeStep:
+        """Newton's step of some variables alone."""
+        F = np.empty((len(free), self.rows.width))
+        r = self.features.rank
+        points = self.features.points[
+            free % self.problem.gram.n if self.problem.idx is None else self.problem.idx[free]
+        ]
+        F[:, :r] = points if self.features.center is None else points - self.features.center
+        F[:, r:] = np.sqrt(self.problem.offset)
+        return _FreeStep(self, free, F)
+
+    def left(self, state: InteriorState) -> float:
+        """What separates f at α from the bound that w and ν give, by their sums, as a part of |f|; an infinite bound
+        counts as the largest α."""
+        problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
+        w_alpha = self.gathered(alpha)
+        missing = w_alpha - state.w
+        room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))
+        room[problem.upper == 0] = 0.0
+        s, ridges = problem.scale, float(problem.ridge @ alpha**2)
+        objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - float(problem.p @ alpha)
+        lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
+        left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0))
+        left += 0.5 * s * float(missing @ missing) + abs(state.nu * lacks)
+        return left / max(abs(objective), vanishing(problem, alpha, s * float(w_alpha @ w_alpha) + ridges), TINY)
+
+    # --- the iteration ---------------------------------------------------------------------------
+
+    def start(self, warm: NDArray | None) -> InteriorState:
+        """w = 0, and α as far from its bounds as the equality lets it."""
+        problem, live = self.problem, self.live
+        alpha = interior_point(problem)
+        if warm is not None:
+            alpha = 0.9 * warm + 0.1 * alpha
+        size = float(np.abs(problem.p).mean())
+        if not size:
+            w = self.gathered(alpha)
+            size = problem.scale * float(w @ w) / float(alpha.sum()) or 1.0
+        capped = live & np.isfinite(problem.upper)
+        room = np.where(capped, problem.upper - alpha, 1.0)
+        low = np.where(live, np.maximum(-problem.p, 0.0) + size, 0.0)
+        high = np.where(capped, np.maximum(problem.p, 0.0) + size, 0.0)
+        at = np.stack([np.where(live, alpha, 0.0), room, low, high])
+        return InteriorState(at, np.zeros(self.rows.width), np.zeros(self.rows.n), 0.0)
+
+    def step(self, state: InteriorState) -> InteriorState:
+        """One predictor and corrector; the end, where the gap says so."""
+        problem, rows, s = self.problem, self.rows, self.problem.scale
+        at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
+        grams, vectors, sums = np.zeros((parts, width, width)), np.zeros((parts, 3, width)), np.zeros((parts, 9))
+        q, rho = np.empty((2, problem.n))
+        self.shared(
+            lambda k, start, stop: rows.weigh(
+                start, stop, at, state.values, state.nu, NOTHING * self.largest, q, rho, grams[k], vectors[k], sums[k]
+            )
+        )
+        self.largest = float(q.max())
+        G, (by_e, by_rho, w_alpha), total = grams.sum(axis=0), vectors.sum(axis=0), sums[:, :8].sum(axis=0)
+        sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, _ = total.tolist()
+        missing = w_alpha - w
+        lacks = 0.0 if problem.e is None else problem.d - e_alpha
+        objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
+        left = products + residual + 0.5 * s * float(missing @ missing) + abs(state.nu * lacks)
+        vanishes = vanishing(problem, state.alpha, s * float(w_alpha @ w_alpha) + ridges)
+        gap = left / max(abs(objective), vanishes, TINY)
+        fell = gap < 0.9 * state.best
+        stalled = 0 if fell else state.stalled + 1
+        state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled)
+        if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
+            return self.ended(state, q)
+        system = _System(G, by_e, sum_q, s, problem.e is not None)
+        mu = products / self.count
+        # Predictor.
+        dw, d_nu = system.solve(missing + by_rho, lacks - e_rho)
+        changes, change = np.empty((3, problem.n)), np.empty(rows.n)
+        vectors, sums = np.zeros((parts, 2, width)), np.zeros((parts, 5))
+        self.shared(
+            lambda k, start, stop: rows.predict(start, stop, at, dw, d_nu, q, rho, changes[0], vectors[k], sums[k])
+        )
+        (fixed, free), (e_fixed, e_free, first, second) = vectors.sum(axis=0), sums[:, :4].sum(axis=0).tolist()
+        k = min(1.0, 1.0 / max(float(sums[:, 4].max()), 1e-300))
+        ahead = max(products + k * first + k * k * second, 0.0)
+        goal = (ahead / products) ** 3 * mu
+        # Corrector.
+        dw, d_nu = system.solve(missing + fixed + goal * free, lacks - e_fixed - goal * e_free)
+        most = np.zeros(parts)
+
+        def correct(k: int, start: int, stop: int) -> None:
+            most[k] = rows.correct(start, stop, at, dw, d_nu, goal, q, rho, changes, change)
+
+        self.shared(correct)
+        k = min(1.0, TO_BOUND / max(float(most.max()), 1e-300))
+        if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite(d_nu)) or k < 1e-12:
+            return self.ended(state, q)
+        after = np.empty_like(at)
+        self.shared(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
+        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=state.nu + k * d_nu)
+
+    def ended(self, state: InteriorState, q: NDArray) -> InteriorState:
+        """The end: variables at their bounds where the iteration says so, and the others where that leads."""
+        state = replace(state, values=self.values(state.w), done=True)
+        crossed = at_bounds(self, state, q)
+        before, after = self.left(state), self.left(crossed)
+        return replace(crossed, gap=after, exact=True) if after <= max(before, EXACT) else replace(state, gap=before)
+
+
+class _FreeStep:
+    """Newton's step of some variables alone; w moves with them."""
+
+    def __init__(self, form: LowRank, free: NDArray, F: NDArray) -> None:
+        self.form, self.free, self.F = form, free, F
+
+    def without(self, keep: NDArray) -> _FreeStep:
+        return _FreeStep(self.form, self.free[keep], self.F[keep])
+
+    def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
+        problem, free, F = self.form.problem, self.free, self.F
+        s, sigma = problem.scale, problem.sigma[free]
+        e = None if problem.e is None else problem.e[free]
+        rho = problem.p[free] - problem.ridge[free] * alpha[free] - s * sigma * (F @ w)
+        rho += 0.0 if e is None else nu * e
+        lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
+        root, by_e, e_rho = np.sqrt(weight)[:, None] * F, np.zeros(F.shape[1]), 0.0
+        if e is not None:
+            by_e, e_rho = F.T @ (sigma * weight * e), float(e @ (weight * rho))
+        system = _System(root.T @ root, by_e, float(weight.sum()), s, e is not None)
+        missing = self.form.gathered(alpha) - w
+        dw, d_nu = system.solve(missing + F.T @ (sigma * weight * rho), lacks - e_rho)
+        change = weight * (rho - s * sigma * (F @ dw) + (0.0 if e is None else d_nu * e))
+        return change, w + dw, nu + d_nu
+
+
+class _System:
+    """Newton's system of w and ν, factorised with a unit diagonal; each solve is refined once."""
+
+    def __init__(self, G: NDArray, by_e: NDArray, sum_q: float, s: float, bordered: bool) -> None:
+        r = len(G)
+        self.r, self.s, self.bordered = r, s, bordered
+        M = np.zeros((r + bordered, r + bordered))
+        M[:r, :r] = np.tril(G) * (s * s)
+        M[:r, :r] += np.tril(M[:r, :r], -1).T
+        M[np.arange(r), np.arange(r)] += s
+        if bordered:
+            M[r, :r] = M[:r, r] = -s * by_e
+            M[r, r] = sum_q or 1.0
+        self.M, self.scale = M, 1.0 / np.sqrt(np.diag(M))
+        unit, lift = M * self.scale * self.scale[:, None], 4 * _EPS
+        unit[np.arange(len(M)), np.arange(len(M))] = 1.0 + lift
+        factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
+        while failed and lift < 1.0:  # round-off of a Gram matrix whose rows are nearly dependent
+            lift *= 10
+            unit[np.arange(len(M)), np.arange(len(M))] = 1.0 + lift
+            factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
+        self.factor = factor
+
+    def solve(self, right: NDArray, last: float) -> tuple[NDArray, float]:
+        """Δw and Δν."""
+        b = np.append(self.s * right, last) if self.bordered else self.s * right
+        x = self._solved(b)
+        x += self._solved(b - self.M @ x)
+        return (x[: self.r], float(x[self.r])) if self.bordered else (x, 0.0)
+
+    def _solved(self, b: NDArray) -> NDArray:
+        found: NDArray = self.scale * scipy.linalg.lapack.dpotrs(self.factor, self.scale * b, lower=1)[0]
+        return found
+
+
+def copies_of(problem: DualProblem) -> int:
+    """How many variables each point has, if they stand one block of all points after another; else 0."""
+    if problem.idx is None:
+        return 1
+    N = problem.gram.n
+    copies = problem.n // N
+    tiled = copies * N == problem.n and np.array_equal(problem.idx, np.tile(np.arange(N), copies))
+    return copies if tiled else 0

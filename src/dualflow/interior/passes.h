@@ -1,0 +1,139 @@
+/* One stretch of variables in each pass of an interior-point iteration: what is done to each of them alone.
+ *
+ * A variable has its value a, its room u − a, and the multipliers low and high of its two bounds. Where u is infinite
+ * there is no room and no multiplier high; where u is 0 the variable takes no part. */
+#ifndef DUALFLOW_PASSES_H
+#define DUALFLOW_PASSES_H
+
+#include <math.h>
+
+#include "clones.h"
+
+/* What is given of the variables, each (n,), and where the iteration is; e is NULL without an equality. */
+typedef struct {
+    const double *alpha, *room, *low, *high;
+    const double *upper, *ridge, *p, *sigma, *e;
+} Variables;
+
+/* Sums of `weigh`: q, e q rho, e a, a low + room high, p a, ridge a a, |residual| a, the part of the dual bound of
+ * finite bounds, and the largest |residual|. */
+enum { SUM_Q, SUM_EQR, SUM_EA, SUM_PRODUCTS, SUM_PA, SUM_RAA, SUM_RESIDUAL, SUM_BOUND, MAX_RESIDUAL, SUMS };
+
+/* q = 1/(low/a + high/room + ridge), rho = p + nu e − (scale sigma values + ridge a), which is what the predictor's
+ * right side is, and to the sums of points (by_q, by_qe, by_qr, by_a) what their variables add. */
+CLONES static void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double scale, double *q,
+                         double *rho, double *by_q, double *by_qe, double *by_qr, double *by_a, double *sums)
+{
+    for (Index i = 0; i < m; i++) {
+        const Index k = at + i;
+        const double u = v->upper[k], e = v->e ? v->e[k] : 0.0, sigma = v->sigma[k];
+        const int live = u > 0, capped = live && u < INFINITY;
+        const double a = live ? v->alpha[k] : 1.0, room = capped ? v->room[k] : 1.0;
+        const double low = live ? v->low[k] : 0.0, high = capped ? v->high[k] : 0.0;
+        const double slope = scale * sigma * values[i] + v->ridge[k] * v->alpha[k] - v->p[k] - nu * e;
+        const double weight = live ? 1.0 / (low / a + high / room + v->ridge[k]) : 0.0;
+        const double drive = live ? -slope : 0.0, residual = live ? fabs(low - high - slope) : 0.0;
+        q[k] = weight;
+        rho[k] = drive;
+        by_q[i] += weight;
+        by_qe[i] += sigma * e * weight;
+        by_qr[i] += sigma * weight * drive;
+        by_a[i] += sigma * v->alpha[k];
+        sums[SUM_Q] += weight;
+        sums[SUM_EQR] += e * weight * drive;
+        sums[SUM_EA] += e * v->alpha[k];
+        sums[SUM_PRODUCTS] += (live ? a * low : 0.0) + (capped ? room * high : 0.0);
+        sums[SUM_PA] += v->p[k] * v->alpha[k];
+        sums[SUM_RAA] += v->ridge[k] * v->alpha[k] * v->alpha[k];
+        sums[SUM_RESIDUAL] += residual * v->alpha[k];
+        sums[SUM_BOUND] += capped && slope < 0 ? u * slope : 0.0;
+        sums[MAX_RESIDUAL] = residual > sums[MAX_RESIDUAL] ? residual : sums[MAX_RESIDUAL];
+    }
+}
+
+/* Sums of `predict`: e q fixed, e q free, what the products a low + room high change by to first and to second order,
+ * and the largest inverse of a step that ends at a bound. */
+enum { SUM_FIXED, SUM_FREE, SUM_FIRST, SUM_SECOND, MOST_INVERSE, AHEAD };
+
+/* The predictor's change of each variable, from how values change; to the sums of points what the corrector's right
+ * side is of q times (fixed + mu free). */
+CLONES static void predict(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale,
+                           const double *q, const double *rho, double *ahead, double *by_fixed, double *by_free,
+                           double *sums)
+{
+    for (Index i = 0; i < m; i++) {
+        const Index k = at + i;
+        const double u = v->upper[k], e = v->e ? v->e[k] : 0.0, sigma = v->sigma[k];
+        const int live = u > 0, capped = live && u < INFINITY;
+        const double a = live ? v->alpha[k] : 1.0, low = live ? v->low[k] : 0.0;
+        const double room = capped ? v->room[k] : 1.0, high = capped ? v->high[k] : 0.0;
+        const double by_value = 1.0 / a, by_room = capped ? 1.0 / room : 0.0;
+        const double da = q[k] * (rho[k] + d_nu * e - scale * sigma * change[i]);
+        const double dl = -low - low * da * by_value, dh = -high + high * da * by_room;
+        const double fixed = rho[k] - da * dl * by_value - da * dh * by_room;
+        const double free_ = live ? by_value - by_room : 0.0;
+        const double lower = -da * by_value, upper = da * by_room;
+        const double least_low = live ? 1.0 + da * by_value : 0.0, least_high = capped ? 1.0 - da * by_room : 0.0;
+        double most = lower > upper ? lower : upper;
+        most = least_low > most ? least_low : most;
+        most = least_high > most ? least_high : most;
+        ahead[k] = da;
+        by_fixed[i] += sigma * q[k] * fixed;
+        by_free[i] += sigma * q[k] * free_;
+        sums[SUM_FIXED] += e * q[k] * fixed;
+        sums[SUM_FREE] += e * q[k] * free_;
+        sums[SUM_FIRST] += a * dl + da * low + room * dh - da * high;
+        sums[SUM_SECOND] += da * dl - da * dh;
+        sums[MOST_INVERSE] = most > sums[MOST_INVERSE] ? most : sums[MOST_INVERSE];
+    }
+}
+
+/* The corrector's change of each variable and of its multipliers; returns the largest inverse of a step that ends at a
+ * bound. ``da`` holds the predictor's change of the variable, and then the corrector's. */
+CLONES static double correct(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale,
+                             double mu, const double *q, const double *rho, double *da, double *dl, double *dh)
+{
+    double most = 0.0;
+    for (Index i = 0; i < m; i++) {
+        const Index k = at + i;
+        const double u = v->upper[k], e = v->e ? v->e[k] : 0.0;
+        const int live = u > 0, capped = live && u < INFINITY;
+        const double a = live ? v->alpha[k] : 1.0, low = live ? v->low[k] : 1.0;
+        const double room = capped ? v->room[k] : 1.0, high = capped ? v->high[k] : 1.0;
+        const double by_value = 1.0 / a, by_room = capped ? 1.0 / room : 0.0;
+        const double before = da[k];
+        const double second_low = before * (-low - low * before * by_value);
+        const double second_high = before * (-high + high * before * by_room);
+        const double goal_low = mu - second_low, goal_high = mu + second_high;
+        const double right = rho[k] + goal_low * by_value - goal_high * by_room;
+        const double step = live ? q[k] * (right + d_nu * e - scale * v->sigma[k] * change[i]) : 0.0;
+        const double d_low = (goal_low - low * step) * by_value - low, d_high = (goal_high + high * step) * by_room - high;
+        const double lower = -step * by_value, upper = step * by_room;
+        const double least_low = live ? -d_low / low : 0.0, least_high = capped ? -d_high / high : 0.0;
+        double worst = lower > upper ? lower : upper;
+        worst = least_low > worst ? least_low : worst;
+        worst = least_high > worst ? least_high : worst;
+        da[k] = step;
+        dl[k] = live ? d_low : 0.0;
+        dh[k] = capped ? d_high : 0.0;
+        most = worst > most ? worst : most;
+    }
+    return most;
+}
+
+/* The next values of the variables, a step of that length on; none reaches a bound. */
+CLONES static void advance(Index m, Index at, const Variables *v, const double *da, const double *dl, const double *dh,
+                           double length, double *alpha, double *room, double *low, double *high)
+{
+    for (Index k = at; k < at + m; k++) {
+        const int live = v->upper[k] > 0, capped = live && v->upper[k] < INFINITY;
+        const double a = v->alpha[k] + length * da[k], r = v->room[k] - length * da[k];
+        const double l = v->low[k] + length * dl[k], h = v->high[k] + length * dh[k];
+        alpha[k] = live ? (a > 1e-300 ? a : 1e-300) : 0.0;
+        room[k] = capped ? (r > 1e-300 ? r : 1e-300) : v->room[k];
+        low[k] = live ? (l > 1e-300 ? l : 1e-300) : 0.0;
+        high[k] = capped ? (h > 1e-300 ? h : 1e-300) : 0.0;
+    }
+}
+
+#endif

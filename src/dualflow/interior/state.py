@@ -1,0 +1,51 @@
+"""What an interior-point iteration carries from step to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["InteriorState"]
+
+
+@dataclass(frozen=True)
+class InteriorState:
+    """Where the iteration is.
+
+    Attributes
+    ----------
+    at : array of shape (4, n)
+        α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u: all above 0 on the way; at the end α may be at a
+        bound.
+    w, values : array of shape (r,), array of shape (N,)
+        Weights of the features, a variable of its own, and F w; empty in the dense form.
+    nu : float
+        The multiplier ν of eᵀα = d.
+    gap : float
+        What is left by the iteration's own sums, as a part of |f|.
+    best, stalled : float, int
+        The least gap so far, and steps since it fell by a tenth.
+    moved : float
+        The part of the last step that the bounds allowed.
+    done, exact : bool
+        Whether this is the end; and whether bounds are met exactly there.
+    """
+
+    at: NDArray
+    w: NDArray
+    values: NDArray
+    nu: float
+    gap: float = np.inf
+    best: float = np.inf
+    stalled: int = 0
+    moved: float = 0.0
+    done: bool = False
+    exact: bool = False
+
+    @property
+    def alpha(self) -> NDArray:
+        """α, shape (n,)."""
+        alpha: NDArray = self.at[0]
+        return alpha
