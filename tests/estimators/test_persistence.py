@@ -448,7 +448,7 @@ def test_what_needs_pickle_is_refused_by_name(model, message, tmp_path, capsys):
 
 def test_a_callable_kernel_is_refused_when_the_parameter_hides_it(tmp_path):
     model = SVC(kernel=lambda A, B: A @ B.T).fit(X, Y).set_params(kernel="linear")
-    with pytest.raises(ProblemError, match=r"^kernel: a callable"):
+    with pytest.raises(ProblemError, match=r"^kernel: .*cannot be stored without pickle"):
         model.save(tmp_path / "model")
 
 

@@ -135,4 +135,5 @@ class GrowingGram(KernelMatrix):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._buffers = {name: np.array(array) for name, array in self._buffers.items()}  # read-only in a memory map
         self._bind(self.n)

@@ -76,12 +76,14 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
 
     estimator = getattr(estimator, "best_estimator_", estimator)
     model = estimator[-1] if hasattr(estimator, "steps") else estimator
-    if not hasattr(type(model), "support_vectors_"):
+    if has_vectors := hasattr(type(model), "support_vectors_"):
+        check_is_fitted(model)
+        has_vectors = hasattr(model, "support_vectors_")  # a family's attribute may be one that this model refuses
+    if not has_vectors:
         raise ProblemError(
             f"{type(model).__name__} has no support vectors; give an SVC, SVR, SVDD, OneClassSVM or alike"
         )
-    check_is_fitted(model)
-    _refuse_precomputed(model.kernel)
+    _refuse_precomputed(getattr(model, "_as_fitted", model).kernel)
     if model is not estimator and len(estimator) > 1 and np.shape(X)[1:] not in ((1,), (2,)):
         # A plane of components means something in the space that the model sees.
         X, estimator = estimator[:-1].transform(X), model

@@ -42,7 +42,8 @@ class MeetsAtOnce(Ecology):
         self._kernel_then = self._kernel_now()
 
     def _kernel_now(self) -> tuple[Any, ...]:
-        return self.kernel, self.degree, self.coef0, self._sum_is_fixed()
+        kept = self._as_fitted
+        return kept.kernel, kept.degree, kept.coef0, self._sum_is_fixed()
 
     def _under_this_kernel(self, c: Community) -> Community:
         """A community whose equilibrium is another kernel's."""
@@ -63,7 +64,7 @@ class MeetsAtOnce(Ecology):
         return c
 
     def _meets_at_once(self) -> bool:
-        return not callable(self.kernel) and self.reequilibrate == "working-set"
+        return not callable(self._as_fitted.kernel) and self.reequilibrate == "working-set"
 
     def _meet_at_once(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
         return meet_at_once(

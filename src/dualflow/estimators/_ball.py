@@ -69,8 +69,8 @@ class Ball(OutlierMixin, KernelMachine):
     @immutable
     def center_(self) -> NDArray:
         """Centre of the ball in input space, shape (n_features,); linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"center_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        if self._as_fitted.kernel != "linear":
+            raise AttributeError(f"center_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
         self._there_is("center_")
         center: NDArray = self._weights[:, 0] @ self.support_vectors_
         return center

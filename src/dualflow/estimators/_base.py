@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._solve import check_time_limit
@@ -25,10 +27,18 @@ from ._sparse import as_csr
 from ._support import Support
 from ._validation import checked_data
 
-__all__ = ["LEAST_S", "KernelMachine"]
+__all__ = ["LEAST_S", "KernelMachine", "is_same"]
 
 #: Seconds of a limit that is over, for what then says so.
 LEAST_S = 1e-9
+
+
+def is_same(value: Any, other: Any) -> bool:
+    """Whether two values of a parameter are the same one; arrays, which have no single answer, by identity."""
+    if value is other:
+        return True
+    equal = value == other if type(value) is type(other) or isinstance(value, (int, float)) else False
+    return isinstance(equal, (bool, np.bool_)) and bool(equal)
 
 
 class _Transaction:
@@ -82,6 +92,8 @@ class KernelMachine(Persistent):
     #: What parameters may be, each said by the class that adds it; the kernel's are checked by `Gram`, a run's limits
     #: by the driver.
     _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
+    #: The parameters that a fitted model is read with, whatever they are set to after `fit`.
+    _kept: ClassVar[tuple[str, ...]] = ("kernel", "gamma", "degree", "coef0")
     #: The attribute that makes a model a fitted one.
     _fitted_by: ClassVar[str] = "solutions_"
     #: Whether X may be sparse.
@@ -102,6 +114,28 @@ class KernelMachine(Persistent):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
+
+    def _take_parameters(self) -> None:
+        """Check the parameters, and keep those of this fit, or of this call in a stream."""
+        self._check_parameters()
+        self._keep_parameters()
+
+    def _keep_parameters(self) -> None:
+        """Keep the parameters of now for all that reads the fitted model."""
+        kept = {name: getattr(self, name) for name in self._kept}
+        if hasattr(kept["kernel"], "set_params"):  # an object that `set_params` changes where it is
+            kept["kernel"] = clone(kept["kernel"])
+        self._parameters_kept = SimpleNamespace(**kept)
+
+    @property
+    def _as_fitted(self) -> Any:
+        """The parameters as they were when the model was fitted; those of now before a fit."""
+        return self.__dict__.get("_parameters_kept", self)
+
+    def _changed(self) -> dict[str, Any]:
+        """The parameters among those kept that were set to other values since."""
+        now = {name: getattr(self, name) for name in self._kept}
+        return {name: value for name, value in now.items() if not is_same(value, getattr(self._as_fitted, name))}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -220,7 +254,7 @@ class KernelMachine(Persistent):
 
     def _finite(self, values: NDArray) -> NDArray:
         if not np.isfinite(values).all():
-            raise ProblemError(f"X: kernel={self.kernel!r} overflows float64 on it; scale the features")
+            raise ProblemError(f"X: kernel={self._as_fitted.kernel!r} overflows float64 on it; scale the features")
         return values
 
     def _expand(self, X: Any, weights: NDArray) -> NDArray:

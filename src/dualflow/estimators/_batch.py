@@ -108,7 +108,7 @@ class BatchMachine(KernelMachine):
 
     def _of_things(self, X: Any) -> NDArray:
         """The kernel's values between things and those of the fit."""
-        return kernel_values(self.kernel(X, self._things), (_num_samples(X), _num_samples(self._things)))
+        return kernel_values(self._as_fitted.kernel(X, self._things), (_num_samples(X), _num_samples(self._things)))
 
     def _check_new_data(self, X: Any) -> Any:
         if self._things is not None:
@@ -119,7 +119,8 @@ class BatchMachine(KernelMachine):
     def _gram(self, X: Any) -> Gram:
         if self._things is not None:
             return Gram(X, "precomputed")
-        return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        kept = self._as_fitted
+        return Gram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
         """The Gram of some of the points, with the kernel width of all of them."""

@@ -143,6 +143,6 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        if self._as_fitted.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
         return self._of_features(self._pair_coef.T, getattr(self, "_support_gram", None))

@@ -43,6 +43,7 @@ class Ecology(StreamMachine):
         "tol": Number(above=0, note="(a relative gap)"),
     }
     _fitted_by: ClassVar[str] = "_communities"
+    _kept = (*StreamMachine._kept, "tol")
 
     reequilibrate: str
     n_init: int | None
@@ -64,11 +65,12 @@ class Ecology(StreamMachine):
 
     def _begin(self, X: NDArray, count: int) -> None:
         """On the first batch, fix the kernel's width and start with empty communities."""
+        kept = self._as_fitted
+        if isinstance(kept.kernel, str) and kept.kernel == "precomputed":
+            raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
         if self.__sklearn_is_fitted__():
             return
-        if self.kernel == "precomputed":
-            raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
-        gram = Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        gram = Gram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
         self._gamma, self._center = gram.gamma, mean_of(X) if gram.is_translatable else None
         self.n_seen_ = 0
         self._communities = [Community.empty(X.shape[1])] * count
@@ -130,7 +132,8 @@ class Ecology(StreamMachine):
     def _kernel_of(self, X: NDArray) -> Gram:
         """The Gram of some points, with the width and the centre that the first batch fixed."""
         center = self._center if self._sum_is_fixed() else None
-        return Gram(X, self.kernel, gamma=self._gamma, degree=self.degree, coef0=self.coef0, center=center)
+        kept = self._as_fitted
+        return Gram(X, kept.kernel, gamma=self._gamma, degree=kept.degree, coef0=kept.coef0, center=center)
 
     def _sum_is_fixed(self) -> bool:
         """Whether the problem fixes Σσα, and so does not notice where the origin is."""
@@ -186,7 +189,9 @@ class Ecology(StreamMachine):
     def solutions_(self) -> list[Solution]:
         """The equilibrium of each pair that met any points, as a `Solution` of the problem of those it remembers."""
         met = [c for c in self._communities if len(c.X)]
-        return [remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self.tol) for c in met]
+        return [
+            remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self._as_fitted.tol) for c in met
+        ]
 
     def _certify_all(self, k: int, X: NDArray, sign: NDArray, cap: NDArray) -> Certificate:
         """The certificate of community k on all points it has met: the survivors are looked for among them."""

@@ -32,6 +32,7 @@ class IncrementalMachine(StreamMachine):
 
     _rules = {"reserve": Number(above=0, infinite=True, none=True, note="(a margin; None remembers all points)")}
     _fitted_by: ClassVar[str] = "_streams"
+    _kept = (*StreamMachine._kept, "reserve")
 
     next_id_: int
     _streams: list[Stream]
@@ -54,16 +55,19 @@ class IncrementalMachine(StreamMachine):
 
     # --- learning ------------------------------------------------------------------------------
 
-    def _learn(self, X: NDArray, targets: NDArray, ids: ArrayLike | None, first: bool) -> None:
-        """Deal out a batch and learn it; the first one makes the streams."""
+    def _learn(self, X: NDArray, targets: NDArray, ids: ArrayLike | None, first: bool, again: bool = False) -> None:
+        """Deal out a batch and learn it; the first one makes the streams. ``again`` is with the parameters they had."""
         names = new_ids(ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self.ids_)
-        self._check_parameters()
+        if not again:
+            self._refuse_changes()
+            self._take_parameters()
+        kept = self._as_fitted
         dealt = self._deal(targets)
         if first:
-            gram = GrowingGram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-            if not (gram.is_psd_by_kernel or callable(self.kernel)):
+            gram = GrowingGram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
+            if not (gram.is_psd_by_kernel or callable(kept.kernel)):
                 raise ProblemError(
-                    f"kernel={self.kernel!r} with these parameters is not positive semidefinite, and the path of the "
+                    f"kernel={kept.kernel!r} with these parameters is not positive semidefinite, and the path of the "
                     "optimum then does not exist; take 'rbf', 'linear', or 'poly' with a whole degree and coef0 ≥ 0"
                 )
             self._kernel_center = gram.center
@@ -72,7 +76,7 @@ class IncrementalMachine(StreamMachine):
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
             stream.learn(X[rows], values, names[rows])
             self._settle(stream)
-        if self.reserve is not None:
+        if kept.reserve is not None:
             # What is dropped does not come back: not before all have learned, and then of all.
             with uninterrupted():
                 for stream in self._streams:
@@ -88,14 +92,26 @@ class IncrementalMachine(StreamMachine):
         return Stream(model, gram)
 
     def _kernel_facts(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, "degree": self.degree, "coef0": self.coef0}
+        kept = self._as_fitted
+        return {"kernel": kept.kernel, "degree": kept.degree, "coef0": kept.coef0}
+
+    def _refuse_changes(self) -> None:
+        """`ProblemError` if a parameter is not what it was for the points that were learned; ``reserve`` may change."""
+        changed = {name: value for name, value in self._changed().items() if name != "reserve"}
+        if changed:
+            name, value = next(iter(changed.items()))
+            raise ProblemError(
+                f"{name}={value!r}, but the points so far were learned with {name}="
+                f"{getattr(self._as_fitted, name)!r}, and the path leads from that optimum only: begin anew with fit, "
+                "or set it back with set_params"
+            )
 
     def _keep_to_reserve(self, stream: Stream) -> None:
         """CP section 2.3: of the points without weight only those nearer to the margin than ``reserve`` stay."""
         if stream.n == 0:
             return
         engine = stream.engine
-        near = (engine.alpha > 0) | (engine.g < self.reserve * stream.unit)
+        near = (engine.alpha > 0) | (engine.g < self._as_fitted.reserve * stream.unit)
         near[engine.margin] = True
         points = np.flatnonzero(near.reshape(-1, stream.model.per).any(axis=1))
         if len(points) < stream.n:
@@ -136,7 +152,7 @@ class IncrementalMachine(StreamMachine):
         self._check_fitted()
         names = as_ids(ids)
         unknown = np.setdiff1d(names, self.ids_)
-        if self.reserve is not None:  # those that were let go are in the model no longer
+        if self._as_fitted.reserve is not None:  # those that were let go are in the model no longer
             unknown = unknown[(unknown < 0) | (unknown >= self.next_id_)]
         if len(unknown):
             raise ProblemError(f"ids: {unknown[:5].tolist()} are not remembered; see ids_")
@@ -146,7 +162,7 @@ class IncrementalMachine(StreamMachine):
                 rest = ~np.isin(known, names)
                 counter = self.next_id_
                 if rest.any():
-                    self._learn(X[rest], targets[rest], known[rest], True)
+                    self._learn(X[rest], targets[rest], known[rest], True, again=True)
                 else:
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
                 self.next_id_ = counter
@@ -276,7 +292,7 @@ class IncrementalMachine(StreamMachine):
         self.next_id_, self._gamma, self._kernel_center = facts["next_id"], facts["gamma"], None
         if type(self.next_id_) is not int or type(self._gamma) is not float or not 0 <= self._gamma < np.inf:
             raise ValueError(f"its facts 'next_id' and 'gamma' are {self.next_id_!r} and {self._gamma!r}")
-        if self.kernel == "rbf" or "kernel_center" in arrays:
+        if self._as_fitted.kernel == "rbf" or "kernel_center" in arrays:
             self._kernel_center = stored(arrays, "kernel_center", "f", (self.n_features_in_,))
         model = self._model()
         self._streams = []

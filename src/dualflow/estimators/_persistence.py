@@ -76,20 +76,36 @@ class Persistent(BaseEstimator):
         if CLASSES.get(kind.__name__) != f"{kind.__module__}:{kind.__qualname__}":
             raise ProblemError(f"{kind.__name__} is not one of the classes that can be saved: {', '.join(CLASSES)}")
         check_is_fitted(self)
-        parameters = {name: encode(value, name) for name, value in self.get_params(deep=False).items()}
+        parameters, changed = self.get_params(deep=False), self._changed()
+        fitted = {name: encode(getattr(self._as_fitted, name, value), name) for name, value in parameters.items()}
         arrays, facts = self._pack()
         names = getattr(self, "feature_names_in_", None)
         header = {
             "format": FORMAT,
             "dualflow": importlib.metadata.version("dualflow"),
             "class": kind.__name__,
-            "parameters": parameters,
+            "parameters": fitted,
             "features": {"n": int(self.n_features_in_), "names": None if names is None else encode(names, "X.columns")},
             "facts": encode(facts, "the model"),
             # Labels may be Python objects; as plain values they need no pickle.
             "objects": {name: encode(array, name) for name, array in arrays.items() if array.dtype.kind == "O"},
         }
+        if changed:
+            header["changed"] = {name: encode(value, name) for name, value in changed.items()}
         return header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"}
+
+    def _keep_parameters(self) -> None:
+        """Keep the parameters as those of the fit."""
+        raise NotImplementedError
+
+    @property
+    def _as_fitted(self) -> Any:
+        """The parameters of the fit, as far as a fitted model is read with them."""
+        raise NotImplementedError
+
+    def _changed(self) -> dict[str, Any]:
+        """Those that were set to other values since."""
+        raise NotImplementedError
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """The fitted state, for `save`: what an estimator adds to be saved, with `_unpack` and a line in
@@ -222,11 +238,13 @@ def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> 
         raise ValueError(f"its class {name!r} is not one of {', '.join(CLASSES)}")
     module, _, attribute = CLASSES[name].partition(":")
     kind = getattr(importlib.import_module(module), attribute)
-    said = decode({part: header[part] for part in ("parameters", "features", "objects", "facts")})  # one budget for all
-    parameters, facts = said["parameters"], said["facts"]
-    if unknown := set(parameters) - set(kind().get_params(deep=False)):
+    parts = {"changed": {}} | {part: header[part] for part in ("parameters", "features", "objects", "facts")}
+    said = decode(parts | {part: header[part] for part in ("changed",) if part in header})  # one budget for all
+    parameters, changed, facts = said["parameters"], said["changed"], said["facts"]
+    if unknown := set(parameters | changed) - set(kind().get_params(deep=False)):
         raise ValueError(f"{name} has no parameters {sorted(unknown)}")
     model = kind(**(parameters if trusted else unconfirmed(parameters)))
+    model._keep_parameters()
     n, names = said["features"]["n"], said["features"]["names"]
     if type(n) is not int or n < 1:
         raise ValueError(f"its number of features is {n!r}")
@@ -244,7 +262,7 @@ def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> 
     for key, array in again.items():
         if not _same(array, arrays[key]):
             raise ValueError(f"its array {key!r} is not that of the model it makes")
-    return model
+    return model.set_params(**(changed if trusted else unconfirmed(changed)))
 
 
 def _same(first: NDArray, second: NDArray) -> bool:

@@ -61,7 +61,7 @@ class SavedPairs(BatchMachine):
     def _fit_pairs(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Encode, weigh, solve the pairs of classes and read what they came to."""
         with self._transaction():
-            self._check_parameters()
+            self._take_parameters()
             points, labels = checked_data(self, self._met(X), y, first=True, least=2)
             classes, codes = encode(labels)
             several(classes, "y")

@@ -82,7 +82,7 @@ class StreamMachine(KernelMachine):
 
     def _forget_everything(self) -> None:
         """Before a `fit`, which begins a new stream."""
-        for name in (self._fitted_by, "classes_", "n_features_in_", "feature_names_in_"):
+        for name in (self._fitted_by, "_parameters_kept", "classes_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
 
     def _check_batch(self, X: ArrayLike, *y: ArrayLike, least: int = 1, numeric: bool = False) -> tuple[NDArray, ...]:

@@ -105,7 +105,7 @@ def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
 
 
 def _is_precomputed(model: Any) -> bool:
-    return isinstance(model.kernel, str) and model.kernel == "precomputed"
+    return isinstance(kernel := model._as_fitted.kernel, str) and kernel == "precomputed"
 
 
 def _reject_sparse(model: Any) -> None:

@@ -65,8 +65,8 @@ class ValueMachine(RegressorMixin, BatchMachine):
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        if self._as_fitted.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
         return self._of_features(self._weights.T, self._support_gram)
 
     # --- files ---------------------------------------------------------------------------------

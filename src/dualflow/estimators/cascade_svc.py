@@ -227,7 +227,7 @@ class CascadeSVC(PairClassifier):
         """
         started = time.monotonic()
         with self._transaction():
-            self._check_parameters()
+            self._take_parameters()
             if self.n_jobs is not None:
                 jobs_of(self.n_jobs)
             (seed,) = seeds_of(self.random_state, 1)

@@ -93,6 +93,7 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
     """
 
     _rules = {"C": COST, "fit_intercept": Flag()}
+    _kept = (*MeetsAtOnce._kept, "C", "fit_intercept")
     support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_when_asked, SHOWN)
     _pair_coef, _support_gram, _constants = map(read_when_asked, READ[5:])
 
@@ -202,7 +203,7 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         found = []
         for k in range(len(self._pairs)):
             rows, sign = self._part_of_pair(codes, weight, k)
-            found.append(self._certify_all(k, points[rows], sign, self.C * weight[rows]))
+            found.append(self._certify_all(k, points[rows], sign, self._as_fitted.C * weight[rows]))
         return found[0] if len(found) == 1 else found
 
     # --- learning --------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
     def _learn(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, whole: bool
     ) -> None:
-        self._check_parameters()
+        self._take_parameters()
         points, labels = self._check_batch(X, y, least=2 if whole else 1)
         if whole:
             self._set_classes(encode(labels)[0], "y")
@@ -254,7 +255,7 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         return rows, np.where(codes[rows] == positive, 1.0, -1.0)
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        return hinge(self._kernel_of(X), sign, cap, fit_intercept=self.fit_intercept)
+        return hinge(self._kernel_of(X), sign, cap, fit_intercept=self._as_fitted.fit_intercept)
 
     def _read(self) -> None:
         self._reading: dict[str, Any] = {}
@@ -275,11 +276,11 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         return dict(zip(READ, found, strict=True))
 
     def _sum_is_fixed(self) -> bool:
-        return bool(self.fit_intercept)
+        return bool(self._as_fitted.fit_intercept)
 
     def _bias(self, c: Community) -> float:
         """b = −ν of a community's equilibrium."""
-        return -best_multiplier(c.h, c.sign, c.cap, 0.0) if self.fit_intercept else 0.0
+        return -best_multiplier(c.h, c.sign, c.cap, 0.0) if self._as_fitted.fit_intercept else 0.0
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()

@@ -28,7 +28,8 @@ class EcoSVDD(Ball, Ecology):
     Parameters
     ----------
     nu : float in (0, 1] or None, default=0.1
-        As in `SVDD`: bounds are 1/(νn) with n the points met so far. None is the hard ball, Howell's.
+        As in `SVDD`: bounds are 1/(νn) with n the points met so far. None is the hard ball, Howell's. A ν that is
+        raised beyond the share m/n of the points that are remembered is grown into: until then it is m/n.
     kernel, gamma, degree, coef0, reequilibrate, n_init, reserve, tol, predict_dtype
         As in `EcoSVC`; the reserve holds the points farthest from the centre among those inside.
 
@@ -46,6 +47,8 @@ class EcoSVDD(Ball, Ecology):
     >>> round(ball.radius_, 9), ball.survivors_.tolist()
     (1.0, [0, 2])
     """
+
+    _kept = (*Ecology._kept, "nu")
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class EcoSVDD(Ball, Ecology):
         return self._certify_all(0, points, np.ones(len(points)), np.ones(len(points)))
 
     def _learn(self, X: ArrayLike, least: int = 1) -> None:
-        self._check_parameters()
+        self._take_parameters()
         (points,) = self._check_batch(X, least=least)
         self._begin(points, 1)
         ones = np.ones(len(points))
@@ -119,7 +122,10 @@ class EcoSVDD(Ball, Ecology):
         self._read()
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        return problems.svdd(self._kernel_of(X), self.nu, sample_weight=cap, points=seen)
+        nu = self._as_fitted.nu
+        if nu is not None and len(X):  # where it was raised beyond what is remembered, it is grown into
+            nu = min(nu, float(cap.sum()) / seen)
+        return problems.svdd(self._kernel_of(X), nu, sample_weight=cap, points=seen)
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         super()._unpack(arrays, facts)

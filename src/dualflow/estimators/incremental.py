@@ -89,6 +89,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     """
 
     _rules = {"C": FINITE_COST}
+    _kept = (*IncrementalMachine._kept, "C")
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         self.predict_dtype = predict_dtype
 
     def _model(self) -> Growing:
-        return GrowingHinge(self.C)
+        return GrowingHinge(self._as_fitted.C)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, and learn these points; their ids are 0, 1, 2, …
@@ -220,7 +221,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     @fitted
     def coef_(self) -> NDArray:
         """Weights of the features, shape (n_pairs, n_features); linear kernel only."""
-        if self.kernel != "linear" or self._kernel_center is None:
+        if self._as_fitted.kernel != "linear" or self._kernel_center is None:
             return super().coef_
         joint, X = self._joint()
         weights: NDArray = joint.pair_coef.T @ (X - self._kernel_center)  # they sum to 0, but for their last digits

@@ -50,6 +50,8 @@ class IncrementalSVDD(Ball, IncrementalMachine):
     (4.0, 1.0)
     """
 
+    _kept = (*IncrementalMachine._kept, "nu")
+
     def __init__(
         self,
         nu: float | None = 0.1,
@@ -70,7 +72,7 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         self.predict_dtype = predict_dtype
 
     def _model(self) -> Growing:
-        return GrowingBall(self.nu)
+        return GrowingBall(self._as_fitted.nu)
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Forget everything, and learn these points, shape (n, n_features); errors as `partial_fit`."""
@@ -101,7 +103,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         # g = 2Kα − k + b, in units.
         fields = (engine.g - engine.b) / stream.unit
         quadratic = float(alpha[J] @ (fields[J] + stream.gram.diag()[J])) / 2.0
-        squared = float((quadratic - fields).max()) if self.nu is None else quadratic + stream.bias / stream.unit
+        squared = (
+            float((quadratic - fields).max()) if self._as_fitted.nu is None else quadratic + stream.bias / stream.unit
+        )
         return quadratic, max(0.0, squared)
 
     @property

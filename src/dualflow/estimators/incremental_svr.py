@@ -51,6 +51,8 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
     offset_: ClassVar[Any] = refused("intercept_")
     radius_: ClassVar[Any] = refused("intercept_")
 
+    _kept = (*IncrementalMachine._kept, "C", "epsilon")
+
     def __init__(
         self,
         C: float = 1.0,
@@ -73,7 +75,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         self.predict_dtype = predict_dtype
 
     def _model(self) -> Growing:
-        return GrowingTube(self.C, self.epsilon)
+        return GrowingTube(self._as_fitted.C, self._as_fitted.epsilon)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, and learn these points; errors as `partial_fit`."""

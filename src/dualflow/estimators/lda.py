@@ -182,7 +182,7 @@ class LDA(ClassifierMixin, BatchMachine):
             A solve ended above ``tol``.
         """
         with self._transaction():
-            self._check_parameters()
+            self._take_parameters()
             points, labels = checked_data(self, X, y, first=True, least=2)
             classes, codes = encode(labels)
             several(classes, "y")

@@ -180,7 +180,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
             The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
         """
         with self._transaction():
-            self._check_parameters()
+            self._take_parameters()
             (points,) = checked_data(self, self._met(X), first=True)
             gram, rows, given, total = self._gram(points), np.arange(points.shape[0]), None, float(points.shape[0])
             if sample_weight is not None:
@@ -238,8 +238,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self.kernel!r}")
+        if self._as_fitted.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
         return self._of_features(self._weights.T, self._support_gram)
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:

@@ -190,7 +190,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
             The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
         """
         with self._transaction():
-            self._check_parameters()
+            self._take_parameters()
             (points,) = checked_data(self, X, first=True, least=2)
             gram, rows, given = self._gram(points), np.arange(points.shape[0]), None
             if sample_weight is not None:

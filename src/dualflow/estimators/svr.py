@@ -173,7 +173,7 @@ class SVR(ValueMachine):
             The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
         """
         with self._transaction():
-            self._check_parameters()
+            self._take_parameters()
             points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
             weight = kept_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)

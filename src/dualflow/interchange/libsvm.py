@@ -117,19 +117,20 @@ def _of_file(model: LibsvmModel) -> Parts:
 def _parts(model: Any) -> Parts:
     check_is_fitted(model)
     name = type(model).__name__
-    kernel = getattr(model, "kernel", None)
+    fitted = getattr(model, "_as_fitted", model)
+    kernel = getattr(fitted, "kernel", None)
     if kernel not in _KERNELS or not hasattr(model, "dual_coef_"):
         raise ProblemError(f"{name} with kernel={kernel!r}: LIBSVM's files have {', '.join(_KERNELS)} kernels only")
     kept = getattr(model, "_support_gram", None)
     facts: dict[str, Any] = {
         "gamma": float(getattr(model, "_gamma", 0.0) if kept is None else kept.gamma),
-        "coef0": float(model.coef0),
+        "coef0": float(fitted.coef0),
         "degree": 3,
     }
     if kernel == "poly":
-        if model.degree != int(model.degree) or model.degree > MOST:
-            raise ProblemError(f"degree={model.degree!r}: LIBSVM's degrees are whole numbers")
-        facts["degree"] = int(model.degree)
+        if fitted.degree != int(fitted.degree) or fitted.degree > MOST:
+            raise ProblemError(f"degree={fitted.degree!r}: LIBSVM's degrees are whole numbers")
+        facts["degree"] = int(fitted.degree)
     coef: Any = model.dual_coef_
     coef = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=float)
     order = np.arange(coef.shape[1])
@@ -162,9 +163,9 @@ def _threshold(model: Any, name: str) -> float:
     """rho of a one-class model, or of a ball whose points all have k(x, x) = 1, where the sphere is a plane."""
     if hasattr(model, "intercept_"):
         return -float(np.atleast_1d(model.intercept_)[0])
-    if model.kernel != "rbf":
+    if model._as_fitted.kernel != "rbf":
         raise ProblemError(
-            f"{name} with kernel={model.kernel!r} is no one_class of LIBSVM's, as k(x, x) is not the same for all x; "
+            f"{name} with kernel={model._as_fitted.kernel!r} is no one_class of LIBSVM's, as k(x, x) is not the same for all x; "
             "use kernel='rbf'"
         )
     return 0.5 * (1.0 + model._center_square + float(model.offset_))

@@ -139,6 +139,7 @@ def parts_of(model: Any) -> Parts:
     check_is_fitted(model)
     name = type(model).__name__
     _check_kernel(model, name)
+    kept = model._as_fitted
     gram = model._streams[0].gram if hasattr(model, "_streams") else model._support_gram
     coef: Any = model.dual_coef_
     coefficients = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=float).T
@@ -152,10 +153,10 @@ def parts_of(model: Any) -> Parts:
     points = _dense(model.support_vectors_, width, coefficients.shape[1])
     center = np.zeros(width) if gram is None or gram.center is None else np.asarray(gram.center, dtype=float)
     facts: dict[str, Any] = {
-        "kernel": model.kernel,
+        "kernel": kept.kernel,
         "gamma": 1.0 if gram is None else float(gram.gamma),
-        "coef0": float(model.coef0),
-        "degree": float(model.degree),
+        "coef0": float(kept.coef0),
+        "degree": float(kept.degree),
         "center": center,
         "points": points - center,
         "coefficients": coefficients,
@@ -174,7 +175,7 @@ def parts_of(model: Any) -> Parts:
 
 
 def _check_kernel(model: Any, name: str) -> None:
-    kernel = getattr(model, "kernel", None)
+    kernel = getattr(getattr(model, "_as_fitted", model), "kernel", None)
     if not isinstance(kernel, str) or kernel not in KERNELS:
         found = repr(kernel) if isinstance(kernel, str) else f"a callable, {getattr(kernel, '__name__', kernel)}"
         raise ProblemError(

@@ -275,6 +275,18 @@ class State:
         arrays["columns"] = self.pool.rows[self.member_slots[: len(kept.members)], : self.n]
         return arrays, {"d": self.d}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Views of `_room` would come back as arrays of their own, and arrays of a memory map are read-only.
+        arrays, facts = self.pack()
+        own = {name: value for name, value in self.__dict__.items() if name in ("matrix", "bordered", "has_rescue")}
+        return own | {"arrays": arrays, "facts": facts}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        arrays, facts = state.pop("arrays"), state.pop("facts")
+        State.__init__(self, state["matrix"], state["bordered"])
+        self.__dict__.update(state)
+        self.unpack(arrays, facts)
+
     def unpack(self, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
         """Become the engine that was packed.
 
