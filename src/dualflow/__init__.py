@@ -31,6 +31,7 @@ from .exceptions import (
     ProblemError,
     SolverMismatch,
     SolverUnavailable,
+    UnusedCircuitsWarning,
 )
 from .registry import SolverInfo, list_solvers
 from .solvers import CATALOGUE, Solver
@@ -137,6 +138,7 @@ __all__ = [
     "SupportDisplay",
     "Trajectory",
     "TrajectoryDisplay",
+    "UnusedCircuitsWarning",
     "Workspace",
     "__version__",
     "certify",

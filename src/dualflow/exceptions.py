@@ -165,6 +165,21 @@ class FidelityWarning(UserWarning):
     """
 
 
+class UnusedCircuitsWarning(UserWarning):
+    """A refined answer owes nothing to its circuits: their own answer is no better than noise, or far from the optimum.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from dualflow import UnusedCircuitsWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", UnusedCircuitsWarning)  # stop there: now it is an exception
+    ...
+    >>> issubclass(UnusedCircuitsWarning, UserWarning)
+    True
+    """
+
+
 def near_miss(word: object, known: Iterable[str]) -> str:
     """The end of a message on a word that is not known: the nearest that is, if one is near."""
     near = difflib.get_close_matches(str(word), list(known), n=1)

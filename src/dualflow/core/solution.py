@@ -6,17 +6,23 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .forks import cached_property
 from .problem import DualProblem
+from .shot_floor import sampled_excess
 
 __all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]
 
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
+#: Excess of the circuits' own answer up to which they contributed to a refined one.
+MAX_EXCESS = 0.05
+#: Times the excess of the optimum itself, sampled with the same shots, up to which they did.
+FLOORS = 3.0
 
 
 class Status(Enum):
@@ -283,10 +289,60 @@ class Solution:
         """Decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
         return decision_values(self.problem, self.certificate, Z)
 
+    @property
+    def raw_excess(self) -> float:
+        """(f_raw − f)/|f|: how far the solver's own answer is above the refined one; 0 where nothing was refined."""
+        if not self.refined:
+            return 0.0
+        f, raw = self.certificate.objective, self.raw_certificate.objective
+        return float(raw - f) / max(abs(float(f)), 1e-300)
+
+    @property
+    def ran_circuits(self) -> bool:
+        """Whether circuits were run, on a device or its simulator."""
+        return self.cost.circuits > 0
+
+    @property
+    def shows_circuits(self) -> bool:
+        """Whether the answer is that of circuits, or, refined, one to which they contributed.
+
+        They contributed nothing where their own answer is DROWNED, or is above the refined one by more than 5 %, and by
+        more than 3 times what its shots would leave of the optimum itself.
+        """
+        if not self.ran_circuits or not self.refined:
+            return self.ran_circuits
+        excess = self.raw_excess
+        if self.raw_ended is Status.DROWNED or excess <= MAX_EXCESS:
+            return self.raw_ended is not Status.DROWNED
+        return self.cost.shots > 0 and excess <= FLOORS * sampled_excess(self.problem, self.alpha, self.cost.shots)
+
+    def raw_summary(self) -> str:
+        """What the solver itself found, in a line, beside what the refinement made of it.
+
+        Examples
+        --------
+        >>> from dualflow import Gram, problems, solve
+        >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+        >>> print(solve(problem, "frank-wolfe", max_steps=3, refine=True).raw_summary())
+        refined by the classical active-set method; frank-wolfe's own answer: STEP_LIMIT, excess ...
+        """
+        name = self.provenance.get("solver", "the solver")
+        if not self.refined:
+            return f"the answer of {name} itself"
+        size, weight = len(self.support), np.abs(self.raw_alpha)
+        largest = np.argsort(-weight, kind="stable")[:size]
+        right = int(np.isin(largest, self.support).sum())
+        whose = "the circuits' own answer" if self.ran_circuits else f"{name}'s own answer"
+        return (
+            f"refined by the classical active-set method; {whose}: {self.raw_status.name}, excess "
+            f"{self.raw_excess:.3g} of the optimum, support vectors {right} of {size} right"
+        )
+
     def __repr__(self) -> str:
+        raw = f"; {self.raw_summary()}" if self.refined and self.ran_circuits else ""
         return (
             f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
-            f"vectors of {self.problem.n}, {self.certificate})"
+            f"vectors of {self.problem.n}, {self.certificate}{raw})"
         )
 
 

@@ -11,7 +11,7 @@ from ..core.options import Flag, Number, OneOf, Rule
 from ..exceptions import ProblemError
 from ..solvers import Solver
 
-__all__ = ["check_arguments", "ignored", "is_limited", "limits", "warn_of_ignored"]
+__all__ = ["check_arguments", "ignored", "is_limited", "limits", "refines", "warn_of_ignored"]
 
 #: What LIBSVM has to be told and nothing here has, its default, and what to know instead.
 IGNORED = {
@@ -75,3 +75,8 @@ def warn_of_ignored(model: Any) -> None:
 def limits(model: Any, engine: Solver[Any, Any]) -> tuple[Solver[Any, Any], int | None]:
     """The solver and the driver's step limit that ``max_iter`` or ``max_steps`` ask for."""
     return (engine, model.max_steps) if model.max_iter == -1 else engine.within(int(model.max_iter))
+
+
+def refines(model: Any, engine: Solver[Any, Any]) -> bool:
+    """Whether a fit follows the solver up with the classical refinement; "auto" does unless it runs circuits."""
+    return not engine.quantum if isinstance(model.refine, str) else bool(model.refine)

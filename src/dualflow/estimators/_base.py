@@ -81,6 +81,10 @@ class KernelMachine(Persistent):
         That of a model of one.
     certificate_ : Certificate
         The worst of `certificates_`.
+    refined_ : bool
+        Whether the model is that of a classical refinement.
+    raw_certificate_, solver_score_ : Certificate, float
+        Of the solver's own answers: the worst one, and minus its relative gap, by which a search ranks solvers.
     """
 
     kernel: Any
@@ -172,6 +176,23 @@ class KernelMachine(Persistent):
         if not (found := self.certificates_):
             raise AttributeError(f"{type(self).__name__} has no certificate_ but 0, of no points")
         return max(found, key=lambda one: np.inf if one.relative_gap is None else one.relative_gap)
+
+    @fitted
+    def refined_(self) -> bool:
+        """Whether the model is that of a classical refinement, and not of its solver's own answer."""
+        return any(solution.refined for solution in self.solutions_)
+
+    @fitted
+    def raw_certificate_(self) -> Certificate:
+        """The worst certificate of the solver's own answers; `certificate_` where nothing was refined."""
+        found = [solution.raw_certificate for solution in self.solutions_]
+        return max(found, key=lambda one: np.inf if one.relative_gap is None else one.relative_gap)
+
+    @fitted
+    def solver_score_(self) -> float:
+        """What the solver itself found, for searches that rank solvers: −`raw_certificate_`.relative_gap, at most 0."""
+        gap = self.raw_certificate_.relative_gap
+        return -np.inf if gap is None else -float(gap)
 
     # --- changes -------------------------------------------------------------------------------
 

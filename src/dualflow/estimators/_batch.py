@@ -20,10 +20,12 @@ from ..core.certificate import Certificate
 from ..core.forks import cached_property
 from ..core.kernel_values import check_callable, kernel_values, largest, mean_of, read_again
 from ..core.kernels import Gram
+from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.threads import at_most
-from ..exceptions import FitError
+from ..exceptions import FitError, UnusedCircuitsWarning
+from ..quantum.runs.fidelity import DEVIATIONS, WARN_BELOW
 from ..registry import make_solver
 from ._arguments import check_arguments
 from ._base import KernelMachine
@@ -50,7 +52,7 @@ class BatchMachine(KernelMachine):
 
     solver: Any
     solver_options: Any
-    refine: bool
+    refine: bool | str
     tol: float
     max_steps: int | None
     max_iter: int = -1
@@ -64,7 +66,7 @@ class BatchMachine(KernelMachine):
     on_interrupt: Any
     n_jobs: Any = None
 
-    _rules = {"on_interrupt": ON_INTERRUPT}
+    _rules = {"on_interrupt": ON_INTERRUPT, "refine": Flag(words=("auto",))}
     _takes_sparse: ClassVar[bool] = True
     #: Whether points may be what only a kernel of one's own knows (`are_things`), and those of the fit: X is their
     #: kernel matrix then.
@@ -171,9 +173,25 @@ class BatchMachine(KernelMachine):
             )
         if short:
             worst = max(short, key=_gap)
+            # A relative gap is below 2 where the objective and its bound differ in sign, however far the two are apart.
+            absolute = (
+                f" (objective {worst.certificate.objective:.3g}, bound {worst.certificate.lower_bound:.3g})"
+                if worst.ran_circuits
+                else ""
+            )
             _warn(
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}. {_advice(worst)}"
+                f"relative gap {_gap(worst):.3g}{absolute}. {_advice(worst)}"
+            )
+        unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
+        if unused:
+            worst = max(unused, key=lambda s: s.raw_excess)
+            warnings.warn(
+                f"{f'{len(unused)}{of} owe' if of else 'The model owes'} nothing to circuits: "
+                f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
+                "circuits' own answer.",
+                UnusedCircuitsWarning,
+                stacklevel=4,
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -207,9 +225,11 @@ def kept(coefficients: NDArray) -> NDArray:
 
 
 def _advice(solution: Solution) -> str:
-    """What may help where a solve ended short of its tolerance."""
-    if solution.cost.shots:
-        return "Raise shots (its noise ends no nearer), or set shots=None where the device gives exact distributions."
+    """What may help where a solve ended short of its tolerance, by what ended it."""
+    if solution.ended is Status.DEVICE_FAILED:
+        return f"{solution.provenance.get('device_error', 'The device failed')}."
+    if solution.ran_circuits:
+        return _advice_on_circuits(solution)
     gram = solution.problem.centred().gram
     if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
         mean = mean_of(gram.X)
@@ -220,6 +240,27 @@ def _advice(solution: Solution) -> str:
                 f"kernel={gram.kernel!r} has lost the digits in which its values differ: centre the features."
             )
     return "Raise max_steps or time_limit, scale the features, or lower C."
+
+
+def _advice_on_circuits(solution: Solution) -> str:
+    """The same of circuits: what limits them is the device, the time, the steps or the shots."""
+    fidelity = solution.provenance.get("fidelity") or {}
+    slope = fidelity.get("slope")
+    if slope is not None and slope + DEVIATIONS * (fidelity["deviation"] or 0.0) < WARN_BELOW:
+        return (
+            f"The device's read-outs are not those of its circuits (fidelity {slope:.2f}): more shots or steps do not "
+            "help; check the device by dualflow.testing.check_device, or take another one."
+        )
+    if solution.ended is Status.DROWNED:
+        return "Take a device with less noise, fewer points, or mitigation='confusion'; more shots alone do not help."
+    if solution.ended in (Status.STEP_LIMIT, Status.TIME_LIMIT):
+        return "Raise max_steps or time_limit, or take a solver whose steps go farther."
+    if solution.cost.shots:
+        return (
+            "Raise shots or the solver's own number of steps, whichever limits it: doubling one shows. shots=None "
+            "takes exact distributions where the device gives them. refine=True refines the answer classically."
+        )
+    return "Raise the solver's own number of steps, or refine the answer classically with refine=True."
 
 
 def iterations_of(solution: Solution) -> int:

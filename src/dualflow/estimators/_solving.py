@@ -23,7 +23,7 @@ from ..core.threads import ONE_THREAD, Crew
 from ..exceptions import ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
-from ._arguments import ignored, limits, warn_of_ignored
+from ._arguments import ignored, limits, refines, warn_of_ignored
 from ._base import LEAST_S
 from ._telling import Teller
 
@@ -78,6 +78,7 @@ class Solving:
         warn_of_ignored(model)
         self.model, self.pose, self.seeds, self.settled = model, pose, seeds, settled
         self.engine, self.max_steps = limits(model, engine)
+        self.refines = refines(model, engine)
         self.teller = Teller(type(model).__name__, len(seeds)) if model.verbose else None
         again = model.warm_start and model.__sklearn_is_fitted__()
         self.earlier: Sequence[Solution] = model.solutions_ if again else []
@@ -136,7 +137,7 @@ class Solving:
             solution = solve(
                 problem,
                 self.engine,
-                refine="early" if model.refine and not interrupted else False,
+                refine="early" if self.refines and not interrupted else False,
                 tol=model.tol,
                 max_steps=1 if interrupted else self.max_steps,
                 time_limit=share,

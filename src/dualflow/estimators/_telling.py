@@ -68,6 +68,8 @@ class Teller:
         with self.lock:
             self.done += 1
             self.worst = max(self.worst, np.inf if gap is None else gap)
+        if isinstance(found, Solution) and found.refined and found.ran_circuits:
+            self.console.print(f"{self.name}: {found.raw_summary()}", markup=False)
 
     def _say(self, k: int, progress: Progress) -> None:
         now = time.monotonic()

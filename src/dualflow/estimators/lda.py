@@ -125,7 +125,7 @@ class LDA(ClassifierMixin, BatchMachine):
         rank_tol: float = RANK_TOL,
         solver: str | Solver = DEFAULT,
         solver_options: dict[str, Any] | None = None,
-        refine: bool = True,
+        refine: bool | str = "auto",
         tol: float = 1e-6,
         max_steps: int | None = None,
         time_limit: float | None = None,

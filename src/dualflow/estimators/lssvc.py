@@ -105,7 +105,7 @@ class LSSVC(SavedPairs, PairClassifier):
         fit_intercept: bool | str = True,
         solver: str | Solver = DEFAULT,
         solver_options: dict[str, Any] | None = None,
-        refine: bool = True,
+        refine: bool | str = "auto",
         tol: float = 1e-6,
         max_steps: int | None = None,
         time_limit: float | None = None,

@@ -93,7 +93,7 @@ class LSSVR(ValueMachine):
         fit_intercept: bool | str = True,
         solver: str | Solver = DEFAULT,
         solver_options: dict[str, Any] | None = None,
-        refine: bool = True,
+        refine: bool | str = "auto",
         tol: float = 1e-6,
         max_steps: int | None = None,
         time_limit: float | None = None,

@@ -56,11 +56,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         A name of `dualflow.list_solvers`, or an instance.
     solver_options : dict, optional
         Options of a solver given by name; an unknown one is a TypeError.
-    refine : bool, default=True
-        Follow the solver up with the classical active-set refinement. The solver's own answer stays in
-        ``solution_.raw_alpha``. False makes the model of that answer as it is: then `support_` is every point
-        it gives weight to (all of them, for interior methods). Beyond 16 384 points nothing is refined that is
-        certified within ``tol`` already.
+    refine : bool or "auto", default="auto"
+        Follow the solver up with the classical active-set refinement: "auto" does, but for solvers that run circuits,
+        whose own answer is the model. The solver's own answer stays in ``solution_.raw_alpha``. Without refinement
+        `support_` is every point it gives weight to (all of them, for interior methods). Beyond 16 384 points nothing
+        is refined that is certified within ``tol`` already.
     tol : float > 0, default=1e-6
         Certified relative gap at which a solve ends.
     max_steps : int, optional
@@ -155,7 +155,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         fit_intercept: bool | str = True,
         solver: str | Solver = DEFAULT_SOLVER,
         solver_options: dict[str, Any] | None = None,
-        refine: bool = True,
+        refine: bool | str = "auto",
         tol: float = 1e-6,
         max_steps: int | None = None,
         time_limit: float | None = None,

@@ -105,7 +105,7 @@ class SVR(ValueMachine):
         coef0: float = 0.0,
         solver: str | Solver = DEFAULT_SOLVER,
         solver_options: dict[str, Any] | None = None,
-        refine: bool = True,
+        refine: bool | str = "auto",
         tol: float = 1e-6,
         max_steps: int | None = None,
         time_limit: float | None = None,

@@ -28,7 +28,7 @@ def is_shared(model: Any) -> bool:
     plain = (
         getattr(model, "loss", "hinge") == "hinge"
         and isinstance(model.solver, str)
-        and (model.solver, bool(model.solver_options), model.refine) == (DEFAULT_SOLVER, False, True)
+        and (model.solver, bool(model.solver_options), bool(model.refine)) == (DEFAULT_SOLVER, False, True)
         and not is_limited(model)
         and model.time_limit is None
         and model.callback is None

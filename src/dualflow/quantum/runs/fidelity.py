@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from ...exceptions import FidelityWarning
 
-__all__ = ["KERNEL_PAIRS", "MAX_QUBITS", "MAX_ROWS", "Fidelity", "checked_rows", "warn_below_half"]
+__all__ = [
+    "DEVIATIONS",
+    "KERNEL_PAIRS",
+    "MAX_QUBITS",
+    "MAX_ROWS",
+    "WARN_BELOW",
+    "Fidelity",
+    "checked_rows",
+    "warn_below_half",
+]
 
 #: Qubits of the widest circuit whose distribution is computed for the comparison.
 MAX_QUBITS = 24
