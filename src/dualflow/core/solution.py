@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from ..exceptions import ProblemError
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .problem import DualProblem
+from .values import packed, unpacked
 
 __all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]
 
+#: What of a solution has an entry for each variable.
+_COLUMNS = ("alpha", "raw_alpha")
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
 
@@ -177,6 +181,22 @@ class Progress:
     wall_time_s: float
 
 
+class LeftOut:
+    """In the place of a problem that a pickled model does not hold: everything but ``n`` is a `ProblemError`."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ProblemError(
+            "the training data are not in this model, which came out of a pickle: that holds what predictions and "
+            "certificates need. Call keep_training_data() on the fitted model before it is pickled (to a process of "
+            "joblib, too), write it with save and read it with dualflow.load, or fit it again"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A solved (or interrupted) dual problem.
@@ -258,6 +278,18 @@ class Solution:
         if not self.refined:
             return self.certificate
         return certify(self.problem, self.raw_alpha) if self.raw_certified is None else self.raw_certified
+
+    def without_problem(self) -> Solution:
+        """The same with its certificate, and without the training data: what needs them is a `ProblemError`."""
+        left_out: Any = self.problem if isinstance(self.problem, LeftOut) else LeftOut(self.problem.n)
+        known = self.__dict__.get("raw_certificate", self.raw_certified)
+        return replace(self, problem=left_out, certified=self.certificate, raw_certified=known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {name: packed(getattr(self, name)) for name in _COLUMNS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, **{name: unpacked(state[name]) for name in _COLUMNS})
 
     @property
     def status(self) -> Status:

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from ..core.options import OneOf
+from ..core.values import packed, unpacked
 from ..exceptions import ProblemError
 from ._attributes import immutable, refused, set_by_fit
 from ._base import KernelMachine
@@ -91,6 +92,13 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     _constants: NDArray | float = 0.0
     radius_: ClassVar[Any] = refused("intercept_")
     predict_proba: ClassVar[Any] = refused("sklearn.calibration.CalibratedClassifierCV, which takes decision values")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {name: packed(state[name]) for name in ("_pair_coef",) if name in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state | {name: unpacked(state[name]) for name in ("_pair_coef",) if name in state})
 
     @property
     def _pairs(self) -> tuple[tuple[int, int], ...]:

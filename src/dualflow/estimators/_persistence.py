@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _container
 from ..exceptions import ProblemError
 from ._unconfirmed import unconfirmed
-from ._values import decode, encode
+from ._values import decode, encode, is_quantum
 
 __all__ = ["CLASSES", "FORMAT", "Persistent", "load", "read_with", "save_with"]
 
@@ -78,7 +78,7 @@ class Persistent(BaseEstimator):
         check_is_fitted(self)
         parameters, changed = self.get_params(deep=False), self._changed()
         fitted = {name: encode(getattr(self._as_fitted, name, value), name) for name, value in parameters.items()}
-        arrays, facts = self._pack()
+        arrays, facts = self._content()
         names = getattr(self, "feature_names_in_", None)
         header = {
             "format": FORMAT,
@@ -93,6 +93,13 @@ class Persistent(BaseEstimator):
         if changed:
             header["changed"] = {name: encode(value, name) for name, value in changed.items()}
         return header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"}
+
+    def _content(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """`_pack`, and what a quantum kernel has measured."""
+        arrays, facts = self._pack()
+        if is_quantum(kernel := self._as_fitted.kernel):
+            arrays |= {f"kernel.{name}": array for name, array in kernel.known().items()}
+        return arrays, facts
 
     def _keep_parameters(self) -> None:
         """Keep the parameters as those of the fit."""
@@ -254,14 +261,20 @@ def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> 
         if model.feature_names_in_.shape != (n,) or not all(type(text) is str for text in model.feature_names_in_):
             raise ValueError(f"its feature names are not {n} names")
     arrays = arrays | said["objects"]
+    kernel = model._as_fitted.kernel
+    if is_quantum(kernel):
+        kernel.learn({name.removeprefix("kernel."): array for name, array in arrays.items()})
     model._unpack(arrays, facts)
     # What the model would write now must be what was read: nothing was left out, ignored or turned into another type.
-    again, facts_again = model._pack()
+    again, facts_again = model._content()
     if encode(facts_again, "") != header["facts"] or set(again) != set(arrays):
         raise ValueError("its contents are not those of the model they make")
     for key, array in again.items():
         if not _same(array, arrays[key]):
             raise ValueError(f"its array {key!r} is not that of the model it makes")
+    for value in (kernel, changed.get("kernel")):
+        if is_quantum(value):
+            value.allow(trusted)
     return model.set_params(**(changed if trusted else unconfirmed(changed)))
 
 
