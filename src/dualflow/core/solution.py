@@ -15,7 +15,7 @@ from .decision import coefficients, decision_values
 from .problem import DualProblem
 from .values import packed, unpacked
 
-__all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]
+__all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory"]
 
 #: What of a solution has an entry for each variable.
 _COLUMNS = ("alpha", "raw_alpha")
@@ -182,14 +182,21 @@ class Progress:
 
 
 class LeftOut:
-    """In the place of a problem that a pickled model does not hold: everything but ``n`` is a `ProblemError`."""
+    """In the place of what a pickled model does not hold, a problem of n variables or which points it is over:
+    everything but ``n`` is a `ProblemError`."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int = 0) -> None:
         self.n = n
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Any:
+        return self[0]
+
+    def __getitem__(self, item: Any) -> Any:
         raise ProblemError(
             "the training data are not in this model, which came out of a pickle: that holds what predictions and "
             "certificates need. Call keep_training_data() on the fitted model before it is pickled (to a process of "

@@ -21,7 +21,7 @@ from ..core.certificate import Certificate
 from ..core.kernel_values import largest, mean_of
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
-from ..core.solution import Solution, Status
+from ..core.solution import LeftOut, Solution, Status
 from ..core.threads import at_most
 from ..exceptions import FitError, ProblemError
 from ..registry import make_solver
@@ -117,13 +117,12 @@ class BatchMachine(KernelMachine):
         return self._keeps_data
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, Any] = dict(super().__getstate__())  # it may be the model's own
         if self._pickles_data or not self.__sklearn_is_fitted__():
             return state
-        left_out = {"_solved", "_rows", "solutions_"}
-        return {name: value for name, value in state.items() if name not in left_out} | {
-            "solutions_": [solution.without_problem() for solution in self.solutions_]
-        }
+        state["solutions_"] = [solution.without_problem() for solution in self.solutions_]
+        state.pop("_solved", None)
+        return state | ({"_rows": LeftOut()} if "_rows" in state else {})
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
