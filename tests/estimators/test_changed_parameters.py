@@ -1,4 +1,4 @@
-"""A parameter that is changed after `fit` changes nothing before the next one, or what the docs say, and never by halves."""
+"""A parameter that is changed after `fit` counts at the next one, or when the docs say so, and never by halves."""
 
 import copy
 import pickle

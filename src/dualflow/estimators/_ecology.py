@@ -191,7 +191,9 @@ class Ecology(StreamMachine):
     def solutions_(self) -> list[Solution]:
         """The equilibrium of each pair that met any points, as a `Solution` of the problem of those it remembers."""
         met = [c for c in self._communities if len(c.X)]
-        return [remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self._as_fitted.tol) for c in met]
+        return [
+            remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self._as_fitted.tol) for c in met
+        ]
 
     def _certify_all(self, k: int, X: NDArray, sign: NDArray, cap: NDArray) -> Certificate:
         """The certificate of community k on all points it has met: the survivors are looked for among them."""

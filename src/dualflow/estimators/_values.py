@@ -171,7 +171,8 @@ def _quantum_kernel(kind: Any, options: Any, state: Any) -> Any:
     from ..quantum.kernels.fidelity import FidelityKernel
     from ..quantum.kernels.projected import ProjectedKernel
 
-    return {"fidelity": FidelityKernel, "projected": ProjectedKernel}[kind].from_plain(options, state)
+    kernels: dict[str, Any] = {"fidelity": FidelityKernel, "projected": ProjectedKernel}
+    return kernels[kind].from_plain(options, state)
 
 
 def _less(left: int, taken: int, what: str) -> int:

@@ -103,7 +103,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         # g = 2Kα − k + b, in units.
         fields = (engine.g - engine.b) / stream.unit
         quadratic = float(alpha[J] @ (fields[J] + stream.gram.diag()[J])) / 2.0
-        squared = float((quadratic - fields).max()) if self._as_fitted.nu is None else quadratic + stream.bias / stream.unit
+        squared = (
+            float((quadratic - fields).max()) if self._as_fitted.nu is None else quadratic + stream.bias / stream.unit
+        )
         return quadratic, max(0.0, squared)
 
     @property

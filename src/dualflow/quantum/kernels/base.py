@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.kernel_checks import as_matrix
 from ..._unconfirmed import Unconfirmed
+from ...core.kernel_checks import as_matrix
 from ...core.seeds import generator, generator_of, generator_state
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ..devices import Device, check_shots, make_device
@@ -62,7 +62,9 @@ class QuantumKernel:
         self.n_qubits = None if n_qubits is None else int(n_qubits)
         self.shots = check_shots(shots)
         check_method(mitigation, exact=self.shots is None)
-        self._given_device, self._device, self._laboratory = device, None, None
+        self._given_device = device
+        self._device: Device | None = None
+        self._laboratory: Laboratory | None = None
         self.mitigation, self.journal, self.random_state = mitigation, journal, random_state
         self._weights = (
             dict(weights) if isinstance(weights, dict) else weights if weights is None else np.array(weights)
@@ -169,8 +171,9 @@ class QuantumKernel:
             Its feature map, device or generator is an object, which has no name.
         """
         given, device = self.feature_map, self._given_device
+        plain: Any = given
         if isinstance(given, Reuploading):
-            given = ["reuploading", given.layers]  # type: ignore[assignment]
+            plain = ["reuploading", given.layers]
         elif not isinstance(given, str):
             raise ProblemError(
                 f"kernel: the feature map {self.__name__} is a circuit or a function, and cannot be stored without "
@@ -187,7 +190,7 @@ class QuantumKernel:
         journal = None if self.journal is None else str(self.journal)
         seed = None if self.random_state is None else int(self.random_state)
         options = self._run_options() | self._own_options()
-        options |= {"feature_map": given, "device": str(device), "journal": journal, "random_state": seed}
+        options |= {"feature_map": plain, "device": str(device), "journal": journal, "random_state": seed}
         options |= {"weights": None if self._weights is None else self.weights}
         return {"kind": self.kind, "options": options, "state": self._state()}
 
@@ -213,7 +216,10 @@ class QuantumKernel:
             given = Reuploading(layers)
         if not isinstance(given, (str, Reuploading)) or not isinstance(options["device"], str):
             raise TypeError("its kernel has a feature map or a device that is no name")
-        marked = {"device": Unconfirmed(options["device"]), "journal": None if journal is None else Unconfirmed(journal)}
+        marked = {
+            "device": Unconfirmed(options["device"]),
+            "journal": None if journal is None else Unconfirmed(journal),
+        }
         kernel = cls(**{**options, **marked, "feature_map": given})
         kernel._may_measure = False
         if (state is None) != (kernel._state() is None):
@@ -221,7 +227,11 @@ class QuantumKernel:
         if state is not None:
             account = state["account"]
             generator(account["rng"])
-            kernel._rng, kernel._watching, kernel._account = generator(state["rng"]), state["watching"], Account(**account)
+            kernel._rng, kernel._watching, kernel._account = (
+                generator(state["rng"]),
+                state["watching"],
+                Account(**account),
+            )
             counts = kernel._account.circuits, kernel._account.shots
             if type(kernel._watching) is not bool or not all(type(count) is int and count >= 0 for count in counts):
                 raise ValueError("its kernel has an account that is none")
