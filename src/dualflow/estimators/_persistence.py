@@ -52,7 +52,8 @@ class Persistent(BaseEstimator):
         The file replaces ``path`` as a whole or not at all. It holds everything the model is made of: parameters,
         the α of its `solutions_`, and with them the *training data* (precomputed kernels: the matrix); what says how
         good it is (certificates, statuses) is computed when it is loaded. Equal models give equal bytes; two fits
-        differ in the seconds they took and, without a seed, in the one drawn.
+        differ in the seconds they took and, without a seed, in the one drawn. Parameters that were changed after the fit
+        are kept beside those of the fit.
 
         Parameters
         ----------
@@ -63,8 +64,9 @@ class Persistent(BaseEstimator):
         ------
         NotFittedError
         ProblemError
-            Something of the model cannot be stored without pickle (a callable kernel, a callback, a device or solver
-            that is not dualflow's own): the message names the parameter and what to do.
+            Something of the model cannot be stored without pickle (a callable kernel that is no quantum kernel with a
+            map by name, a callback, a device or solver that is not dualflow's own): the message names the parameter and
+            what to do. Or the model came out of a pickle, which does not hold the training data.
         OSError
             The file cannot be written; one that was there is as it was.
         """
@@ -166,7 +168,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: boo
 
     Parameters that name code or files are kept as they were, but not acted upon: with a solver or a device that is
     not dualflow's own ("backend:<module>:<factory>", say) or a journal, ``fit`` refuses until they are set by
-    `set_params`, to the same value even. That goes for clones of the model, too. Predictions need none of them.
+    `set_params`, to the same value even. That goes for clones of the model, too. Predictions need none of them, but for
+    the device of a quantum kernel, whose values at new points are refused until the file is read with ``trusted``.
 
     Parameters
     ----------
