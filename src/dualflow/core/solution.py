@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
@@ -17,8 +18,6 @@ from .values import packed, unpacked
 
 __all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory"]
 
-#: What of a solution has an entry for each variable.
-_COLUMNS = ("alpha", "raw_alpha")
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
 
@@ -293,10 +292,17 @@ class Solution:
         return replace(self, problem=left_out, certified=self.certificate, raw_certified=known)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {name: packed(getattr(self, name)) for name in _COLUMNS}
+        # None where it is what comes before it: the certificate's, and `alpha`.
+        before = None if self.certified is None else self.certified.alpha
+        alpha = None if _is_equal(self.alpha, before) else packed(self.alpha)
+        raw_alpha = None if _is_equal(self.raw_alpha, self.alpha) else packed(self.raw_alpha)
+        support = self.support.astype(np.min_scalar_type(len(self.alpha)))
+        return self.__dict__ | {"alpha": alpha, "raw_alpha": raw_alpha, "support": support}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, **{name: unpacked(state[name]) for name in _COLUMNS})
+        alpha = state["certified"].alpha if state["alpha"] is None else unpacked(state["alpha"])
+        raw_alpha = alpha if state["raw_alpha"] is None else unpacked(state["raw_alpha"])
+        self.__dict__.update(state, alpha=alpha, raw_alpha=raw_alpha, support=state["support"].astype(np.intp))
 
     @property
     def status(self) -> Status:
@@ -327,6 +333,10 @@ class Solution:
             f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
             f"vectors of {self.problem.n}, {self.certificate})"
         )
+
+
+def _is_equal(array: NDArray, other: NDArray | None) -> bool:
+    return array is other or (other is not None and array.dtype == other.dtype and np.array_equal(array, other))
 
 
 def _standing(ended: Status, certificate: Certificate, tol: float) -> Status:

@@ -103,9 +103,8 @@ def packed(array: NDArray) -> Any:
     """An array as its pickle is smallest: its shape, where it is not 0 and what it is there, if that takes less."""
     flat = array.ravel()
     (at,) = flat.nonzero()
-    if 2 * len(at) >= len(flat):
-        return array
-    return array.shape, at.astype(np.min_scalar_type(len(flat))), flat[at]
+    at, values = at.astype(np.min_scalar_type(len(flat))), flat[at]
+    return array if at.nbytes + values.nbytes >= array.nbytes else (array.shape, at, values)
 
 
 def unpacked(kept: Any) -> NDArray:

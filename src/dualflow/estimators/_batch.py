@@ -97,7 +97,8 @@ class BatchMachine(KernelMachine):
 
         Without, they hold what predictions, certificates and warm starts need. With, they also answer what is asked of
         the problems that were solved: ``solution_.problem``, `save`, `p_values`, `generalization_report`. Copies by
-        `copy` always have them.
+        `copy` always have them, and so do pickles of models whose leave-one-out was asked for (``contamination``,
+        `p_values`).
 
         Parameters
         ----------

@@ -95,10 +95,17 @@ class PairClassifier(ClassifierMixin, KernelMachine):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return state | {name: packed(state[name]) for name in ("_pair_coef",) if name in state}
+        if "_pair_coef" not in state:
+            return state
+        values, shown = state["_pair_coef"], state["dual_coef_"]  # of one pair they are the same
+        same = isinstance(shown, np.ndarray) and np.array_equal(values, shown.T)
+        return state | {"_pair_coef": None if same else packed(values)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state | {name: unpacked(state[name]) for name in ("_pair_coef",) if name in state})
+        if "_pair_coef" in state:
+            kept = state["_pair_coef"]
+            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if kept is None else unpacked(kept)}
+        super().__setstate__(state)
 
     @property
     def _pairs(self) -> tuple[tuple[int, int], ...]:
