@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from dualflow import SVC, SVDD, SVR, EcosystemDisplay, Gram, ProblemError, problems, solve
+from dualflow import SVC, SVDD, SVR, CascadeSVC, EcosystemDisplay, Gram, ProblemError, problems, solve
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +179,8 @@ def test_what_cannot_be_drawn_is_told(moons):
         EcosystemDisplay.from_estimator(make_pipeline(SVC()))
     with pytest.raises(NotFittedError):
         EcosystemDisplay.from_estimator(SVC())
+    with pytest.raises(ProblemError, match="CascadeSVC has no solutions_"):
+        EcosystemDisplay.from_estimator(CascadeSVC().fit(*moons))
     with pytest.raises(ProblemError, match="found int"):
         EcosystemDisplay.from_solution(3)
     model = SVC().fit(*moons)

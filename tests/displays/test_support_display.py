@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dualflow import (
+    LDA,
     SVC,
     SVDD,
     SVR,
@@ -242,10 +243,14 @@ def test_the_legend_covers_no_data_and_nothing_is_global(moons):
     assert SupportDisplay.from_estimator(SVC().fit(X, t), X, ax=axes(), legend=False).legend_ is None
 
 
+LINE = [[0.0], [1.0], [2.0], [3.0]]
+
+
 @pytest.mark.parametrize(
     ("model", "X", "y", "words"),
     [
         (KMeans(2), [[0.0], [1.0]], None, "KMeans has no support vectors"),
+        (LDA().fit(LINE, [0, 0, 1, 1]), LINE, [0, 0, 1, 1], "LDA has no support vectors"),
         (SVC(kernel="precomputed"), np.eye(4), [0, 0, 1, 1], "EcosystemDisplay draws"),
         (SVC(), np.eye(4), [0, 0, 1], "one label a point"),
         (SVC(), ["a", "b"], None, "one a row"),

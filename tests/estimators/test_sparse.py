@@ -208,7 +208,7 @@ def test_a_refit_on_other_data_and_a_fit_that_fails():
 def test_pickles_clones_and_the_tools_of_scikit_learn():
     y = labels(WORDS)
     model = SVC(C=3.0).fit(WORDS, y)
-    again = pickle.loads(pickle.dumps(model))
+    again = pickle.loads(pickle.dumps(model.keep_training_data()))
     np.testing.assert_array_equal(again.decision_function(WORDS), model.decision_function(WORDS))
     assert isinstance(again.solution_.problem.gram.X, SparsePoints)
     line = make_pipeline(MaxAbsScaler(), SVC(C=3.0))

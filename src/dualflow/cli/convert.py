@@ -102,5 +102,6 @@ def _told(model: Any) -> str:
     name = getattr(model, "svm_type", type(model).__name__)
     count = model.dual_coef_.shape[1]
     classes = len(getattr(model, "classes_", ()))
-    parts = [f"{name} with kernel {model.kernel}", f"{model.n_features_in_} features", f"{count} support vectors"]
+    kernel = getattr(model, "_as_fitted", model).kernel
+    parts = [f"{name} with kernel {kernel}", f"{model.n_features_in_} features", f"{count} support vectors"]
     return ", ".join(parts + ([f"{classes} classes"] if classes else []))

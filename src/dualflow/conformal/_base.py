@@ -98,6 +98,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             more,
             estimator_=model,
             _models=found,
+            _rows=list(model._rows),
             n_features_in_=model.n_features_in_,
             n_models_=sum(models.weights.shape[1] for models in found),
             max_relative_gap_=max(models.gap for models in found),
@@ -107,7 +108,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
     def _at(self, Z: Any) -> list[NDArray]:
         """What the models of each solve say of new points that were checked, each of shape (len(Z), k)."""
         values = []
-        for models, rows in zip(self._models, self.estimator_._rows, strict=True):
+        for models, rows in zip(self._models, self._rows, strict=True):
             given = models.gram.kernel == "precomputed"
             values.append(models.at(Z[:, rows[models.rows]] if given else Z))
         return values

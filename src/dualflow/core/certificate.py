@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +34,7 @@ from .problem import DualProblem, Kind
 from .products import Products
 from .psd import SpectrumEvidence
 from .reading import Interval
-from .values import immutable
+from .values import immutable, packed, unpacked
 from .workspace import Workspace
 
 __all__ = ["Certificate", "Certifier", "certificate_of", "certify"]
@@ -130,6 +131,12 @@ class Certificate:
         Without this a flow that meets its equality only at rest would end where its projection is lucky.
         """
         return self.projection_distance <= math.sqrt(tol * float(self.alpha @ self.alpha))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"alpha": packed(self.alpha)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, alpha=unpacked(state["alpha"]))
 
     def __str__(self) -> str:
         if self.gap is None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..exceptions import ProblemError
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .forks import cached_property
 from .problem import DualProblem
 from .shot_floor import sampled_excess
+from .values import packed, unpacked
 
-__all__ = ["SHARP", "Cost", "Progress", "Solution", "Status", "Trajectory"]
+__all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory"]
 
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
@@ -183,6 +185,29 @@ class Progress:
     wall_time_s: float
 
 
+class LeftOut:
+    """In the place of what a pickled model does not hold, a problem of n variables or which points it is over:
+    everything but ``n`` is a `ProblemError`."""
+
+    def __init__(self, n: int = 0) -> None:
+        self.n = n
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Any:
+        return self[0]
+
+    def __getitem__(self, item: Any) -> Any:
+        raise ProblemError(
+            "the training data are not in this model, which came out of a pickle: that holds what predictions and "
+            "certificates need. Call keep_training_data() on the fitted model before it is pickled (to a process of "
+            "joblib, too), write it with save and read it with dualflow.load, or fit it again"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A solved (or interrupted) dual problem.
@@ -265,6 +290,25 @@ class Solution:
             return self.certificate
         return certify(self.problem, self.raw_alpha) if self.raw_certified is None else self.raw_certified
 
+    def without_problem(self) -> Solution:
+        """The same with its certificate, and without the training data: what needs them is a `ProblemError`."""
+        left_out: Any = self.problem if isinstance(self.problem, LeftOut) else LeftOut(self.problem.n)
+        known = self.__dict__.get("raw_certificate", self.raw_certified)
+        return replace(self, problem=left_out, certified=self.certificate, raw_certified=known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # None where it is what comes before it: the certificate's, and `alpha`.
+        before = None if self.certified is None else self.certified.alpha
+        alpha = None if _is_equal(self.alpha, before) else packed(self.alpha)
+        raw_alpha = None if _is_equal(self.raw_alpha, self.alpha) else packed(self.raw_alpha)
+        support = self.support.astype(np.min_scalar_type(len(self.alpha)))
+        return self.__dict__ | {"alpha": alpha, "raw_alpha": raw_alpha, "support": support}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        alpha = state["certified"].alpha if state["alpha"] is None else unpacked(state["alpha"])
+        raw_alpha = alpha if state["raw_alpha"] is None else unpacked(state["raw_alpha"])
+        self.__dict__.update(state, alpha=alpha, raw_alpha=raw_alpha, support=state["support"].astype(np.intp))
+
     @property
     def status(self) -> Status:
         """How `alpha` stands."""
@@ -344,6 +388,10 @@ class Solution:
             f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
             f"vectors of {self.problem.n}, {self.certificate}{raw})"
         )
+
+
+def _is_equal(array: NDArray, other: NDArray | None) -> bool:
+    return array is other or (other is not None and array.dtype == other.dtype and np.array_equal(array, other))
 
 
 def _standing(ended: Status, certificate: Certificate, tol: float) -> Status:

@@ -22,6 +22,8 @@ __all__ = [
     "immutable_parts",
     "immutable_rows",
     "in_parts",
+    "packed",
+    "unpacked",
 ]
 
 #: What stands behind the numbers in a `bytes` that `immutable` made, and in no other.
@@ -95,6 +97,24 @@ def _is_ours(array: NDArray) -> bool:
     else:
         ours = type(owner) is Sealed and owner.size == array.nbytes
     return ours and array.flags.c_contiguous
+
+
+def packed(array: NDArray) -> Any:
+    """An array as its pickle is smallest: its shape, where it is not 0 and what it is there, if that takes less."""
+    flat = array.ravel()
+    (at,) = flat.nonzero()
+    at, values = at.astype(np.min_scalar_type(len(flat))), flat[at]
+    return array if at.nbytes + values.nbytes >= array.nbytes else (array.shape, at, values)
+
+
+def unpacked(kept: Any) -> NDArray:
+    """That array again, read-only."""
+    if not isinstance(kept, tuple):
+        return immutable(kept, kept.dtype)
+    shape, at, values = kept
+    flat: NDArray = np.zeros(prod(shape), dtype=values.dtype)
+    flat[at] = values
+    return immutable(flat.reshape(shape), flat.dtype)
 
 
 class Value:

@@ -135,7 +135,10 @@ class EcosystemDisplay:
                 f"{type(estimator).__name__} has no solution_; of a pipeline or search give the model itself"
             )
         check_is_fitted(estimator)
-        solutions = estimator.solutions_
+        try:
+            solutions = estimator.solutions_
+        except AttributeError as error:  # a family's attribute may be one that this model refuses
+            raise ProblemError(str(error)) from None
         if len(solutions) != 1:
             raise ProblemError(
                 f"{type(estimator).__name__} holds {len(solutions)} solutions, one a pair of classes: draw one by "

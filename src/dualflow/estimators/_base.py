@@ -227,17 +227,18 @@ class KernelMachine(Persistent):
         if there := gram.kernel != "precomputed" and len(support) > 0:
             own = gram.subset(support).centred() if moved else None
             self._vectors = Support(gram, support) if own is None else Support.of(own)
-        if self._sparse:
-            points = gram.X[support]
-            self.support_vectors_ = as_csr(points.tocsr() if isinstance(points, SparsePoints) else points)
-        elif not there:
-            self.support_vectors_ = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
+        if not there:
+            nothing = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
+            self.support_vectors_ = as_csr(nothing) if self._sparse else nothing
         return own
 
     @fitted
     def support_vectors_(self) -> NDArray:
         """The support vectors, shape (n_SV, n_features), which nobody can write to."""
-        return self._vectors.gram.X.view()
+        points = self._vectors.gram.X
+        if self._sparse:
+            return as_csr(points.tocsr() if isinstance(points, SparsePoints) else points)
+        return points.view()
 
     @fitted
     def _support_gram(self) -> KeptGram | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Sequence
-from copy import copy
+from copy import copy, deepcopy
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ..core.kernel_values import check_callable, kernel_values, largest, mean_of
 from ..core.kernels import Gram
 from ..core.options import Flag
 from ..core.problem import DualProblem
-from ..core.solution import Solution, Status
+from ..core.solution import LeftOut, Solution, Status
 from ..core.threads import at_most
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..quantum.runs.fidelity import DEVIATIONS, WARN_BELOW
@@ -72,6 +72,7 @@ class BatchMachine(KernelMachine):
     #: kernel matrix then.
     _takes_things: ClassVar[bool] = True
     _things: Any = None
+    _keeps_data: bool = False
 
     def _check_parameters(self, *names: str) -> None:
         super()._check_parameters(*names)
@@ -94,6 +95,50 @@ class BatchMachine(KernelMachine):
         for name in _CERTIFIED:
             if (array := self.__dict__.get(name)) is not None:
                 frozen(array)
+
+    def keep_training_data(self, keep: bool = True) -> Self:
+        """Whether pickles of this fitted model are to hold its training data.
+
+        Without, they hold what predictions, certificates and warm starts need. With, they also answer what is asked of
+        the problems that were solved: ``solution_.problem``, `save`, `p_values`, `generalization_report`. Copies by
+        `copy` always have them, and so do pickles of models whose leave-one-out was asked for (``contamination``,
+        `p_values`).
+
+        Parameters
+        ----------
+        keep : bool, default=True
+
+        Returns
+        -------
+        The estimator itself.
+        """
+        self._check_fitted()
+        self._keeps_data = keep
+        return self
+
+    @property
+    def _pickles_data(self) -> bool:
+        """Whether a pickle is to hold the training data."""
+        return self._keeps_data
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())  # it may be the model's own
+        if self._pickles_data or not self.__sklearn_is_fitted__():
+            return state
+        state["solutions_"] = [solution.without_problem() for solution in self.solutions_]
+        state.pop("_solved", None)
+        return state | ({"_rows": LeftOut()} if "_rows" in state else {})
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        other = memo[id(self)] = object.__new__(type(self))
+        other.__dict__.update(deepcopy(self.__dict__, memo))
+        other._freeze()
+        return other
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -208,6 +253,8 @@ class BatchMachine(KernelMachine):
     ) -> tuple[Gram, NDArray]:
         """Set so many `solutions_` from a file, of ``per`` variables a point; returns the Gram of all their points, and
         which those are."""
+        if facts["gram"]["kernel"] is None:
+            facts = facts | {"gram": facts["gram"] | {"kernel": self._as_fitted.kernel}}
         self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose, per)
         given = gram.kernel == "precomputed"
         fits = points[-1] < self.n_features_in_ if given else gram.X.shape[1] == self.n_features_in_

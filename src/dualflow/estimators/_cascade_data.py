@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.model import Model
@@ -20,7 +20,7 @@ from ..core.kernel_checks import check_gamma, check_number
 from ..core.solution import Status
 from ..exceptions import ProblemError
 from ._batch import kept
-from ._classifier import Joint, joined, pairs_of
+from ._classifier import Joint, PairClassifier, joined, pairs_of
 from ._labels import class_weights, encode, several, weighed
 from ._validation import checked_data, exact_labels, kept_weight
 
@@ -35,7 +35,7 @@ def cloned(model: Any) -> Any:
 
 def state_without_client(model: Any) -> dict[str, Any]:
     """What is pickled: in the place of a client, which is of this process, the word for the one there is then."""
-    state: dict[str, Any] = dict(BaseEstimator.__getstate__(model))
+    state: dict[str, Any] = dict(PairClassifier.__getstate__(model))
     if not isinstance(state.get("engine"), (str, type(None))):
         state["engine"] = "dask"
     return state

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from ..core.options import OneOf
+from ..core.values import packed, unpacked
 from ..exceptions import ProblemError
 from ._attributes import immutable, refused, set_by_fit
 from ._base import KernelMachine
@@ -91,6 +92,20 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     _constants: NDArray | float = 0.0
     radius_: ClassVar[Any] = refused("intercept_")
     predict_proba: ClassVar[Any] = refused("sklearn.calibration.CalibratedClassifierCV, which takes decision values")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "_pair_coef" not in state:
+            return state
+        values, shown = state["_pair_coef"], state["dual_coef_"]  # of one pair they are the same
+        same = isinstance(shown, np.ndarray) and np.array_equal(values, shown.T)
+        return state | {"_pair_coef": None if same else packed(values)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_pair_coef" in state:
+            kept = state["_pair_coef"]
+            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if kept is None else unpacked(kept)}
+        super().__setstate__(state)
 
     @property
     def _pairs(self) -> tuple[tuple[int, int], ...]:

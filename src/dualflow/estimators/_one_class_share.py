@@ -93,6 +93,10 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         labels[self._rows[0]] = np.where(ranks <= share_of(self._rejects, len(values)), -1, 1)
         return np.asarray(labels)
 
+    @property
+    def _pickles_data(self) -> bool:
+        return self._keeps_data or self._models_left is not None  # which `p_values` needs them with
+
     # --- attributes --------------------------------------------------------------------------
 
     @fitted

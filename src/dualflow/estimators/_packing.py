@@ -22,6 +22,7 @@ from ..core.sparse_points import SparsePoints, is_sparse
 from ..core.support import support_set
 from ..core.values import immutable
 from ..exceptions import ProblemError
+from ._values import is_quantum
 from ._verify import agree, check_center, scale_loss, sparse_points, stored
 
 __all__ = [
@@ -237,12 +238,15 @@ def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, ND
 
 def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
     """What makes a Gram's bits: points and kernel, and how far points of the same kernel reached that are not here."""
-    if callable(gram.kernel):
+    kernel: Any = gram.kernel
+    if is_quantum(kernel):
+        kernel = None  # it is the model's parameter
+    elif callable(kernel):
         raise ProblemError(
             "kernel: a callable cannot be stored without pickle; fit with kernel='precomputed' on the matrix of its "
             "values, or with a kernel that has a name"
         )
-    facts = {name: getattr(gram, name) for name in ("kernel", "gamma", "degree", "coef0", "reach")}
+    facts = {"kernel": kernel} | {name: getattr(gram, name) for name in ("gamma", "degree", "coef0", "reach")}
     facts |= {"came_sparse": True} if gram.came_sparse else {}
     arrays = {} if gram.center is None else {"gram.center": gram.center}
     if isinstance(gram.X, SparsePoints):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _container
 from ..exceptions import ProblemError
 from ._unconfirmed import unconfirmed
-from ._values import decode, encode
+from ._values import decode, encode, is_quantum
 
 __all__ = ["CLASSES", "FORMAT", "Persistent", "load", "read_with", "save_with"]
 
@@ -52,7 +52,8 @@ class Persistent(BaseEstimator):
         The file replaces ``path`` as a whole or not at all. It holds everything the model is made of: parameters,
         the α of its `solutions_`, and with them the *training data* (precomputed kernels: the matrix); what says how
         good it is (certificates, statuses) is computed when it is loaded. Equal models give equal bytes; two fits
-        differ in the seconds they took and, without a seed, in the one drawn.
+        differ in the seconds they took and, without a seed, in the one drawn. Parameters that were changed after the
+        fit are kept beside those of the fit.
 
         Parameters
         ----------
@@ -63,8 +64,9 @@ class Persistent(BaseEstimator):
         ------
         NotFittedError
         ProblemError
-            Something of the model cannot be stored without pickle (a callable kernel, a callback, a device or solver
-            that is not dualflow's own): the message names the parameter and what to do.
+            Something of the model cannot be stored without pickle (a callable kernel that is no quantum kernel with a
+            map by name, a callback, a device or solver that is not dualflow's own): the message names the parameter and
+            what to do. Or the model came out of a pickle, which does not hold the training data.
         OSError
             The file cannot be written; one that was there is as it was.
         """
@@ -78,7 +80,7 @@ class Persistent(BaseEstimator):
         check_is_fitted(self)
         parameters, changed = self.get_params(deep=False), self._changed()
         fitted = {name: encode(getattr(self._as_fitted, name, value), name) for name, value in parameters.items()}
-        arrays, facts = self._pack()
+        arrays, facts = self._content()
         names = getattr(self, "feature_names_in_", None)
         header = {
             "format": FORMAT,
@@ -93,6 +95,13 @@ class Persistent(BaseEstimator):
         if changed:
             header["changed"] = {name: encode(value, name) for name, value in changed.items()}
         return header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"}
+
+    def _content(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """`_pack`, and what a quantum kernel has measured."""
+        arrays, facts = self._pack()
+        if is_quantum(kernel := self._as_fitted.kernel):
+            arrays |= {f"kernel.{name}": array for name, array in kernel.known().items()}
+        return arrays, facts
 
     def _keep_parameters(self) -> None:
         """Keep the parameters as those of the fit."""
@@ -159,7 +168,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: boo
 
     Parameters that name code or files are kept as they were, but not acted upon: with a solver or a device that is
     not dualflow's own ("backend:<module>:<factory>", say) or a journal, ``fit`` refuses until they are set by
-    `set_params`, to the same value even. That goes for clones of the model, too. Predictions need none of them.
+    `set_params`, to the same value even. That goes for clones of the model, too. Predictions need none of them, but for
+    the device of a quantum kernel, whose values at new points are refused until the file is read with ``trusted``.
 
     Parameters
     ----------
@@ -254,14 +264,20 @@ def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> 
         if model.feature_names_in_.shape != (n,) or not all(type(text) is str for text in model.feature_names_in_):
             raise ValueError(f"its feature names are not {n} names")
     arrays = arrays | said["objects"]
+    kernel = model._as_fitted.kernel
+    if is_quantum(kernel):
+        kernel.learn({name.removeprefix("kernel."): array for name, array in arrays.items()})
     model._unpack(arrays, facts)
     # What the model would write now must be what was read: nothing was left out, ignored or turned into another type.
-    again, facts_again = model._pack()
+    again, facts_again = model._content()
     if encode(facts_again, "") != header["facts"] or set(again) != set(arrays):
         raise ValueError("its contents are not those of the model they make")
     for key, array in again.items():
         if not _same(array, arrays[key]):
             raise ValueError(f"its array {key!r} is not that of the model it makes")
+    for value in (kernel, changed.get("kernel")):
+        if is_quantum(value):
+            value.allow(trusted)
     return model.set_params(**(changed if trusted else unconfirmed(changed)))
 
 

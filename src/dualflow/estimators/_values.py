@@ -2,7 +2,7 @@
 
 JSON's own types stay as they are. What it lacks is an object of one key that begins with ``$``: ``$float`` (NaN and
 infinities), ``$scalar`` (of numpy), ``$array``, ``$tuple``, ``$map`` (keys that are not text), ``$bytes``, ``$solver``
-(name and options), ``$random_state``.
+(name and options), ``$kernel`` (a quantum kernel), ``$random_state``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..exceptions import ProblemError
 from ..registry import solver_class
 from ..solvers import CATALOGUE, Solver
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "is_quantum"]
 
 #: What a file may hold of values that take far longer to make than to write down; of pairs with keys that are not text,
 #: which can be chosen to collide; and of bytes that arrays of text take.
@@ -59,6 +59,8 @@ def encode(value: Any, where: str) -> Any:
             )
         options = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
         return {"$solver": [value.name, encode(options, where)]}
+    if is_quantum(value):
+        return {"$kernel": encode(value.plain(), where)}
     if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
         return {"$random_state": encode(value.get_state(legacy=False), where)}
     what = f"the function {getattr(value, '__name__', value)!r}" if callable(value) else f"a {kind.__name__}"
@@ -127,6 +129,9 @@ class _Decoder:
             if name not in CATALOGUE:
                 raise ValueError(f"it names a solver {name!r}, which is not in the catalogue")
             return solver_class(name).from_options(self.decode(options))
+        if tag == "$kernel":
+            plain = self.decode(content)
+            return _quantum_kernel(plain["kind"], plain["options"], plain["state"])
         if tag == "$random_state":
             return _generator(self.decode(content))
         raise ValueError(f"its header has an unknown tag {tag!r}")
@@ -150,6 +155,24 @@ class _Decoder:
         if _encode_numpy(array, "header") != {"$array": content}:
             raise ValueError(f"its header has an array whose entries are not of dtype {name!r}")
         return array
+
+
+def is_quantum(value: Any) -> bool:
+    """Whether a kernel is one of dualflow's own on circuits, as they are: subclasses would be lost."""
+    if not callable(value):
+        return False
+    from ..quantum.kernels.fidelity import FidelityKernel  # here, as most models have none
+    from ..quantum.kernels.projected import ProjectedKernel
+
+    return type(value) in (FidelityKernel, ProjectedKernel)
+
+
+def _quantum_kernel(kind: Any, options: Any, state: Any) -> Any:
+    from ..quantum.kernels.fidelity import FidelityKernel
+    from ..quantum.kernels.projected import ProjectedKernel
+
+    kernels: dict[str, Any] = {"fidelity": FidelityKernel, "projected": ProjectedKernel}
+    return kernels[kind].from_plain(options, state)
 
 
 def _less(left: int, taken: int, what: str) -> int:

@@ -40,6 +40,10 @@ class EcoSVDD(Ball, Ecology):
     radius_, offset_, support_, support_vectors_, n_support_, dual_coef_, n_features_in_, feature_names_in_
         As in `SVDD`; `support_` is `survivors_`.
 
+    Notes
+    -----
+    Parameters that are changed count from the next call on, for the whole ball; ``gamma`` at the next `fit`.
+
     Examples
     --------
     >>> from dualflow import EcoSVDD

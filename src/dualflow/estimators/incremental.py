@@ -76,6 +76,9 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
 
     Memory is that of the points, and one column of the kernel matrix for each point on the margin.
 
+    Of parameters that are changed ``reserve`` counts at the next `partial_fit`. With another C or kernel the points so
+    far would have another optimum: `partial_fit` raises ProblemError then, and `fit` begins anew.
+
     Examples
     --------
     >>> import numpy as np

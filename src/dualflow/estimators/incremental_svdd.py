@@ -40,7 +40,7 @@ class IncrementalSVDD(Ball, IncrementalMachine):
     Notes
     -----
     With ν all bounds 1/(νn) shrink when a point comes. Followed is the same problem in α' = νnα: bounds stay at 1, and
-    the sum νn grows.
+    the sum νn grows. Changed parameters are refused by `partial_fit` as in `IncrementalSVC`.
 
     Examples
     --------

@@ -163,10 +163,9 @@ def _threshold(model: Any, name: str) -> float:
     """rho of a one-class model, or of a ball whose points all have k(x, x) = 1, where the sphere is a plane."""
     if hasattr(model, "intercept_"):
         return -float(np.atleast_1d(model.intercept_)[0])
-    if model._as_fitted.kernel != "rbf":
+    if (kernel := model._as_fitted.kernel) != "rbf":
         raise ProblemError(
-            f"{name} with kernel={model._as_fitted.kernel!r} is no one_class of LIBSVM's, as k(x, x) is not the same "
-            "for all x; "
+            f"{name} with kernel={kernel!r} is no one_class of LIBSVM's, as k(x, x) is not the same for all x; "
             "use kernel='rbf'"
         )
     return 0.5 * (1.0 + model._center_square + float(model.offset_))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,12 @@ class _OfFold:
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def __copy__(self) -> Any:
+        return copy(self._real())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return deepcopy(self._real(), memo)
 
     def __reduce__(self) -> Any:
         return _same, (self._real(),)  # whoever keeps it wants the model, not the search

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._unconfirmed import Unconfirmed
 from ...core.kernel_checks import as_matrix
-from ...core.seeds import generator_of
+from ...core.seeds import generator, generator_of, generator_state
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
@@ -21,11 +23,12 @@ from ..runs.laboratory import Account, Laboratory
 from ..runs.mitigation import check_method
 from .feature_maps import make_feature_map
 from .maps import FeatureMap
+from .reuploading import Reuploading
 
 if TYPE_CHECKING:
     from .feature_maps import Map
 
-__all__ = ["KEPT_AMPLITUDES", "QuantumKernel"]
+__all__ = ["KEPT_AMPLITUDES", "QuantumKernel", "known_array"]
 
 #: Amplitudes of known points that are kept (256 MB).
 KEPT_AMPLITUDES = 2**24
@@ -62,7 +65,9 @@ class QuantumKernel:
         self.n_qubits = None if n_qubits is None else int(n_qubits)
         self.shots = check_shots(shots)
         check_method(mitigation, exact=self.shots is None)
-        self.device = make_device(device)
+        self._given_device = device
+        self._device: Device | None = None
+        self._laboratory: Laboratory | None = None
         self.mitigation, self.journal, self.random_state = mitigation, journal, random_state
         self._weights = (
             dict(weights) if isinstance(weights, dict) else weights if weights is None else np.array(weights)
@@ -70,10 +75,11 @@ class QuantumKernel:
         self._map: FeatureMap | None = None
         self._rng = generator_of(random_state)
         # The emulator as a device would compute 2^q outcomes a circuit; states say it at once.
-        self._by_states = type(self.device) is EmulatorDevice and mitigation is None and journal is None
-        self._lab = Laboratory(
-            self.device, f"{self.kind}-kernel", mitigation, journal, data=f"{self.kind} kernel", compared=KERNEL_PAIRS
-        )
+        emulated = device == "emulator" if isinstance(device, str) else type(device) is EmulatorDevice
+        self._by_states = emulated and mitigation is None and journal is None
+        self._may_measure = True
+        if not isinstance(device, Unconfirmed):  # else it is made, or refused, when a circuit is to be run
+            self._lab  # noqa: B018
         self._account = Account.opened(self._rng)
         self._number: dict[bytes, int] = {}
         self._points: list[NDArray] = []
@@ -87,7 +93,25 @@ class QuantumKernel:
         return f"{self.kind}({name})"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.__name__}, device={self.device.name!r}, shots={self.shots})"
+        given = self._given_device
+        name = str(given) if isinstance(given, str) else self.device.name
+        return f"{type(self).__name__}({self.__name__}, device={name!r}, shots={self.shots})"
+
+    @property
+    def device(self) -> Device:
+        """What circuits run on."""
+        if self._device is None:
+            self._device = make_device(self._given_device)
+        return self._device
+
+    @property
+    def _lab(self) -> Laboratory:
+        if self._laboratory is None:
+            tag, data = f"{self.kind}-kernel", f"{self.kind} kernel"
+            self._laboratory = Laboratory(
+                self.device, tag, self.mitigation, self.journal, data=data, compared=KERNEL_PAIRS
+            )
+        return self._laboratory
 
     @property
     def circuits(self) -> int:
@@ -121,16 +145,21 @@ class QuantumKernel:
         ProblemError
             They are not as many finite numbers as the map has weights, or it has none.
         """
-        array = np.array(weights, dtype=float).reshape(-1)
+        other = self._like(self._in_their_order(np.array(weights, dtype=float).reshape(-1)))
+        other._given_device = self._given_device  # by its name, if it had one
+        return other
+
+    def _in_their_order(self, array: NDArray) -> Any:
+        """Weights as the parameter of that name has them."""
         if not isinstance(self._weights, dict):
-            return self._like(array)
+            return array
         new: dict[Any, Any] = {}
         for key, value in self._weights.items():
             size = np.size(value)
             new[key], array = array[:size], array[size:]
         if len(array) or any(len(value) != np.size(self._weights[key]) for key, value in new.items()):
             raise ProblemError(f"weights of this map are {len(self.weights)} finite numbers")
-        return self._like(new)
+        return new
 
     def _like(self, weights: Any) -> Self:
         """A new kernel of the same parameters but these weights."""
@@ -138,8 +167,126 @@ class QuantumKernel:
 
     def _run_options(self) -> dict[str, Any]:
         """The parameters that say how and where it is computed."""
-        names = ("device", "shots", "n_qubits", "mitigation", "journal", "random_state")
-        return {name: getattr(self, name) for name in names}
+        names = ("shots", "n_qubits", "mitigation", "journal", "random_state")
+        return {name: getattr(self, name) for name in names} | {"device": self._device or self._given_device}
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def plain(self) -> dict[str, Any]:
+        """What makes this kernel again, as plain values, but for the arrays of `known`.
+
+        Raises
+        ------
+        ProblemError
+            Its feature map, device or generator is an object, which has no name.
+        """
+        given, device = self.feature_map, self._given_device
+        plain: Any = given
+        if isinstance(given, Reuploading):
+            plain = ["reuploading", given.layers]
+        elif not isinstance(given, str):
+            raise ProblemError(
+                f"kernel: the feature map {self.__name__} is a circuit or a function, and cannot be stored without "
+                "pickle; fit with feature_map='angle', 'zz', 'reuploading' or a Reuploading, or with "
+                "kernel='precomputed' on the matrix of its values"
+            )
+        if not isinstance(device, str):
+            raise ProblemError(
+                f"kernel: the device {self.device.name!r} was given as an object, and cannot be stored without pickle; "
+                "give it by its name"
+            )
+        if not (self.random_state is None or isinstance(self.random_state, Integral)):
+            raise ProblemError("kernel: its random_state is a generator, and cannot be stored; give an integer")
+        journal = None if self.journal is None else str(self.journal)
+        seed = None if self.random_state is None else int(self.random_state)
+        options = self._run_options() | self._own_options()
+        options |= {"feature_map": plain, "device": str(device), "journal": journal, "random_state": seed}
+        options |= {"weights": None if self._weights is None else self.weights}
+        return {"kind": self.kind, "options": options, "state": self._state()}
+
+    def _own_options(self) -> dict[str, Any]:
+        """The parameters that kernels of another kind do not have."""
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any] | None:
+        """What the next values are drawn with; None where nothing is drawn or sent."""
+        if self._by_states and self.shots is None:
+            return None
+        account = {f.name: getattr(self._account, f.name) for f in fields(Account)}
+        return {"rng": generator_state(self._rng), "watching": self._watching, "account": account}
+
+    @classmethod
+    def from_plain(cls, options: Mapping[str, Any], state: Mapping[str, Any] | None) -> Self:
+        """The kernel that `plain` was called on, which measures nothing and runs no code that a file names until
+        `allow` is called. It may come from anybody's file: raises ValueError, TypeError or KeyError where it is not
+        sound."""
+        given, journal = options["feature_map"], options["journal"]
+        if isinstance(given, list):
+            _, layers = given
+            given = Reuploading(layers)
+        if not isinstance(given, (str, Reuploading)) or not isinstance(options["device"], str):
+            raise TypeError("its kernel has a feature map or a device that is no name")
+        marked = {
+            "device": Unconfirmed(options["device"]),
+            "journal": None if journal is None else Unconfirmed(journal),
+        }
+        kernel = cls(**{**options, **marked, "feature_map": given})
+        kernel._may_measure = False
+        if (state is None) != (kernel._state() is None):
+            raise ValueError("its kernel does not say what its values are drawn with")
+        if state is not None:
+            account = state["account"]
+            generator(account["rng"])
+            kernel._rng, kernel._watching, kernel._account = (
+                generator(state["rng"]),
+                state["watching"],
+                Account(**account),
+            )
+            counts = kernel._account.circuits, kernel._account.shots
+            if type(kernel._watching) is not bool or not all(type(count) is int and count >= 0 for count in counts):
+                raise ValueError("its kernel has an account that is none")
+        return kernel
+
+    def allow(self, trusted: bool) -> None:
+        """Let a kernel out of a file measure what it does not know; ``trusted`` confirms its device and journal."""
+        self._may_measure = True
+        if trusted and isinstance(self._given_device, Unconfirmed):
+            self._given_device = str(self._given_device)
+            self.journal = None if self.journal is None else str(self.journal)
+
+    def known(self) -> dict[str, NDArray]:
+        """What was measured so far, as arrays; nothing where values are computed from states."""
+        if self._by_states and self.shots is None:
+            return {}
+        width = 0 if self._map is None else self._map.n_features
+        points = np.array(self._points, dtype=float).reshape(len(self._points), width)
+        return {"points": points} | self._measured()
+
+    def learn(self, arrays: Mapping[str, NDArray]) -> None:
+        """Take what was `known`; it may come from anybody's file, as in `from_plain`."""
+        if self._by_states and self.shots is None:
+            return
+        points = known_array(arrays, "points", "f", (None, None))
+        if len(points):
+            self._settle(points.shape[1])
+            self._numbers(points)
+        if len(self._points) != len(points):
+            raise ValueError("its kernel knows a point twice")
+        self._learn_measured(arrays, len(points))
+
+    def _measured(self) -> dict[str, NDArray]:
+        """The arrays of `known` beside the points."""
+        raise NotImplementedError
+
+    def _learn_measured(self, arrays: Mapping[str, NDArray], count: int) -> None:
+        """Take them again, of so many points."""
+        raise NotImplementedError
+
+    def _check_may_measure(self) -> None:
+        if not self._may_measure:
+            raise ProblemError("its kernel does not hold all values between its points")
+
+    # --- values --------------------------------------------------------------------------------
 
     def __call__(self, X: ArrayLike, Z: ArrayLike) -> NDArray:
         """Kernel values, shape (n, k), between points X of shape (n, m) and Z of shape (k, m).
@@ -158,7 +305,7 @@ class QuantumKernel:
         rows, columns = self._numbers(X), self._numbers(Z)
         K = self._between(rows, columns)
         self._watch(rows, columns, K)
-        if self._trusting and not self.device.control:
+        if self._trusting and self._account.fidelity.is_known and not self.device.control:
             self._trusting = not warn_below_half(self._account.fidelity, self.device.name)
         return K
 
@@ -182,7 +329,7 @@ class QuantumKernel:
         """The feature map for points of this width, made once."""
         if self._map is None:
             made = make_feature_map(self.feature_map, n_features, self.n_qubits, self._weights)
-            widest = self.device.capabilities.qubits
+            widest = None if isinstance(self._given_device, Unconfirmed) else self.device.capabilities.qubits
             if widest is not None and made.n_qubits > widest:
                 raise DeviceError(
                     f"device {self.device.name!r} has {widest} qubits, the feature map needs {made.n_qubits}; choose "
@@ -262,3 +409,12 @@ class QuantumKernel:
     def _book(self, circuits: int, shots: int) -> None:
         account = self._account
         self._account = replace(account, circuits=account.circuits + circuits, shots=account.shots + shots)
+
+
+def known_array(arrays: Mapping[str, NDArray], name: str, kind: str, shape: tuple[int | None, ...]) -> NDArray:
+    """A finite array of a file, of that kind and shape; ValueError for another."""
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
+    if array.dtype.kind != kind or array.dtype.itemsize != 8 or not fits or not np.isfinite(array).all():
+        raise ValueError(f"the array {name!r} of its kernel is not what it measured")
+    return np.array(array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import ProblemError
 from ..devices import Device
-from .base import QuantumKernel
+from .base import QuantumKernel, known_array
 
 if TYPE_CHECKING:
     from .feature_maps import Map
@@ -109,6 +110,20 @@ class FidelityKernel(QuantumKernel):
     def _like(self, weights: Any) -> Self:
         return type(self)(self.feature_map, diagonal=self.diagonal, weights=weights, **self._run_options())
 
+    def _own_options(self) -> dict[str, Any]:
+        return {"diagonal": self.diagonal}
+
+    def _measured(self) -> dict[str, NDArray]:
+        return {"codes": self._codes.copy(), "values": self._values.copy()}
+
+    def _learn_measured(self, arrays: Mapping[str, NDArray], count: int) -> None:
+        codes = known_array(arrays, "codes", "i", (None,))
+        values = known_array(arrays, "values", "f", codes.shape)
+        low, high = codes // PAIR, codes % PAIR
+        if (low < 0).any() or (low > high).any() or (high >= count).any() or (np.diff(codes) <= 0).any():
+            raise ValueError("the pairs of its kernel are not those of its points")
+        self._codes, self._values = codes, values
+
     def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
         if self._by_states and self.shots is None:
             K = self._fidelities(rows, columns)
@@ -136,6 +151,7 @@ class FidelityKernel(QuantumKernel):
         """Find out the fidelities of new pairs and keep them."""
         if not len(codes):
             return
+        self._check_may_measure()
         low, high = codes // PAIR, codes % PAIR
         try:
             found = self._sampled_from_states(low, high) if self._by_states else self._run(low, high)

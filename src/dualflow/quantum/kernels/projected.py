@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ from ..circuits.adjoint import pauli_product
 from ..circuits.fidelity import evolve, halves
 from ..circuits.projected import SETTINGS
 from ..devices import Device
-from .base import QuantumKernel
+from .base import QuantumKernel, known_array
 
 if TYPE_CHECKING:
     from .feature_maps import Map
@@ -90,6 +91,22 @@ class ProjectedKernel(QuantumKernel):
     def _like(self, weights: Any) -> Self:
         return type(self)(self.feature_map, gamma=self.gamma, weights=weights, **self._run_options())
 
+    def _own_options(self) -> dict[str, Any]:
+        return {"gamma": self.gamma}
+
+    def _measured(self) -> dict[str, NDArray]:
+        numbers = np.array(sorted(self._blochs), dtype=np.int64)
+        width = 0 if self._map is None else 3 * self._map.n_qubits
+        return {"numbers": numbers, "vectors": np.array([self._blochs[k] for k in numbers.tolist()]).reshape(-1, width)}
+
+    def _learn_measured(self, arrays: Mapping[str, NDArray], count: int) -> None:
+        numbers = known_array(arrays, "numbers", "i", (None,))
+        width = 0 if self._map is None else 3 * self._map.n_qubits
+        vectors = known_array(arrays, "vectors", "f", (len(numbers), width))
+        if (numbers < 0).any() or (numbers >= count).any() or (np.diff(numbers) <= 0).any():
+            raise ValueError("the vectors of its kernel are not those of its points")
+        self._blochs = dict(zip(numbers.tolist(), vectors, strict=True))
+
     def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
         self._measure(np.unique(np.concatenate([rows, columns])))
         return self._gaussian(self._vectors(rows), self._vectors(columns))
@@ -112,6 +129,8 @@ class ProjectedKernel(QuantumKernel):
         new = np.array([k for k in numbers if int(k) not in self._blochs], dtype=np.int64)
         if not len(new):
             return
+        if self.shots is not None or not self._by_states:
+            self._check_may_measure()
         try:
             found = self._from_states(new) if self._by_states else self._run(new)
         finally:

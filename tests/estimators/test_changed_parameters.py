@@ -1,0 +1,331 @@
+"""A parameter that is changed after `fit` counts at the next one, or when the docs say so, and never by halves."""
+
+import copy
+import pickle
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.base import is_classifier, is_regressor
+
+import dualflow
+from dualflow import (
+    LDA,
+    LSSVC,
+    LSSVR,
+    SVC,
+    SVDD,
+    SVR,
+    CascadeSVC,
+    EcoSVC,
+    EcoSVDD,
+    IncrementalSVC,
+    IncrementalSVDD,
+    IncrementalSVR,
+    OneClassSVM,
+    ProblemError,
+    generalization_report,
+)
+from dualflow.interchange import to_libsvm, to_onnx
+
+RNG = np.random.default_rng(0)
+X, Z = RNG.normal(size=(36, 2)), RNG.normal(size=(9, 2))
+Y = (X[:, 0] + 0.4 * RNG.normal(size=36) > 0).astype(int)
+THREE = Y + (X[:, 1] > 0.7)
+
+POLY = {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.3}
+MODELS = {
+    "SVC": (SVC(**POLY), Y),
+    "SVC of three": (SVC(kernel="linear", decision_function_shape="ovo"), THREE),
+    "squared hinge": (SVC(loss="squared_hinge"), Y),
+    "SVR": (SVR(**POLY), X[:, 0]),
+    "SVDD": (SVDD(**POLY), None),
+    "SVDD with a share": (SVDD(nu="auto", contamination=0.2), None),
+    "OneClassSVM": (OneClassSVM(**POLY), None),
+    "LSSVC": (LSSVC(**POLY), Y),
+    "LSSVR": (LSSVR(**POLY), X[:, 0]),
+    "LDA": (LDA(), THREE),
+    "CascadeSVC": (CascadeSVC(**POLY, random_state=0), Y),
+    "EcoSVC": (EcoSVC(**POLY), Y),
+    "EcoSVC of three": (EcoSVC(), THREE),
+    "EcoSVDD": (EcoSVDD(**POLY), None),
+    "IncrementalSVC": (IncrementalSVC(**POLY), Y),
+    "IncrementalSVC of three": (IncrementalSVC(), THREE),
+    "IncrementalSVDD": (IncrementalSVDD(**POLY), None),
+    "IncrementalSVR": (IncrementalSVR(**POLY), X[:, 0]),
+}
+STREAMS = [name for name in MODELS if name.startswith(("Eco", "Incremental"))]
+
+#: Parameters that say how an answer is given, not what the model is: they count when it is asked for.
+AT_CALL = {"predict_dtype", "decision_function_shape", "break_ties"}
+#: For each parameter other values than those of the fits.
+OTHERS = {
+    "C": [7.0],
+    "loss": ["hinge", "squared_hinge"],
+    "kernel": ["linear", "rbf", "sigmoid", "precomputed"],
+    "gamma": [3.7, "auto"],
+    "degree": [5],
+    "coef0": [2.5],
+    "fit_intercept": [False],
+    "solver": ["smo"],
+    "solver_options": [{"unknown": 1}],
+    "refine": [False],
+    "tol": [0.05],
+    "max_steps": [1],
+    "time_limit": [1e-9],
+    "class_weight": ["balanced"],
+    "warm_start": [True],
+    "callback": [print],
+    "random_state": [7],
+    "max_iter": [1],
+    "verbose": [True],
+    "shrinking": [False],
+    "cache_size": [1],
+    "probability": [True],
+    "n_jobs": [2],
+    "nu": [0.77, None],
+    "contamination": [0.4, None],
+    "epsilon": [0.7],
+    "reserve": [0.2],
+    "reequilibrate": ["lotka-volterra"],
+    "n_init": [3],
+    "priors": [[0.2, 0.3, 0.5]],
+    "shrinkage": [0.5],
+    "rank_tol": [0.3],
+    "partitions": [3],
+    "partitioner": ["clusters"],
+    "engine": ["joblib"],
+    "max_invaders": [5],
+    "checkpoint": ["nowhere"],
+}
+
+
+@cache
+def fitted(name):
+    model, y = MODELS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return copy.deepcopy(model).fit(X, y)
+
+
+def values(model):
+    return (model.decision_function if hasattr(model, "decision_function") else model.predict)(Z)
+
+
+def saved(model, path):
+    model.save(path / "model")
+    again = dualflow.load(path / "model")
+    assert shown(again) == shown(model)
+    return values(again)
+
+
+def shown(model):
+    return {name: value for name, value in model.get_params().items() if name != "callback"}
+
+
+def libsvm(model, path):
+    to_libsvm(model, path / "libsvm")
+    return np.frombuffer((path / "libsvm").read_bytes(), np.uint8)
+
+
+def onnx(model, path):
+    to_onnx(model, path / "onnx")
+    return np.frombuffer((path / "onnx").read_bytes(), np.uint8)
+
+
+def support_display(model, path):
+    from matplotlib import pyplot
+
+    from dualflow.displays import SupportDisplay
+
+    display = SupportDisplay.from_estimator(model, X, grid_resolution=8)
+    pyplot.close("all")
+    return np.asarray(display.response_)
+
+
+def certificates(model):
+    return np.concatenate([[one.objective, one.relative_gap, *one.alpha] for one in model.certificates_])
+
+
+def reported(report):
+    return [report.n, report.n_support, report.loo_error, report.loo_bound, report.first_segment_error]
+
+
+def certify(model, path):
+    found = model.certify(X, THREE if len(model.classes_) == 3 else Y) if is_classifier(model) else model.certify(X)
+    return [(one.objective, one.gap) for one in (found if isinstance(found, list) else [found])]
+
+
+def without(model, ids, purge):
+    return values(model.forget(ids, purge=purge))
+
+
+#: What a fitted model can be asked: where it has an answer before a change it has the same one after.
+METHODS = {
+    "values": lambda model, path: values(model),
+    "predict": lambda model, path: model.predict(Z),
+    "score_samples": lambda model, path: model.score_samples(Z),
+    "predict_proba": lambda model, path: model.predict_proba(Z),
+    "coef_": lambda model, path: model.coef_,
+    "center_": lambda model, path: model.center_,
+    "certificates_": lambda model, path: certificates(model),
+    "solutions_": lambda model, path: np.concatenate([[one.bias, *one.coefficients] for one in model.solutions_]),
+    "support_vectors_": lambda model, path: model.support_vectors_,
+    "dual_coef_": lambda model, path: model.dual_coef_,
+    "pickle": lambda model, path: values(pickle.loads(pickle.dumps(model))),
+    "deepcopy": lambda model, path: values(copy.deepcopy(model)),
+    "p_values": lambda model, path: model.p_values(Z),
+    "jackknife": lambda model, path: model.p_values(Z, "jackknife"),
+    "loo_scores_": lambda model, path: model.loo_scores_,
+    "leave_one_out": lambda model, path: model.leave_one_out().margins,
+    "path": lambda model, path: model.path().coefficients[-1],
+    "suggest": lambda model, path: model.suggest(Z, 3),
+    "forget": lambda model, path: without(model, [0, 5], False),
+    "purge": lambda model, path: without(model, [0, 5], True),
+    "certify": certify,
+    "generalization_report": lambda model, path: reported(generalization_report(model)),
+    "save": saved,
+    "libsvm": libsvm,
+    "onnx": onnx,
+    "display": support_display,
+}
+#: Methods that take long: what says nothing of the model is changed at once.
+SLOW = {"display", "generalization_report", "leave_one_out", "path", "save", "libsvm", "onnx", "pickle", "deepcopy"}
+SLOW |= {"p_values", "forget", "purge", "certify"}
+#: Methods that change the model.
+CHANGING = {"forget", "purge"}
+
+
+def answer(model, method, path):
+    """What a method says; None where this model has no such answer."""
+    if method == "save" and model.get_params().get("callback") is not None:
+        model = model.set_params(callback=None)  # a function is refused by its name
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return METHODS[method](model, path)
+
+
+def has_no(model, method, path):
+    try:
+        answer(copy.deepcopy(model), method, path)
+    except (AttributeError, ProblemError, KeyError, IndexError):
+        return True
+    return False
+
+
+def test_every_parameter_of_every_estimator_has_another_value():
+    names = set().union(*(model.get_params() for model, _ in MODELS.values()))
+    assert names - set(OTHERS) == AT_CALL
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_parameter_changed_before_every_method_changes_nothing(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("onnx")
+    model, tried = fitted(name), 0
+    for method in METHODS:
+        if has_no(model, method, tmp_path):
+            continue
+        copied = copy.deepcopy if method in CHANGING else copy.copy
+        before = answer(copied(model), method, tmp_path)
+        for change in changes(model, method in SLOW):
+            after = answer(copied(model).set_params(**change), method, tmp_path)
+            np.testing.assert_array_equal(after, before, err_msg=f"{name}.{method} after {change}")
+            tried += 1
+    assert tried > 80
+
+
+def changes(model, few):
+    """What to change: a parameter at a time, or those that the model is read with, and then all others."""
+    names = sorted(set(model.get_params()) - AT_CALL)
+    if not few:
+        return [{name: value} for name in names for value in OTHERS[name]]
+    reading = {"kernel", "gamma", "degree", "coef0", "C", "nu", "epsilon"}
+    single = [{name: OTHERS[name][0]} for name in names if name in reading]
+    return [*single, {name: OTHERS[name][0] for name in names if name not in reading}]
+
+
+def test_all_parameters_changed_at_once_change_nothing(tmp_path):
+    for name in MODELS:
+        model = fitted(name)
+        changes = {key: OTHERS[key][0] for key in set(model.get_params()) - AT_CALL - {"callback"}}
+        changed = copy.deepcopy(model).set_params(**changes)
+        np.testing.assert_array_equal(values(changed), values(model))
+        if name != "CascadeSVC":
+            np.testing.assert_array_equal(saved(changed, tmp_path), values(model))
+            again = dualflow.load(tmp_path / "model")
+            assert again.get_params() == changed.get_params()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                again.set_params(**model.get_params()).fit(X, MODELS[name][1])
+            np.testing.assert_allclose(values(again), values(model), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if name.startswith("Incremental")])
+def test_incremental_models_refuse_a_change_that_they_cannot_follow(name):
+    model, y = fitted(name), MODELS[name][1]
+    new = (Z,) if y is None else (Z, y[: len(Z)])
+    same = values(copy.deepcopy(model).partial_fit(*new))
+    for parameter in set(model.get_params()) - AT_CALL - {"reserve"}:
+        changed = copy.deepcopy(model).set_params(**{parameter: OTHERS[parameter][0]})
+        with pytest.raises(ProblemError, match=rf"^{parameter}=.*begin anew with fit, or set it back"):
+            changed.partial_fit(*new)
+        np.testing.assert_array_equal(values(changed), values(model))
+        changed.set_params(**{parameter: model.get_params()[parameter]}).partial_fit(*new)
+        np.testing.assert_array_equal(values(changed), same)
+    fewer = copy.deepcopy(model).set_params(reserve=0.01).partial_fit(*new)
+    assert len(fewer.ids_) < len(X) + len(Z)
+
+
+@pytest.mark.parametrize("kind", ["EcoSVC", "EcoSVDD"])
+@pytest.mark.parametrize("change", [{"kernel": "linear"}, {"degree": 3}, {"coef0": 2.0}, {"kernel": "rbf"}])
+def test_ecosystems_go_over_to_another_kernel_as_a_whole(kind, change):
+    model, y = MODELS[kind]
+    parts = [(part,) if y is None else (part, own) for part, own in ((X[:20], Y[:20]), (X[20:], Y[20:]))]
+    classes = {} if y is None else {"classes": [0, 1]}
+    moved = copy.deepcopy(model).set_params(reserve=np.inf).partial_fit(*parts[0], **classes)
+    moved.set_params(**change).partial_fit(*parts[1])
+    new = copy.deepcopy(moved).fit(X, y)
+    assert moved.certificate_.relative_gap <= 1e-6
+    np.testing.assert_allclose(moved.certificate_.objective, new.certificate_.objective, rtol=1e-6)
+    np.testing.assert_allclose(values(moved), values(new), atol=1e-3)
+
+
+def test_an_ecosystem_refuses_a_kernel_without_points_and_stays_as_it_was():
+    for name in ("EcoSVC", "EcoSVDD"):
+        model = copy.deepcopy(fitted(name))
+        before = values(model)
+        with pytest.raises(ProblemError, match="precomputed"):
+            model.set_params(kernel="precomputed").partial_fit(*((Z,) if name == "EcoSVDD" else (Z, Y[: len(Z)])))
+        np.testing.assert_array_equal(values(model), before)
+
+
+def test_a_kernel_object_that_is_changed_in_place_does_not_reach_the_model():
+    from sklearn.gaussian_process.kernels import RBF
+
+    for cls in (SVC, SVR, OneClassSVM, LSSVC, EcoSVC, IncrementalSVC):
+        model = cls(kernel=RBF(1.0)).fit(X, Y)
+        before = values(model)
+        model.set_params(kernel__length_scale=9.0)
+        np.testing.assert_array_equal(values(model), before)
+
+
+def test_parameters_of_the_call_count_at_the_call():
+    model = copy.deepcopy(fitted("SVC of three"))
+    assert model.set_params(decision_function_shape="ovr").decision_function(Z).shape == (9, 3)
+    assert model.set_params(decision_function_shape="ovo").decision_function(Z).shape == (9, 3)
+    rough = copy.deepcopy(fitted("SVC")).set_params(predict_dtype="float32")
+    assert 0 < np.abs(values(rough) - values(fitted("SVC"))).max() < 1e-4
+
+
+def test_a_raised_nu_is_grown_into():
+    points = np.random.default_rng(0).normal(size=(600, 3))
+    model = EcoSVDD(nu=0.1).partial_fit(points[:200])
+    few = len(model.survivors_)
+    model.set_params(nu=0.9)
+    for start in range(200, 600, 100):
+        model.partial_fit(points[start : start + 100])
+        assert model.certificate_.relative_gap <= 1e-6
+    assert len(model.survivors_) == few + len(model.reserve_) + 400 or len(model.survivors_) > 400
+    assert is_regressor(model) is False
