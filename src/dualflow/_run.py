@@ -169,9 +169,14 @@ class Run:
             if broken:
                 self.status = Status.BROKEN
                 break
-            if self.deadline is not None and self.is_too_dear(state):
-                raise clock.OutOfTime
+            is_last = self.deadline is not None and self.is_too_dear(state)
+            if is_last:
+                # Prices are estimates: the time of the one before it stays set aside meanwhile.
+                with clock.within(self.stop_at()):
+                    self.certifier.certify(self.engine.alpha(state))
             self.state, self.steps = state, self.steps + 1
+            if is_last:
+                raise clock.OutOfTime
             due = (
                 self.steps % self.certify_every == 0
                 or self.steps >= max_steps

@@ -145,8 +145,9 @@ def solve(
 
 
 @contextlib.contextmanager
-def limited(seconds: float | None, what: str) -> Iterator[None]:
-    """Work that is given up when so many seconds are over; `FitError` then, which names ``what`` was not done."""
+def limited(seconds: float | None, what: str, limit: float | None = None) -> Iterator[None]:
+    """Work that is given up when so many seconds are over, of a ``limit`` that may be more; `FitError` then, which
+    names ``what`` was not done."""
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
         with clock.within(deadline):
@@ -155,7 +156,7 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
         if deadline is None or time.monotonic() < deadline:
             raise
         raise FitError(
-            f"time_limit={seconds!r}: it was over before {what}; raise it, or give fewer points",
+            f"time_limit={limit or seconds!r} was over before {what}; raise it, or give fewer points",
             getattr(error, "solution", None),
         ) from None
 
