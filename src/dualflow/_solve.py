@@ -72,7 +72,8 @@ def solve(
         Step limit; the solver's ``default_max_steps`` otherwise.
     time_limit : float, optional
         Seconds. Looked at in steps, by whatever takes long there: the step under way is given up, and what was reached
-        before it is returned. Time for its certificate is set aside.
+        before it is returned. Time for its certificate is set aside; where there is not enough for one, the certificate
+        is made when it is first looked at.
     random_state : int, numpy.random.Generator or None
         Same seed, same answer.
     callback : callable, optional

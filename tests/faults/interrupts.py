@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ DEAF_S = 30.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one try: "raised", "missed" (it had ended), "swallowed", "deaf" or a sentence; and seconds it took."""
+    """What came of one try, "raised", "missed" (it had ended), "swallowed", "deaf" or a sentence, and its seconds."""
 
     what: str
     seconds: float
@@ -57,17 +58,15 @@ def _attributes(model: Any) -> dict[str, int]:
 
 
 def _fit(model: Any, X: np.ndarray, y: np.ndarray | None) -> Begin:
-    """A first fit of a model; afterwards it must not count as fitted."""
+    """A first fit of a model; afterwards it must not predict."""
 
     def begin(folder: Path) -> Begun:
-        from sklearn.utils.validation import check_is_fitted
-
         fresh = model()
 
         def changed() -> str:
             try:
-                check_is_fitted(fresh)
-            except ValueError:
+                fresh.predict(X[:2])
+            except (ValueError, AttributeError):  # NotFittedError is both
                 return ""
             return "half a model was left"
 
@@ -149,6 +148,7 @@ def _train(X: np.ndarray, y: np.ndarray) -> Begin:
     return begin
 
 
+@cache
 def _cases() -> dict[str, Begin]:
     from sklearn.model_selection import GridSearchCV
 

@@ -214,8 +214,8 @@ def _advice(solution: Solution) -> str:
     """What may help where a solve ended short of its tolerance."""
     if solution.cost.shots:
         return "Raise shots (its noise ends no nearer), or set shots=None where the device gives exact distributions."
-    gram = solution.problem.centred().gram
-    if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
+    gram = solution.problem.gram
+    if gram.kernel in ("linear", "poly", "sigmoid") and not solution.problem.is_translatable:
         mean = mean_of(gram.X)
         spread, size = largest(gram.X - mean), float(np.abs(mean).max())
         if 0 < FAR * spread < size:
