@@ -32,6 +32,9 @@ _SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, 
 #: Endings that no certificate changes: an estimator of many solves must see Ctrl-C even if this one was done.
 _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
 
+#: Seconds past its limit in which a run's certificate is given up, and the solution left without.
+GRACE_S = 0.3
+
 #: How short of 1 a margin may fall and still be called round-off.
 MARGIN = 1e-9
 
@@ -43,9 +46,14 @@ def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
     """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked."""
     if run.told is None:
         run.told = _told(run)
-    # A run with a limit of its own has set time aside for this.
-    with contextlib.nullcontext() if run.deadline is None else clock.at_leisure():
+    if run.deadline is None:
         return _concluded(run, problem, run.told, refine)
+    try:
+        with clock.within(run.deadline + GRACE_S):  # the run has set time aside for this
+            return _concluded(run, problem, run.told, refine)
+    except clock.OutOfTime:
+        run.status = Status.TIME_LIMIT
+        return uncertified(run, problem)
 
 
 def conclude_interrupted(run: Run, problem: DualProblem) -> Solution:
@@ -63,21 +71,27 @@ def carry(error: BaseException, run: Run, problem: DualProblem) -> None:
     if getattr(error, "solution", None) is not None or (run.state is None and isinstance(error, Exception)):
         return
     with contextlib.suppress(Exception):  # what failed may be what says the state, and an error may take no attribute
-        raw_alpha = immutable(run.alpha())
-        alpha = immutable(problem.project(raw_alpha))
-        error.solution = Solution(  # type: ignore[attr-defined]
-            problem=problem,
-            alpha=alpha,
-            raw_alpha=raw_alpha,
-            refined=False,
-            support=np.flatnonzero(alpha),
-            ended=Status.INTERRUPTED,
-            raw_ended=Status.INTERRUPTED,
-            tol=run.tol,
-            cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
-            trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
-            provenance=provenance_of(run.engine, run.keeping.key.get("seed")),
-        )
+        run.status = Status.INTERRUPTED
+        error.solution = uncertified(run, problem)  # type: ignore[attr-defined]
+
+
+def uncertified(run: Run, problem: DualProblem) -> Solution:
+    """What a run had reached, as its status says: certificates are made when they are looked at."""
+    raw_alpha = immutable(run.alpha())
+    alpha = immutable(problem.project(raw_alpha))
+    return Solution(
+        problem=problem,
+        alpha=alpha,
+        raw_alpha=raw_alpha,
+        refined=False,
+        support=np.flatnonzero(alpha),
+        ended=run.status,
+        raw_ended=run.status,
+        tol=run.tol,
+        cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
+        trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
+        provenance=provenance_of(run.engine, run.keeping.key.get("seed")),
+    )
 
 
 def _told(run: Run) -> dict[str, Any]:

@@ -169,9 +169,14 @@ class Run:
             if broken:
                 self.status = Status.BROKEN
                 break
-            if self.deadline is not None and self.is_too_dear(state):
-                raise clock.OutOfTime
+            is_last = self.deadline is not None and self.is_too_dear(state)
+            if is_last:
+                # Prices are estimates: the time of the one before it stays set aside meanwhile.
+                with clock.within(self.stop_at()):
+                    self.certifier.certify(self.engine.alpha(state))
             self.state, self.steps = state, self.steps + 1
+            if is_last:
+                raise clock.OutOfTime
             due = (
                 self.steps % self.certify_every == 0
                 or self.steps >= max_steps
@@ -185,16 +190,18 @@ class Run:
                 break
 
     def stop_at(self, certificates: int = 1) -> float | None:
-        """When work on the answer must end, for so many certificates like that of the state at hand to be in time."""
+        """When work on the answer must end, for so many certificates like that of the state at hand to be in time; not
+        before the deadline if that is too late for them anyway: another state may have a cheaper one."""
         if self.deadline is None:
             return None
-        return self.deadline - certificates * self.certifier.seconds(self.alpha())
+        set_aside = certificates * self.certifier.seconds(self.alpha())
+        return self.deadline - set_aside if time.monotonic() < self.deadline - set_aside else self.deadline
 
     def is_too_dear(self, state: Any) -> bool:
-        """Whether a new state cannot be certified in the time that is left, and the one before it can."""
+        """Whether a new state cannot be certified in the time that is left, and sooner the one before it."""
         assert self.deadline is not None
-        left, before = self.deadline - time.monotonic(), self.certifier.seconds(self.alpha())
-        return before <= left < self.certifier.seconds(self.engine.alpha(state))
+        left, price = self.deadline - time.monotonic(), self.certifier.seconds(self.engine.alpha(state))
+        return price > max(left, self.certifier.seconds(self.alpha()))
 
     def share(self) -> None:
         """Give the workspace a copy of the certifier's whole kernel matrix, if the solver wants it, in its own time."""

@@ -72,7 +72,8 @@ def solve(
         Step limit; the solver's ``default_max_steps`` otherwise.
     time_limit : float, optional
         Seconds. Looked at in steps, by whatever takes long there: the step under way is given up, and what was reached
-        before it is returned. Time for its certificate is set aside.
+        before it is returned. Time for its certificate is set aside; where there is not enough for one, the certificate
+        is made when it is first looked at.
     random_state : int, numpy.random.Generator or None
         Same seed, same answer.
     callback : callable, optional
@@ -145,8 +146,9 @@ def solve(
 
 
 @contextlib.contextmanager
-def limited(seconds: float | None, what: str) -> Iterator[None]:
-    """Work that is given up when so many seconds are over; `FitError` then, which names ``what`` was not done."""
+def limited(seconds: float | None, what: str, limit: float | None = None) -> Iterator[None]:
+    """Work that is given up when so many seconds are over, of a ``limit`` that may be more; `FitError` then, which
+    names ``what`` was not done."""
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
         with clock.within(deadline):
@@ -155,7 +157,7 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
         if deadline is None or time.monotonic() < deadline:
             raise
         raise FitError(
-            f"time_limit={seconds!r}: it was over before {what}; raise it, or give fewer points",
+            f"time_limit={limit or seconds!r} was over before {what}; raise it, or give fewer points",
             getattr(error, "solution", None),
         ) from None
 

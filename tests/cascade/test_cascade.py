@@ -2,7 +2,9 @@
 
 import os
 import pickle
+import time
 from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import CascadeSVC, EngineError, Gram, ProblemError, Status, certify, problems
+from dualflow import CascadeSVC, EngineError, FitError, Gram, ProblemError, Status, certify, problems
 from dualflow.cascade import engines, row_groups
 from dualflow.cascade.bound import reduced, share_of
+from dualflow.core import clock
 from dualflow.core.bounds import dual_bound
 
 X, Y = make_classification(700, 6, n_informative=4, flip_y=0.05, class_sep=0.8, random_state=3)
@@ -326,9 +329,18 @@ def test_a_callback_may_end_it():
     assert model.certificate_.relative_gap == seen[0].relative_gap
 
 
-def test_a_time_limit_gives_a_certified_model():
+def test_a_time_limit_gives_a_certified_model_or_none(monkeypatch):
+    unfitted = CascadeSVC(partitions=8, random_state=0, tol=1e-9, time_limit=1e-6)
+    with pytest.raises(FitError, match=r"time_limit=1e-06 was over before a round"):
+        unfitted.fit(X, Y)
+    assert not unfitted.__sklearn_is_fitted__()
+
+    def over(row):  # from the end of the first round on
+        monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6))
+
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        model = CascadeSVC(partitions=8, random_state=0, tol=1e-9, time_limit=1e-3).fit(X, Y)
+        model = CascadeSVC(partitions=8, random_state=0, tol=1e-9, time_limit=1e5, callback=over).fit(X, Y)
+    monkeypatch.undo()
     assert certify(*joint(model, X, Y)).relative_gap == pytest.approx(model.certificate_.relative_gap, rel=1e-6)
     assert model.n_iter_.tolist() == [1]
 

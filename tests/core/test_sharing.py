@@ -96,6 +96,31 @@ def test_what_is_raised_comes_out_when_no_thread_is_at_work(error, here):
     assert len(inside) == 1  # the one that raised
 
 
+def test_helpers_hear_of_what_ended_the_caller_in_the_midst_of_their_part():
+    """Their parts may be long: they look at the clock of the work that is shared, and hear of Ctrl-C, too."""
+    caller, both, ended = threading.get_ident(), threading.Barrier(2), []
+
+    def work(part):
+        both.wait(60)
+        if threading.get_ident() == caller:
+            raise KeyboardInterrupt
+        begun = time.monotonic()
+        try:
+            while time.monotonic() < begun + 20.0:
+                clock.look()
+                time.sleep(0.005)
+        finally:
+            ended.append(time.monotonic() - begun)
+
+    with at_most(2), pytest.raises(KeyboardInterrupt):
+        share(work, [0, 1])
+    assert ended[0] < 10.0
+    deadlines = []
+    with at_most(2), clock.within(time.monotonic() + 1e6):
+        share(lambda part: deadlines.append(clock.left()), range(50))
+    assert None not in deadlines
+
+
 def test_the_clock_ends_it():
     with at_most(2), pytest.raises(clock.OutOfTime), clock.within(0.0):
         share(lambda part: time.sleep(0.01), range(200))

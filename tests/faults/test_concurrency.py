@@ -95,7 +95,10 @@ def test_a_time_limit_is_its_own_runs_alone():
 def test_a_limit_within_a_limit_is_over_when_it_is_left():
     with clock.within(time.monotonic() - 1.0):
         assert clock.is_late()
-        with clock.within(None):
+        for inner in (None, time.monotonic() + 60.0):  # work within work has no more time than that
+            with clock.within(inner):
+                assert clock.is_late()
+        with clock.at_leisure():
             assert not clock.is_late()
         with pytest.raises(clock.OutOfTime):
             clock.look()

@@ -158,7 +158,7 @@ class Told(BaseException):
     """What a signal handler may raise."""
 
 
-class SlottedError(Exception):
+class UnwritableError(Exception):
     __slots__ = ()
 
     def __setattr__(self, name, value):
@@ -192,9 +192,9 @@ def test_what_a_callback_or_a_signal_handler_raises_carries_what_there_is(error,
 
 def test_an_error_that_holds_nothing_is_raised_as_it_is():
     def callback(progress):
-        raise SlottedError
+        raise UnwritableError
 
-    with pytest.raises(SlottedError):
+    with pytest.raises(UnwritableError):
         solve(posed(), "frank-wolfe", callback=callback, tol=1e-9)
     with pytest.raises(ProblemError) as raised:
         solve(posed(), "frank-wolfe", on_interrupt="stop")

@@ -5,8 +5,21 @@ import time
 import numpy as np
 import pytest
 
-from dualflow import Gram, Status, problems, solve
+from dualflow import (
+    SVC,
+    SVDD,
+    ConformalSVC,
+    FitError,
+    Gram,
+    OneClassSVM,
+    Status,
+    SVCSearchCV,
+    generalization_report,
+    problems,
+    solve,
+)
 from dualflow.core import clock
+from dualflow.core.certificate import Certifier
 from dualflow.core.cholesky import AT_ONCE, factorise
 from dualflow.core.workspace import Workspace
 from dualflow.integrate import stiff_system
@@ -155,3 +168,146 @@ def test_smo_stops_within_a_step_where_columns_are_not_at_hand():
     assert 0 < found.cost.steps <= 2
     assert np.count_nonzero(found.raw_alpha) <= 4000  # a thousand pairs a step
     assert isinstance(solver_class("smo")(), Solver)
+
+
+# --- time that is set aside ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_state_that_cannot_be_certified_in_time_gives_way_to_the_one_before_it(in_time, monkeypatch):
+    """Prices are estimates: the dear state is tried while the time of the cheap one stays set aside."""
+    problem, real, calls = posed(300), Certifier.certify, []
+
+    def certify(self, alpha, quick=False):
+        calls.append(np.count_nonzero(alpha))
+        if len(calls) == 1 and not in_time:
+            raise clock.OutOfTime
+        return real(self, alpha, quick)
+
+    monkeypatch.setattr(Certifier, "certify", certify)
+    monkeypatch.setattr(Certifier, "seconds", lambda self, alpha: 1e6 * np.count_nonzero(alpha))
+    found = solve(problem, time_limit=1e4)
+    assert calls[0] > 0
+    assert found.cost.steps == int(in_time)
+    assert found.raw_alpha.any() == in_time
+    assert found.certified is not None
+    assert found.status in ((Status.TIME_LIMIT, Status.OPTIMAL) if in_time else (Status.TIME_LIMIT,))
+
+
+def test_a_step_ends_while_there_is_time_for_a_certificate(monkeypatch):
+    problem, seen = posed(300), []
+    step = solver_class("gradient-flow").step
+
+    def look(self, context, state):
+        seen.append(clock.left())
+        return step(self, context, state)
+
+    monkeypatch.setattr(solver_class("gradient-flow"), "step", look)
+    monkeypatch.setattr(Certifier, "seconds", lambda self, alpha: 600.0)
+    solve(problem, "gradient-flow", time_limit=1000.0, max_steps=3)
+    assert seen
+    assert max(seen) <= 400.0
+
+
+def test_a_certificate_that_takes_too_long_is_left_for_later(monkeypatch):
+    """`solve` hands out what there is; an estimator, whose model needs it, says so."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 3)), np.arange(300) % 2
+    problem = problems.svc(Gram(X), 2.0 * y - 1, C=1.0)
+
+    def compute(self, alpha):
+        raise clock.OutOfTime
+
+    monkeypatch.setattr(Certifier, "compute", compute)
+    found = solve(problem, time_limit=1000.0)
+    model = SVC(time_limit=1000.0, solver="smo")
+    with pytest.raises(FitError, match=r"time_limit=1000.0 was over before .* could be certified"):
+        model.fit(X, y)
+    assert not hasattr(model, "solutions_")
+    monkeypatch.undo()
+    assert found.ended is Status.TIME_LIMIT
+    assert found.certified is None
+    assert np.isfinite(found.certificate.relative_gap)
+
+
+def test_the_price_of_a_certificate_is_measured_on_some_entries(monkeypatch):
+    problem, asked = posed(4000), []
+    certifier, product = Certifier(problem), Workspace.product
+
+    def counted(self, alpha, rows=None, dtype=float):
+        asked.append(problem.n if rows is None else len(rows))
+        return product(self, alpha, rows, dtype)
+
+    monkeypatch.setattr(Workspace, "product", counted)
+    assert certifier.seconds(np.zeros(problem.n)) == 0.0
+    assert asked == []
+    dear = certifier.seconds(np.full(problem.n, 0.1))
+    assert 0 < asked[0] < problem.n // 2
+    half = certifier.seconds(np.where(np.arange(problem.n) % 2, 0.1, 0.0))
+    assert len(asked) == 1
+    assert half == pytest.approx(0.5 * dear)
+
+
+def test_a_run_without_a_limit_of_its_own_ends_with_that_of_the_work_around_it():
+    problem = posed(300)
+    with clock.within(time.monotonic() - 1.0):
+        with pytest.raises(clock.OutOfTime):
+            solve(problem)
+        assert solve(problem, time_limit=100.0).ended is Status.TIME_LIMIT
+
+
+# --- every estimator's --------------------------------------------------------------------------
+
+
+def drawn(n=120):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    return rng.standard_normal((n, 3)) + 0.5 * y[:, None], y
+
+
+OVER = 1e-6
+X, Y = drawn()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: SVDD(nu="auto", contamination=0.05, time_limit=OVER).fit(X),
+        lambda: OneClassSVM(contamination=0.05, time_limit=OVER).fit(X),
+        lambda: SVDD().fit(X).set_params(time_limit=OVER).p_values(X[:3]),
+        lambda: SVDD().fit(X).set_params(time_limit=OVER).loo_scores_,
+        lambda: generalization_report(SVC().fit(X, Y).set_params(time_limit=OVER)),
+        lambda: ConformalSVC(SVC(time_limit=OVER)).fit(X, Y),
+        lambda: ConformalSVC(SVC(time_limit=OVER), cv=3).fit(X, Y),
+    ],
+    ids=["SVDD", "OneClassSVM", "p_values", "loo_scores_", "generalization_report", "conformal", "conformal, folds"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_limit_holds_for_models_without_a_point_too(asked):
+    with pytest.raises(FitError, match=r"time_limit=1e-06 was over before"):
+        asked()
+
+
+def test_a_search_sets_time_aside_for_the_fit_of_the_best():
+    X, y = drawn(400)
+    times = []
+
+    class Timed(SVC):
+        def fit(self, X, y, sample_weight=None):
+            times.append((len(X), self.time_limit))
+            return super().fit(X, y, sample_weight)
+
+    search = SVCSearchCV(Timed(), {"C": [1.0, 2.0]}, cv=2, time_limit=600.0).fit(X, y)
+    n, limit = times[-1]
+    assert n == 400
+    assert 0 < limit < 600.0
+    assert search.best_estimator_.time_limit is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["SVC rbf", "SVC linear", "SVC poly", "SVDD contamination", "SVR rbf", "OneClassSVM"])
+def test_a_limit_is_kept_by_estimators_of_many_points(name):
+    from benchmarks.classical.time_limits import CASES, drawn, timed
+
+    seconds, _, said = timed(CASES[name], drawn(200_000), LIMIT)
+    assert seconds < LIMIT + SLACK, said

@@ -164,10 +164,15 @@ class DualProblem:
     def centred(self) -> DualProblem:
         """The same f on the same feasible set, from points less their mean where kernel and model let it, else itself.
         Its multiplier is less by s times the `constant` that its Gram tells."""
-        if not (isinstance(self.gram, Gram) and self.gram.is_translatable and self.reading.moves(self)):
+        if not (isinstance(self.gram, Gram) and self.is_translatable):
             return self
         gram = self.gram.centred()
         return self if gram is self.gram else self._with(gram=gram, p=immutable(self.reading.price(self, gram)))
+
+    @property
+    def is_translatable(self) -> bool:
+        """Whether kernel and model let points be moved to about their mean."""
+        return self.gram.is_translatable and self.reading.moves(self)
 
     def within(self, upper: NDArray) -> DualProblem:
         """The same f within other upper bounds ≥ 0, which must leave something feasible: nobody looks."""

@@ -286,6 +286,7 @@ class RadialPoints:
                 return
             height = max(1, STORED // max(1, stop))
             for first in range(start, stop, height):
+                look()
                 J = slice(first, min(first + height, stop))
                 part, before = self.take(J), self.take(slice(0, J.stop))
                 K = part.kernel(before, borrowed((len(part), J.stop), self.points.dtype))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .clock import look
+from .clock import Interrupt, interruptible, look
 from .forks import ProcessContext, cached_property
 
 __all__ = ["ONE_THREAD", "SMALL", "WORTH", "Crew", "allowed", "at_most", "blas_for", "share", "stretches"]
@@ -148,8 +148,9 @@ def stretches(count: int, width: int) -> list[slice]:
 def share(work: Callable[[T], object], parts: Sequence[T], *, blas: bool = False) -> None:
     """``work(part)`` for each of the parts, which must not depend on one another.
 
-    The clock is looked at between parts, so one should not take longer than a tenth of a second. Whatever is raised
-    comes out when no thread is at work any more.
+    The clock is looked at between parts, so one should not take longer than a tenth of a second, or look itself, which
+    each thread can: it is that of the work that is shared. Whatever is raised comes out when no thread is at work any
+    more.
 
     Parameters
     ----------
@@ -170,6 +171,7 @@ def share(work: Callable[[T], object], parts: Sequence[T], *, blas: bool = False
 
 def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int) -> None:
     waiting, lock, errors, handling = list(parts)[::-1], threading.Lock(), [], np.geterr()
+    context, stop = copy_context(), Interrupt()
 
     def next_one() -> list[T]:
         with lock:
@@ -177,7 +179,7 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
 
     def help_out() -> None:
         try:
-            with np.errstate(**handling), at_most(1), ONE_THREAD:
+            with np.errstate(**handling), at_most(1), ONE_THREAD, interruptible(stop):
                 while part := next_one():
                     work(part[0])
         except BaseException as error:
@@ -188,10 +190,13 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
     crew = Crew()
     with ONE_THREAD, at_most(1):
         try:
-            crew.start(help_out, threads - 1)
+            crew.start(lambda: context.copy().run(help_out), threads - 1)
             while part := next_one():
                 look()
                 work(part[0])
+        except BaseException:
+            stop.pending = True
+            raise
         finally:
             with lock:
                 waiting.clear()

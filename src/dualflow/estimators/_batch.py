@@ -277,8 +277,8 @@ def _advice(solution: Solution) -> str:
         return f"{solution.provenance.get('device_error', 'The device failed')}."
     if solution.ran_circuits:
         return _advice_on_circuits(solution)
-    gram = solution.problem.centred().gram
-    if gram.kernel in ("linear", "poly", "sigmoid") and gram.center is None:
+    gram = solution.problem.gram
+    if gram.kernel in ("linear", "poly", "sigmoid") and not solution.problem.is_translatable:
         mean = mean_of(gram.X)
         spread, size = largest(gram.X - mean), float(np.abs(mean).max())
         if 0 < FAR * spread < size:

@@ -73,7 +73,10 @@ class ShareOfNew(OutlierMixin, KernelMachine):
     def _leave_out(self) -> LeftOutScores:
         (solution,) = self.solutions_
         what = f"the models without each of {solution.problem.n} points were found"
-        with np.errstate(over="ignore", invalid="ignore"), limited(self._time_left(), what):
+        with (
+            np.errstate(over="ignore", invalid="ignore"),
+            limited(self._time_left(), what, getattr(self, "time_limit", None)),
+        ):
             found = left_out_scores(solution.problem, solution.certificate.alpha)
         self._finite(found.values)
         return found

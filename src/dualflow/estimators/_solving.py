@@ -20,7 +20,7 @@ from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.threads import ONE_THREAD, Crew
-from ..exceptions import ProblemError
+from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
 from ._arguments import ignored, limits, refines, warn_of_ignored
@@ -145,6 +145,12 @@ class Solving:
                 callback=callback,
                 warm=before.alpha if before is not None and before.problem.n == problem.n else None,
                 on_interrupt="raise" if interrupted else model.on_interrupt,
+            )
+        if solution.certified is None:
+            raise FitError(
+                f"time_limit={model.time_limit!r} was over before what the solver had reached of {problem.n} variables "
+                "could be certified; raise it, or give fewer points",
+                solution,
             )
         model._check_solution(solution)
         self.interrupted |= solution.ended is Status.INTERRUPTED

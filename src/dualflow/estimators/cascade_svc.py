@@ -234,7 +234,7 @@ class CascadeSVC(PairClassifier):
             parts = parts_given(self, X, y, sample_weight, seed)
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
-                with limited(self._time_left(), "a round of each pair of classes was certified"):
+                with limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
                     whole = Whole.of(self, engine.run(survey, [None] * len(parts), None))
                     keeping = Keeping.of(self.checkpoint, pool_key(self, whole.digest(), len(parts), seed))
                     rounds: list[Round] = []

@@ -67,7 +67,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Step limit of each solve.
     time_limit : float, optional
         Seconds for the whole fit, shared out among the pairs of classes: what there is then is the model, with its
-        certificates, for which time is set aside.
+        certificates, for which time is set aside. Where a certificate takes longer, there is no model: a `FitError`.
     class_weight : dict or "balanced", optional
         Multiplies C, class by class.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"

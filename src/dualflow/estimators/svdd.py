@@ -98,6 +98,9 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
     new points that is a share of c in the mean, as far as a point more or less hardly moves the ball, give or take
     √(c(1 − c)/n) by the luck of the training data; nothing is guaranteed beyond. ``nu`` then says only what the ball
     leaves out to find its centre, and the two never contradict each other. Weights do not count in the share.
+    Up to 8000 points the models without each point come from one matrix of all of them (seconds); beyond, every support
+    vector costs a solve of its own. ``time_limit`` is for these, too: a fit, `p_values` and `loo_scores_` that it does
+    not suffice for are a `FitError`.
     Of the *training* points `fit_predict` marks that share, each judged by the ball without it, and `predict` fewer.
 
     Examples

@@ -19,8 +19,9 @@ from .state import PathError
 
 __all__ = ["LARGEST", "Response"]
 
-#: Variables up to which there is a response: two matrices of so many rows (128 MB each).
-LARGEST = 4000
+#: Variables up to which there is a response: two matrices of so many rows (512 MB each). Beyond, each model without a
+#: support vector is a solve of its own, which takes about a hundred times as long.
+LARGEST = 8000
 #: What is at its bound, as a part of it, and what has no weight, as a part of the largest.
 NEAR = 1e-12
 #: Exchanges in a row that may leave no fewer violations, and variables that may change sets.
