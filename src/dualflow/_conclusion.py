@@ -25,7 +25,14 @@ from .solvers import Solver
 __all__ = ["conclude", "provenance_of"]
 
 #: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
-_SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
+_SPENT = (
+    Status.TIME_LIMIT,
+    Status.INTERRUPTED,
+    Status.BROKEN,
+    Status.STOPPED,
+    Status.DEVICE_FAILED,
+    Status.BUDGET_SPENT,
+)
 
 #: Endings that no certificate changes; who runs many solves must see Ctrl-C even where the one it came in was done.
 _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)

@@ -179,8 +179,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         circuit = self.circuit(context, state)
-        return {
-            "device": context.lab.device.name,
+        return context.lab.provenance(state.account) | {
             "circuit": circuit.name,
             "angles": circuit.n_parameters,
             "job_ids": list(state.account.job_ids),

@@ -29,7 +29,7 @@ class PennyLaneMap(FeatureMap):
 
     def _tape(self, x: NDArray) -> Any:
         wires = range(self.n_qubits)
-        of_qnode = "of a QNode give the function it was made of (its attribute func)"
+        of_qnode = "of a QNode give the function it was made of (its attribute func), without its measurements"
         return pennylane_tape(lambda: self.function(x, wires), self.n_qubits, "feature_map", of_qnode)
 
     def states(self, X: NDArray) -> NDArray:
