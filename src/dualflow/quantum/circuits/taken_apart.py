@@ -78,12 +78,6 @@ def pennylane_tape(call: Callable[[], Any], n_qubits: int | None, what: str, of_
     noun = "a feature map" if what == "feature_map" else f"an {what}"
     if not tape.operations:
         raise ProblemError(f"{what}: the function applies no operation of PennyLane's; {of_qnode}")
-    if tape.measurements:
-        kind = type(tape.measurements[0]).__name__.removesuffix("MP")
-        raise ProblemError(
-            f"{what}: the function ends in a measurement of PennyLane's ({kind}), and {noun} prepares a state: what it "
-            "measures would be left out. Give the function without its measurements"
-        )
     for operation in tape.operations:
         if operation.name == "MidMeasureMP":
             raise ProblemError(f"{what}: the function measures; {noun} prepares a state")
