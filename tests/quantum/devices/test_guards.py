@@ -1,7 +1,9 @@
 """Devices that hang, raise or lie: the limit is kept, the state is kept, and the error is a `DeviceError`."""
 
+import os
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -305,6 +307,41 @@ def test_any_other_call_that_raises(name, tmp_path):
         return
     with pytest.raises(DeviceError, match="what is that"):
         dualflow.solve(posed(), "variational-flow", device=Raising(), journal=tmp_path / "jobs.db", **RUN)
+
+
+@pytest.mark.parametrize("name", ["resources", "price", "check"])
+def test_an_estimate_on_a_device_that_raises(name):
+    class Raising(EmulatorDevice):
+        name = "raising"
+
+    setattr(Raising, name, lambda self, *arguments: [][1])
+    with pytest.raises(DeviceError, match="IndexError"):
+        dualflow.estimate(posed(), "variational-flow", Raising(), shots=200, steps=3)
+
+
+def test_a_backend_that_cannot_say_what_it_is():
+    class Mute(type(backend(Trouble()))):
+        num_qubits = property(lambda self: [][1])
+
+    with pytest.raises(DeviceError, match="'Mute' does not say what it is"):
+        make_device(Mute.__new__(Mute))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_fork_uses_a_device_that_a_thread_of_its_parents_hangs_in():
+    device = Own(Trouble("hangs", on=1))
+    lab = Laboratory(device, "x")
+    account = Account.opened(np.random.default_rng(0))
+    with clock.within(time.monotonic() + 0.2), pytest.raises(clock.OutOfTime):
+        lab.measure(account, CIRCUIT, THETA, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, on forks beside threads
+        child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        with clock.within(time.monotonic() + 5.0):
+            found, _ = lab.measure(account, CIRCUIT, THETA, None)
+        os._exit(0 if np.array_equal(found, CIRCUIT.distribution(THETA)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 # --- lying -------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def checking_shots(n_qubits: int) -> int:
 def check_bit_order(device: Device, circuit: ParametricCircuit, readouts: Sequence[Readout]) -> None:
     """Raise `DeviceError` unless every bit that a circuit gives back is its own qubit's.
 
-    It takes read-out errors up to 0.4, the same for 0 and 1, and one of 0.8 of either.
+    It takes read-out errors whose two probabilities sum to 0.6; from 0.8 on a bit cannot be told from noise.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from typing import Any
 from ...exceptions import DeviceError
 from .backend import BackendDevice
 from .base import FORMS, Device
+from .guard import translated
 from .identity import instance_of
 from .sampler import SamplerDevice
 
@@ -36,6 +37,14 @@ def wrapped(device: Any, **options: Any) -> Device:
     """
     if isinstance(device, type):
         raise TypeError(f"device={device.__name__} is a class; give an instance: {FORMS}")
+    with translated(type(device).__name__, "does not say what it is"):
+        made = _made(device, **options)
+    if made is None:
+        raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
+    return made
+
+
+def _made(device: Any, **options: Any) -> Device | None:
     if instance_of(device, "qiskit_aer.noise", "NoiseModel"):
         from .aer import AerDevice
 
@@ -51,7 +60,7 @@ def wrapped(device: Any, **options: Any) -> Device:
 
         return PennyLaneDevice(device, **options)
     if not callable(getattr(device, "run", None)) or instance_of(device, "qiskit.primitives", "BaseEstimatorV2"):
-        raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
+        return None
     return SamplerDevice(device, **options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import queue
 import threading
 import weakref
@@ -26,6 +27,17 @@ T = TypeVar("T")
 #: Locks of backends, by their `id`, for as long as they live.
 _locks: dict[int, tuple[Any, threading.RLock]] = {}
 _lock = threading.Lock()
+
+
+def _forget_locks() -> None:
+    """In a child of a fork: locks that other threads held would never be let go."""
+    global _lock
+    _lock = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 @contextlib.contextmanager

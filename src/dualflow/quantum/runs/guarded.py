@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -15,7 +15,7 @@ from ..devices.base import is_own
 from ..devices.guard import Guard, translated
 from ..devices.local import LocalJob
 
-__all__ = ["Guarded", "GuardedJob"]
+__all__ = ["Guarded", "GuardedJob", "guarded"]
 
 T = TypeVar("T")
 
@@ -95,6 +95,11 @@ class Guarded:
                 sent=None,
             )
         return GuardedJob(self, job)
+
+
+def guarded(device: Device) -> Device:
+    """A device whose every call is guarded."""
+    return cast("Device", Guarded(device))
 
 
 class GuardedJob(Job):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from ..devices import Device, Readout
 from ..devices.bit_order import SEED as ORDER_SEED
 from ..devices.bit_order import SHOTS as ORDER_SHOTS
 from ..devices.bit_order import basis_states, checking_shots
-from .guarded import Guarded
+from .guarded import guarded
 from .journal import Journal
 from .live import Live
 from .mitigation import (
@@ -122,7 +122,7 @@ class Laboratory:
         resend: bool = False,
     ) -> None:
         check_installed(mitigation)
-        self.device, self.tag, self.mitigation = cast("Device", Guarded(device)), tag, mitigation
+        self.device, self.tag, self.mitigation = guarded(device), tag, mitigation
         self.journal = None if journal is None else Journal(journal, data)
         self._sender = Sender(self.device, self.journal, budget, resend, mitigation)
         #: Why the device did not say what gates a circuit has.
