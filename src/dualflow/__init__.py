@@ -22,6 +22,7 @@ from .core.reading import Reading
 from .core.solution import Cost, Solution, Status, Trajectory
 from .core.workspace import Workspace
 from .exceptions import (
+    BudgetSpent,
     ConcentrationWarning,
     DeviceError,
     DualflowError,
@@ -83,6 +84,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "BudgetSpent",
     "CascadeSVC",
     "Certificate",
     "Checkpoint",

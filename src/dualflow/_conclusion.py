@@ -27,7 +27,14 @@ from .solvers import Solver
 __all__ = ["carry", "conclude", "conclude_interrupted", "provenance_of"]
 
 #: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
-_SPENT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.BROKEN, Status.STOPPED, Status.DEVICE_FAILED)
+_SPENT = (
+    Status.TIME_LIMIT,
+    Status.INTERRUPTED,
+    Status.BROKEN,
+    Status.STOPPED,
+    Status.DEVICE_FAILED,
+    Status.BUDGET_SPENT,
+)
 
 #: Endings that no certificate changes: an estimator of many solves must see Ctrl-C even if this one was done.
 _KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)

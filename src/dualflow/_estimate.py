@@ -206,8 +206,9 @@ def _target(engine: Solver[Any, Any], device: str | Device | None) -> Device:
     if not engine.quantum or not hasattr(engine, "schedule"):
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is nothing to estimate")
     from .quantum.devices import make_device
+    from .quantum.runs.guarded import guarded
 
-    return make_device(getattr(engine, "device") if device is None else device)  # noqa: B009 - quantum solvers have it
+    return guarded(make_device(getattr(engine, "device") if device is None else device))  # noqa: B009 - it has one
 
 
 def _figures(

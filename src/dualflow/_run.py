@@ -24,7 +24,7 @@ from .core.solution import Progress, Status
 from .core.support import Refinement
 from .core.support import refine as refine_support
 from .core.workspace import Workspace
-from .exceptions import DeviceError
+from .exceptions import BudgetSpent, DeviceError
 from .solvers import Solver
 
 __all__ = ["Run"]
@@ -78,15 +78,16 @@ class Run:
             with clock.within(self.deadline):
                 self.start(random_state)
                 self.loop(max_steps)
-        except clock.OutOfTime:
+        except clock.OutOfTime as late:
             if self.deadline is None:
                 raise  # the limit is that of other work, of which this run is a part
-            self.status = Status.TIME_LIMIT
+            self.status, self.device_error = Status.TIME_LIMIT, str(late) or None
         except DeviceError as error:
             if self.state is None:
                 raise
             # What the run has is worth circuits: it is kept, and the half-finished step is made again on resuming.
-            self.status, self.device_error = Status.DEVICE_FAILED, str(error)
+            spent = isinstance(error, BudgetSpent)
+            self.status, self.device_error = Status.BUDGET_SPENT if spent else Status.DEVICE_FAILED, str(error)
         except BaseException:
             # Ctrl-C, or a kernel's, a callback's or a device's own: the caller gets it, and the next run what there was
             # before it.

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "BudgetSpent",
     "ConcentrationWarning",
     "DeviceError",
     "DualflowError",
@@ -122,6 +123,22 @@ class DeviceError(DualflowError, RuntimeError):
     def __init__(self, message: str = "", *, transient: bool = False, sent: bool | None = False) -> None:
         super().__init__(message)
         self.transient, self.sent = transient, sent
+
+
+class BudgetSpent(DeviceError):  # noqa: N818 - it is no fault of the device
+    """A budget of a run does not hold the next batch; nothing of that was sent.
+
+    Examples
+    --------
+    >>> from dualflow import BudgetSpent, Gram, problems, solve
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> try:
+    ...     solve(problem, "variational-flow", device="emulator", shots=100, max_shots=50)
+    ... except BudgetSpent as error:  # not even the first batch
+    ...     print(str(error).partition(" does")[0])
+    ...
+    max_shots=50
+    """
 
 
 class EngineError(DualflowError, RuntimeError):

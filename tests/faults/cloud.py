@@ -86,7 +86,7 @@ def process(life: Life, events: int, resend: bool, pipe: Any) -> None:
     pipe.send("begun")
     try:
         solution = life.solve(life.cloud(on_event=die), resend=resend)
-        ended = solution.status is not Status.DEVICE_FAILED
+        ended = solution.status not in (Status.DEVICE_FAILED, Status.BUDGET_SPENT)
         pipe.send((ended, solution.raw_alpha, solution.cost.circuits, solution.provenance.get("device_error", "")))
     except DeviceError as error:  # at the start there is no state to keep
         pipe.send((False, None, 0, str(error)))

@@ -116,6 +116,21 @@ def cancel(file: File, job: Some = None, device: On = None) -> None:
     _each(file, job, device, False, withdraw)
 
 
+@jobs.command()
+def convert(
+    file: File,
+    new: Annotated[Path, typer.Argument(help="The journal to be made.")],
+    device: Annotated[str, typer.Option(help="The device its jobs are on, on your word.")],
+) -> None:
+    """Take over the jobs of an earlier version's journal, whose results pass the checks, into a new one."""
+    with clear_errors():
+        from ..quantum.devices import make_device
+        from ..quantum.runs.older_journal import convert_journal
+
+        number = convert_journal(file, new, make_device(device))
+        say(f"{number} jobs of {file} are in {new}, as those of {device}.", err=False)
+
+
 def _each(
     file: Path, job: str | None, device: str | None, resend: bool, act: Callable[[Sender, JobRecord, Job], str]
 ) -> None:
@@ -175,8 +190,8 @@ def _device(name: str, given: str | None) -> Device:
         raise ProblemError(
             f"the journal's jobs are on device {name!r}; if you trust that, say --device {name}"
         ) from error
-    if made.name != name:
-        raise ProblemError(f"--device {given or name} is {made.name!r}; the journal's jobs are on {name!r}")
+    if made.identity != name:
+        raise ProblemError(f"--device {given or name} is {made.identity!r}; the journal's jobs are on {name!r}")
     return made
 
 

@@ -150,7 +150,7 @@ def compare(
     check_limits(tol, None, time_limit)
     total_time_limit = TOTAL.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
-    shots = Number(at_least=1, whole=True, none=True).check("shots", shots)
+    shots = Number(at_least=1, whole=True, powers=True, none=True).check("shots", shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
     posing: dict[str, Any] = {
         "y": y,

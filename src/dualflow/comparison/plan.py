@@ -130,5 +130,5 @@ def _on(solver: Solver, device: Any) -> Solver:
 def _device_name(device: Any) -> str:
     if not isinstance(device, str):
         with contextlib.suppress(DualflowError):  # its row will say so
-            return make_device(device).name
+            return make_device(device).identity
     return str(device)

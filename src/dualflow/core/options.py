@@ -65,6 +65,12 @@ class Number(Rule):
     at_most: float = math.inf
     whole: bool = False
     infinite: bool = False
+    powers: bool = False  # whole numbers may be written 1e4, too
+
+    def check(self, name: str, value: Any) -> Any:
+        if self.powers and isinstance(value, (float, np.floating)) and float(value).is_integer():
+            value = int(value)
+        return super().check(name, value)
 
     def allows(self, value: Any) -> bool:
         if isinstance(value, (bool, np.bool_)):
@@ -127,9 +133,11 @@ def option(default: Any, rule: Rule, **more: Any) -> Any:
 
 
 def check_fields(instance: Any) -> None:
-    """Hold every field that was declared by `option` against its rule."""
+    """Hold every field that was declared by `option` against its rule; it is then as plain Python has it."""
     for name, rule in rules_of(type(instance)).items():  # type: ignore[arg-type]
-        rule.check(name, getattr(instance, name))
+        value = getattr(instance, name)
+        if (checked := rule.check(name, value)) is not value:
+            object.__setattr__(instance, name, checked)
 
 
 @functools.cache

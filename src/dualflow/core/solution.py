@@ -49,6 +49,10 @@ class Status(Enum):
     DEVICE_FAILED = (
         "The device failed, or lost its job; this is the state before it, and the same checkpoint resumes it."
     )
+    BUDGET_SPENT = (
+        "The budget of the run does not hold its next circuits; this is the state that was reached within it, and a "
+        "larger budget goes on from the same checkpoint or journal."
+    )
     DROWNED = "Noise drowned the circuits: what was measured cannot be told from uniform outcomes."
     STOPPED = "The callback asked to stop; this is the state that was reached."
     NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."

@@ -19,7 +19,7 @@ __all__ = ["render", "renderable"]
 #: Widest line of a solver's name (the longest part between two hyphens of ours), of a device's and of a status.
 NAME, DEVICE, STATUS = 18, 17, 10
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
-_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "DROWNED")
+_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "BUDGET_SPENT", "DROWNED")
 
 
 def render(comparison: Results, width: int = 120) -> str:

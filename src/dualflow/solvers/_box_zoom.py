@@ -15,7 +15,7 @@ from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..quantum.circuits.base import COUNT, POSITIVE
 from ..quantum.circuits.split_step import SplitStepCircuit
-from ..quantum.devices.bit_order import SHOTS as ORDER_SHOTS
+from ..quantum.devices.bit_order import checking_shots
 from ..quantum.engines import box_zoom as engine
 from ..quantum.engines.box_zoom import BoxZoomContext, BoxZoomState
 from ..quantum.engines.qubo import Qubo, problem_qubo
@@ -75,7 +75,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def _preparation(self) -> int:
         """Shots that go before the first of a block's circuits, at most."""
         checked = getattr(self.device, "check_bit_order", False)
-        return self._calibration + ORDER_SHOTS * (self.block * self.bits_each).bit_length() * bool(checked)
+        return self._calibration + checking_shots(self.block * self.bits_each) * bool(checked)
 
     def circuit_of(self, variables: int) -> SplitStepCircuit:
         """The circuit of a block of so many variables."""

@@ -124,7 +124,7 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         return super().cost(context, state) | {"success_probability": success}
 
     def provenance(self, context: HHLContext, state: Inversion) -> dict[str, Any]:
-        circuit, about = context.circuit, {"device": context.lab.device.name, "circuit": None}
+        circuit, about = context.circuit, {"device": context.lab.device.identity, "circuit": None}
         if circuit is not None:
             about = super().provenance(context, state)
         return about | {

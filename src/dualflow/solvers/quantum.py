@@ -187,8 +187,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
         if not device.control:
             warn_below_half(fidelity, device.name)
-        return {
-            "device": device.name,
+        return context.lab.provenance(state.account) | {
             "circuit": circuit.name,
             "angles": circuit.n_parameters,
             "job_ids": list(state.account.job_ids),

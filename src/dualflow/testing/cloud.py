@@ -181,6 +181,10 @@ class FakeCloud(Device):
         with self._service() as service:
             service.executescript(TABLES)
 
+    @property
+    def configuration(self) -> dict[str, str]:
+        return {}  # whatever goes wrong on the way, its counts are the emulator's
+
     @contextlib.contextmanager
     def _service(self) -> Iterator[sqlite3.Connection]:
         service = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)

@@ -58,6 +58,7 @@ class Remote(EmulatorDevice):
     """
 
     name, remote, emulated = "remote", True, False
+    configuration = {}  # noqa: RUF012 - in whatever trouble, it is the same machine
 
     def __init__(self, trouble=None, on=3):
         super().__init__()

@@ -8,7 +8,7 @@ from dualflow import DeviceError
 from dualflow.quantum.devices.backend import BackendDevice
 from dualflow.quantum.devices.part import simulator_of, touched
 
-N_CHECKS, CHECK_SHOTS = 2, 200  # of three qubits
+N_CHECKS, CHECK_SHOTS = 4, 200  # two jobs of two circuits, of three qubits
 RUN = {"shots": 500, "steps": 5, "random_state": 3, "tol": 1e-300}
 
 
@@ -46,7 +46,7 @@ def test_checks_of_the_order_of_bits_are_counted_and_forecast(mitigation):
     assert again.cost.shots == without.cost.shots  # once a device
 
 
-@pytest.mark.parametrize(("solver", "checks"), [("variational-flow", N_CHECKS), ("hamiltonian-dilation", 3)])
+@pytest.mark.parametrize(("solver", "checks"), [("variational-flow", N_CHECKS), ("hamiltonian-dilation", 6)])
 def test_checks_are_within_budgets(solver, checks):
     refused, most = Counting(), 2 * 500 + checks * CHECK_SHOTS
     for budget in (most, most + 499):
@@ -57,7 +57,7 @@ def test_checks_are_within_budgets(solver, checks):
         dualflow.solve(posed(), solver, device=refused, shots=500, max_shots=399)
     assert refused.circuits == 0
     with pytest.raises(dualflow.ProblemError, match=f"{200 * checks} shots of calibration"):
-        dualflow.solve(posed(), solver, device=refused, shots=500, shot_budget=899)
+        dualflow.solve(posed(), solver, device=refused, shots=500, shot_budget=1299)
 
 
 def test_a_resumed_run_checks_no_more(tmp_path):

@@ -1,5 +1,7 @@
 """Backends and samplers that give back something else than what was asked: right answers, or the fault by its name."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -179,8 +181,58 @@ def test_reversed_bits_are_found_by_the_calibration():
         BackendDevice(faulty(lambda c: {key[-1] + key[:-1]: n for key, n in c.items()}), check_bit_order=True).submit(
             CIRCUIT, THETA, SHOTS
         )
-    with pytest.raises(DeviceError, match="every bit reads 0"):
+    with pytest.raises(DeviceError, match="two jobs that differ in every qubit gave the same"):
         BackendDevice(faulty(lambda c: {"000": sum(c.values())}), check_bit_order=True).submit(CIRCUIT, THETA, SHOTS)
+
+
+def test_noise_is_no_permutation():
+    noise = np.random.default_rng(3)
+
+    def coins(counts):
+        drawn = noise.multinomial(sum(counts.values()), np.full(8, 1 / 8))
+        return {f"{k:03b}": int(n) for k, n in enumerate(drawn)}
+
+    for _ in range(5):
+        with pytest.raises(DeviceError, match=r"that is noise, and tells no order|no order of the qubits explains"):
+            BackendDevice(faulty(coins), check_bit_order=True).submit(CIRCUIT, THETA, SHOTS)
+
+
+@pytest.mark.parametrize("errors", [(0.25, 0.25), (0.02, 0.5)])
+def test_read_out_errors_are_no_fault_of_the_order(errors):
+    chance = np.random.default_rng(3)
+
+    def misread(counts):
+        found = {}
+        for key, number in counts.items():
+            for _ in range(number):
+                bits = "".join(str(int(bit) ^ (chance.random() < errors[int(bit)])) for bit in key)
+                found[bits] = found.get(bits, 0) + 1
+        return found
+
+    BackendDevice(faulty(misread), check_bit_order=True).submit(CIRCUIT, THETA, SHOTS)
+
+
+def test_a_device_that_repeats_its_first_job_is_found():
+    class Repeats(Faulty):
+        first = None
+
+        def run(self, circuits, **options):
+            now = super().run(circuits, **options)
+            names = [circuit.name for circuit in circuits]
+            kept = self.first = self.first or now.inner.result()
+
+            class Same(type(now)):
+                def result(self):
+                    found = copy.deepcopy(kept)
+                    found.job_id = self.job_id()
+                    for experiment, name in zip(found.results, names, strict=True):
+                        experiment.header = {**dict(experiment.header), "name": name}
+                    return found
+
+            return Same(now.inner, now.change, None)
+
+    with pytest.raises(DeviceError, match="two jobs that differ in every qubit gave the same: it repeats a result"):
+        BackendDevice(Repeats(3, noise_info=True, seed=7), check_bit_order=True).submit(CIRCUIT, THETA, SHOTS)
 
 
 def problem():
@@ -199,7 +251,7 @@ def test_a_backend_instance_is_a_device():
     by_counts = dualflow.solve(problem(), "variational-flow", device=faulty(), **options)
     plain = dualflow.solve(problem(), "variational-flow", device=generic(), **options)
     np.testing.assert_array_equal(by_counts.raw_alpha, plain.raw_alpha)
-    assert plain.provenance["device"] == "backend:generic_backend_3q"
+    assert plain.provenance["device"] == make_device(generic()).identity
     solver = dualflow.VariationalFlow(device=generic(), shots=500)
     assert repr(solver) == repr(dualflow.VariationalFlow(device=generic(), shots=500))  # checkpoints compare it
 

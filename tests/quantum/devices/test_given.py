@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import dualflow
 from dualflow.exceptions import DeviceError, ProblemError
@@ -56,7 +60,7 @@ def test_a_solver_takes_it(make):
     problem = dualflow.problems.svdd(dualflow.Gram(np.random.default_rng(0).normal(size=(4, 2))))
     given, named = (dualflow.solve(problem, "variational-flow", device=d, max_steps=4) for d in (make(), "emulator"))
     np.testing.assert_allclose(given.raw_alpha, named.raw_alpha, atol=1e-9)
-    assert given.provenance["device"] == make_device(make()).name
+    assert given.provenance["device"] == make_device(make()).identity
 
 
 def test_the_simulator_that_is_given_is_the_one_that_runs(monkeypatch):
@@ -157,3 +161,70 @@ def test_too_few_qubits_are_told_before_anything_runs():
     for solver in ("hamiltonian-descent", "hamiltonian-adiabatic"):
         with pytest.raises(DeviceError, match="has 3 qubits"):
             dualflow.solve(problem, solver, device=pennylane("default.qubit", wires=3))
+
+
+def test_a_simulator_with_couplings_alone_is_compiled_for_them():
+    """Its basis is all of Aer's gates, those of three qubits among them, which Qiskit does not route."""
+    device = make_device(simulator(coupling_map=[[0, 1], [1, 2]]))
+    assert device.capabilities.qubits == 3
+    compiled = device.compiled(CIRCUIT)
+    pairs = {tuple(compiled.find_bit(q).index for q in one.qubits) for one in compiled.data if len(one.qubits) == 2}
+    assert pairs <= {(0, 1), (1, 2)}
+    found = device.submit(CIRCUIT, THETA, 4000, seed=1).result()
+    assert np.abs(found.probabilities - CIRCUIT.distribution(THETA)).max() < 6 / np.sqrt(4000)
+    with pytest.raises(DeviceError, match="has 3 qubits"):
+        device.submit(TreeCircuit(4), np.ones(15), 10)
+
+
+def test_what_cannot_be_compiled_is_a_device_error():
+    device = make_device(simulator(coupling_map=[[0, 1], [2, 3]], basis_gates=["rz", "sx", "cx"]))
+    with pytest.raises(DeviceError, match="could not compile circuit 'tree_q3'"):
+        device.submit(CIRCUIT, THETA, 10)
+
+
+@pytest.mark.parametrize("shots", [None, 100])
+def test_a_fitted_simulator_of_pennylane_is_cloned_and_pickled(shots):
+    pytest.importorskip("pennylane_lightning")
+    given = pennylane("lightning.qubit", wires=2)
+    X, y = np.random.default_rng(0).normal(size=(4, 2)), [1, -1, 1, -1]
+    options = {"device": given, "steps": 2, "shots": shots}
+    model = dualflow.SVC(loss="squared_hinge", solver="variational-flow", solver_options=options).fit(X, y)
+    for other in (clone(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(other.fit(X, y).decision_function(X), model.decision_function(X))
+    solver = dualflow.VariationalFlow(given, shots, steps=2)
+    problem = dualflow.problems.svdd(dualflow.Gram(X))
+    whole = dualflow.solve(problem, solver)
+    again = dualflow.solve(problem, pickle.loads(pickle.dumps(solver)))
+    np.testing.assert_array_equal(again.raw_alpha, whole.raw_alpha)
+
+
+@pytest.mark.parametrize("make", ["sampler", "pennylane"])
+def test_a_generator_that_is_held_gives_each_fold_its_own_draws(make):
+    """A search copies it for each fold: all folds drew the same numbers, and their noise was one noise."""
+    if make == "sampler":
+        given = pytest.importorskip("qiskit.primitives").StatevectorSampler(seed=np.random.default_rng(7))
+    else:
+        given = pennylane("default.qubit", wires=3, seed=7)
+    theta = THETA[0]
+
+    def fold(shift, seed=1):
+        return make_device(copy.deepcopy(given)).submit(CIRCUIT, theta + shift, 2000, seed=seed).result().counts
+
+    same, other = fold(0.0), fold(0.0)
+    np.testing.assert_array_equal(same, other)  # the same job of the same run
+    assert (fold(0.0, seed=2) != same).any()
+    # So small a change of the angles moves no probability by a shot: other counts are other draws.
+    assert np.abs(CIRCUIT.distribution(theta + 1e-9) - CIRCUIT.distribution(theta)).max() < 1e-8
+    assert (fold(1e-9) != same).any()
+
+
+@pytest.mark.parametrize("shots", [1e4, np.float64(1e4), np.int32(10_000)])
+def test_shots_may_be_written_1e4(shots):
+    assert make_device("emulator").submit(CIRCUIT, THETA, shots, seed=1).result().shots == 10_000
+    solver = dualflow.VariationalFlow("emulator", shots, final_shots=shots, shot_budget=1e6, max_shots=1e7)
+    assert repr(solver) == repr(dualflow.VariationalFlow("emulator", 10_000, final_shots=10_000, shot_budget=10**6))
+    assert type(solver.shots) is type(solver.max_shots) is int
+    assert dualflow.FidelityKernel("angle", shots=shots).shots == 10_000
+    for wrong in (1e4 + 0.5, np.inf, np.nan, 0.0, -1e4, "1e4"):
+        with pytest.raises(ProblemError, match="shots="):
+            dualflow.VariationalFlow("emulator", wrong)

@@ -332,6 +332,24 @@ def test_what_is_no_state_preparation_of_pennylanes_is_refused(device):
     np.testing.assert_allclose(wide, np.cos(0.5 * (X[:, :1] - X[:, 0])) ** 2, atol=1e-12)
 
 
+@pytest.mark.parametrize("device", ["emulator", "aer"])
+@pytest.mark.parametrize(
+    ("end", "kind"), [(lambda: qml.expval(qml.Z(0)), "Expectation"), (lambda: qml.probs([0]), "Prob")]
+)
+def test_a_function_of_pennylanes_that_measures_is_no_feature_map(device, end, kind):
+    def measuring(x, wires):
+        qml.AngleEmbedding(x, wires)
+        return end()
+
+    def of_states(x, wires):
+        qml.AngleEmbedding(x, wires)
+        return qml.state()
+
+    with pytest.raises(ProblemError, match=f"ends in a measurement of PennyLane's .{kind}"):
+        quantum_kernel(measuring, X, device=device)
+    np.testing.assert_allclose(quantum_kernel(of_states, X, device=device), quantum_kernel("angle", X), atol=1e-12)
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(SolverUnavailable, match="pip install pennylane"):

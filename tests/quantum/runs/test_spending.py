@@ -99,7 +99,8 @@ def test_a_run_ends_at_its_budget_and_a_larger_one_goes_on(tmp_path, journal):
         run = dualflow.solve(problem, "variational-flow", device=cloud, max_shots=budget, **options, **files)
         assert run.cost.shots == cloud.paid()["shots"] == spent
         if budget is not None:
-            assert run.status is Status.DEVICE_FAILED
+            assert run.status is run.raw_status is Status.BUDGET_SPENT
+            assert "budget of the run does not hold" in run.status.text
             assert f"max_shots={budget} does not hold the next batch, which takes 100" in run.provenance["device_error"]
             assert f"{spent} are spent and {budget - spent} are left" in run.provenance["device_error"]
             assert ("There is no journal: what this process sent" in run.provenance["device_error"]) is not journal

@@ -13,8 +13,9 @@ from ..circuits import ParametricCircuit, resources
 from ..circuits.resources import Resources
 from .base import Capabilities
 from .confusion import apply_tensored
+from .identity import backend_parts, noise_digest
 from .local import LocalDevice
-from .noise import ONE_QUBIT, TWO_QUBITS, Noise, fingerprint, readout_confusion
+from .noise import ONE_QUBIT, TWO_QUBITS, Noise, readout_confusion
 
 __all__ = ["AerDevice", "NoisyAerDevice"]
 
@@ -71,8 +72,17 @@ class AerDevice(LocalDevice):
             if not isinstance(noise, NoiseModel):
                 raise ProblemError(f"noise must be a Noise, a NoiseModel of qiskit_aer, or None; found {noise!r}")
             readout_confusion(noise, 1)  # refuses what Aer would leave out
-            self.name = f"aer:noise-{fingerprint(noise)}"
+            self.name = f"aer:noise-{noise_digest(noise)}"
         self.capabilities = replace(AerDevice.capabilities, noisy=True)
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        # Noise is in the name, and a simulator that is given has none.
+        return {} if self.simulator is None else backend_parts(self.simulator)
+
+    @property
+    def shared(self) -> Any:
+        return self if self.simulator is None else self.simulator
 
     def _compile(self, circuit: ParametricCircuit) -> dict[str, Any]:
         from qiskit import transpile

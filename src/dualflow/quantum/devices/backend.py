@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from .base import Capabilities, Device, Limits
 from .compiled import CompiledDevice, Reader, measured_on
+from .identity import backend_parts, instance_of
+from .noise import ONE_QUBIT, TWO_QUBITS
 from .readouts import Asked, counts_of_result
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ __all__ = ["BackendDevice", "GenericBackendDevice", "measured_on"]
 
 #: Seed of the errors of "backend:generic", and its most qubits: more than that its simulator cannot hold.
 GENERIC_SEED, GENERIC_QUBITS = 0, 20
+#: Operations of a target that are no gates.
+NO_GATES = ("measure", "reset", "delay", "barrier", "if_else", "for_loop", "while_loop", "switch_case", "break_loop",
+            "continue_loop", "unitary", "initialize", "save_state")  # fmt: skip
 
 
 class BackendDevice(CompiledDevice):
@@ -57,11 +62,31 @@ class BackendDevice(CompiledDevice):
             raise DeviceError(f"backend must be an instance of qiskit.providers.BackendV2, found {backend!r}")
         self.name = f"backend:{backend.name}"
         self.seeded = hasattr(backend.options, "seed_simulator")
-        self.capabilities = replace(self.capabilities, qubits=backend.num_qubits)
+        coupled = backend.num_qubits if backend.coupling_map is None else backend.coupling_map.size()
+        self.capabilities = replace(self.capabilities, qubits=min(backend.num_qubits, coupled))
         self.limits = Limits(circuits=backend.max_circuits)
+
+    def _parts(self) -> dict[str, str]:
+        return backend_parts(self.backend)
+
+    @property
+    def shared(self) -> Any:
+        return self.backend
 
     def _backend(self, n_qubits: int) -> Any:
         return self.backend
+
+    def _compiled_for(self, n_qubits: int) -> dict[str, Any]:
+        backend = self._backend(n_qubits)
+        if instance_of(backend, "qiskit_aer", "AerSimulator") and backend.coupling_map is not None:
+            names = set(backend.operation_names)
+            if not names <= {*ONE_QUBIT, *TWO_QUBITS, *NO_GATES}:
+                # Its basis is all of Aer's gates, and Qiskit routes none of three qubits along couplings.
+                return {
+                    "basis_gates": sorted(names & {*ONE_QUBIT, *TWO_QUBITS}),
+                    "coupling_map": backend.coupling_map,
+                }
+        return super()._compiled_for(n_qubits)
 
     def _run_options(self, backend: Any, seed: int | None) -> dict[str, Any]:
         """Options of ``run`` beside the shots: the seed, if the backend is a simulator that takes one."""
@@ -93,6 +118,13 @@ class GenericBackendDevice(BackendDevice):
 
     def __init__(self, **options: Any) -> None:
         super().__init__({}, **options)
+
+    def _parts(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def shared(self) -> Any:
+        return self
 
     def _take(self, backend: Any) -> None:
         pass  # made when a circuit's width is known

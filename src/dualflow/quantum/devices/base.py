@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +16,22 @@ from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
+from .guard import held, translated
+from .identity import arguments_of, fields_of
 from .values import Capabilities, Limits, Price, Readout
 
-__all__ = ["FORMS", "Capabilities", "Device", "Job", "Limits", "Price", "Readout", "check_shots", "row_seed"]
+__all__ = [
+    "FORMS",
+    "Capabilities",
+    "Device",
+    "Job",
+    "Limits",
+    "Price",
+    "Readout",
+    "check_shots",
+    "is_own",
+    "row_seed",
+]
 
 #: What an option ``device`` may be, as errors say it.
 FORMS = (
@@ -23,7 +39,7 @@ FORMS = (
     "dualflow.Device, a Qiskit BackendV2, an AerSimulator, a NoiseModel of Aer, a V2 sampler with run(pubs, shots=…), "
     "or a PennyLane device"
 )
-SHOTS = Number(at_least=1, whole=True, none=True, note="for the exact distribution")
+SHOTS = Number(at_least=1, whole=True, powers=True, none=True, note="for the exact distribution")
 SEED = Number(at_least=0, below=2**31, whole=True)
 
 
@@ -96,6 +112,34 @@ class Device(Listed):
     seeded: bool = False
     #: Whether `run_rows` gives the bits that the whole batch has.
     divisible: bool = False
+    _made_of: dict[str, str] | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls) and not is_own(cls):
+            cls.__init__ = _noting(cls.__init__)  # type: ignore[method-assign]
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What tells this machine from others of its name, part by part, as short texts that are the same in every
+        process: what a journal or a checkpoint of one must say before it is another's.
+
+        Of a class of one's own, by default, the arguments it was made with: numbers as they are, texts and arrays by a
+        digest, and nothing of clients, files or functions.
+        Give your own where they are not what decides about results.
+        """
+        return fields_of(self) if is_dataclass(self) else self._made_of or {}
+
+    @property
+    def identity(self) -> str:
+        """The name and the `configuration`: "backend:aer_simulator (target 0c8a…, noise 7b21…)"."""
+        parts = ", ".join(f"{part} {text}" for part, text in self.configuration.items())
+        return f"{self.name} ({parts})" if parts else self.name
+
+    @property
+    def shared(self) -> Any:
+        """What is used by one thread at a time: the backend, of which several devices may be made."""
+        return self
 
     @classmethod
     def named(cls, name: str) -> Device:
@@ -139,8 +183,10 @@ class Device(Listed):
         shots = check_shots(shots)
         if seed is not None and not SEED.allows(seed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
-        self.check(circuit, shots)
-        return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
+        with translated(self.name, f"failed on circuit {circuit.name!r}", None if self.remote else False):
+            self.check(circuit, shots)
+            with held(self.shared):
+                return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
         """Raise `DeviceError` if the device cannot run a circuit so: too many qubits, or no such distributions."""
@@ -196,8 +242,8 @@ class Device(Listed):
         """Whether the order of a circuit's bits is to be seen before its first job: `bit_order.basis_states`."""
         return False
 
-    def check_read(self, circuit: ParametricCircuit, readout: Readout | None) -> None:
-        """Take a circuit for checked: by the read-out of its `basis_states`, or by an earlier process' (None).
+    def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
+        """Take a circuit for checked: by the read-outs of its `basis_states`, or by an earlier process' (None).
 
         Raises
         ------
@@ -229,10 +275,27 @@ class Device(Listed):
 
     def __repr__(self) -> str:
         # Stable from process to process: checkpoints compare the repr of a solver's options.
-        return f"<device {self.name!r}>"
+        return f"<device {self.identity!r}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def is_own(cls: type) -> bool:
+    """Whether a device's class is this package's."""
+    return cls.__module__.startswith(__name__.partition(".")[0] + ".")
+
+
+def _noting(init: Callable[..., None]) -> Callable[..., None]:
+    """An ``__init__`` that notes what the outermost one was called with."""
+
+    @functools.wraps(init)
+    def noting(self: Device, *arguments: Any, **named: Any) -> None:
+        if self._made_of is None:
+            self._made_of = arguments_of(init, (self, *arguments), named)
+        init(self, *arguments, **named)
+
+    return noting
 
 
 def row_seed(seed: int, number: int) -> int:
@@ -253,8 +316,8 @@ def check_shots(shots: int | None, name: str = "shots") -> int | None:
     Examples
     --------
     >>> from dualflow.quantum.devices import check_shots
-    >>> check_shots(1000), check_shots(None)
-    (1000, None)
+    >>> check_shots(1e4), check_shots(None)
+    (10000, None)
     """
     checked: int | None = SHOTS.check(name, shots)
     return checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from ..circuits import CalibrationCircuit, ParametricCircuit, resources
 from ..circuits.resources import Resources
 from .base import Device, Job, Readout
 from .bit_order import SEED, SHOTS, basis_states, check_bit_order
+from .guard import translated
 from .part import touched
 from .readouts import Asked, readout_of_counts
 from .vendor_errors import cause, device_error
@@ -28,6 +29,8 @@ __all__ = ["CompiledDevice", "VendorJob", "measured_on"]
 
 #: Jobs a device remembers.
 REMEMBERED = 256
+#: How circuits are compiled unless it is said otherwise.
+COMPILER = {"optimization_level": 1, "seed_transpiler": 0}
 #: What vendors call a job's states; an unknown word is a job that runs.
 STATES = {
     "INITIALIZING": "queued", "INITIALIZED": "queued", "CREATED": "queued", "VALIDATING": "queued", "QUEUED": "queued",
@@ -142,7 +145,7 @@ class CompiledDevice(Device):
         Seconds a job is waited for.
     check_bit_order : bool, default=False
         Before a circuit's first job, prepare basis states on its qubits and see that each is read where it belongs:
-        ⌈log₂(q + 1)⌉ circuits of 200 shots, which a run counts.
+        two jobs of ⌈log₂(q + 1)⌉ circuits of 200 shots, which a run counts.
 
     Raises
     ------
@@ -157,8 +160,8 @@ class CompiledDevice(Device):
     def __init__(
         self,
         *,
-        optimization_level: int = 1,
-        seed_transpiler: int = 0,
+        optimization_level: int = COMPILER["optimization_level"],
+        seed_transpiler: int = COMPILER["seed_transpiler"],
         timeout_s: float | None = None,
         check_bit_order: bool = False,
     ) -> None:
@@ -172,9 +175,23 @@ class CompiledDevice(Device):
         self._ordered: set[ParametricCircuit] = set()
         self._jobs: OrderedDict[str, VendorJob] = OrderedDict()
 
+    def _parts(self) -> dict[str, str]:
+        """The `configuration` without the compiler: what tells the machine from others of its name."""
+        return {}
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        compiler = {"optimization_level": self.optimization_level, "seed_transpiler": self.seed_transpiler}
+        own = {name: str(value) for name, value in compiler.items() if value != COMPILER[name]}
+        return self._parts() | own | super().configuration
+
     def _backend(self, n_qubits: int) -> Any:
         """What circuits of a width are compiled for: a BackendV2, or None for no gates in particular."""
         raise NotImplementedError
+
+    def _compiled_for(self, n_qubits: int) -> dict[str, Any]:
+        """What the pass manager is to compile for, by its argument."""
+        return {"backend": self._backend(n_qubits)}
 
     def _send(
         self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], asked: Asked, tag: str, seed: int | None
@@ -186,37 +203,35 @@ class CompiledDevice(Device):
     def compiled(self, circuit: ParametricCircuit) -> QuantumCircuit:
         """The circuit in the backend's gates on its qubits, read-out included; made once."""
         if circuit not in self._compiled:
-            from qiskit.exceptions import QiskitError
             from qiskit.transpiler import generate_preset_pass_manager
 
             like = circuit.of if isinstance(circuit, CalibrationCircuit) else None
-            manager = generate_preset_pass_manager(
-                optimization_level=self.optimization_level,
-                backend=self._backend(circuit.n_qubits),
-                seed_transpiler=self.seed_transpiler,
-                initial_layout=None if like is None else measured_on(self.compiled(like)),
-            )
-            try:
+            layout = None if like is None else measured_on(self.compiled(like))
+            with translated(self.name, f"could not compile circuit {circuit.name!r}"):
+                manager = generate_preset_pass_manager(
+                    optimization_level=self.optimization_level,
+                    seed_transpiler=self.seed_transpiler,
+                    initial_layout=layout,
+                    **self._compiled_for(circuit.n_qubits),
+                )
                 self._compiled[circuit] = manager.run(circuit.build().measure_all(inplace=False))
-            except QiskitError as error:
-                raise DeviceError(
-                    f"device {self.name!r}: circuit {circuit.name!r} could not be compiled for it ({error})"
-                ) from error
         return self._compiled[circuit]
 
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
     ) -> VendorJob:
         if self.wants_check(circuit):  # a laboratory has seen to it, and booked it
-            self.check_read(circuit, self._run_unchecked(*basis_states(circuit), SHOTS, "bit order", SEED).result())
+            states, batches = basis_states(circuit)
+            jobs = [self._run_unchecked(states, bindings, SHOTS, "bit order", SEED) for bindings in batches]
+            self.check_read(circuit, [job.result() for job in jobs])
         return self._run_unchecked(circuit, values, shots, tag, seed)
 
     def wants_check(self, circuit: ParametricCircuit) -> bool:
         return self.check_bit_order and not isinstance(circuit, CalibrationCircuit) and circuit not in self._ordered
 
-    def check_read(self, circuit: ParametricCircuit, readout: Readout | None) -> None:
-        if readout is not None:
-            check_bit_order(self, circuit, readout)
+    def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
+        if readouts is not None:
+            check_bit_order(self, circuit, readouts)
         self._ordered.add(circuit)
 
     def _run_unchecked(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Any
 
 from ...exceptions import DeviceError
 from .backend import BackendDevice
 from .base import FORMS, Device
+from .guard import translated
+from .identity import instance_of
 from .sampler import SamplerDevice
 
 __all__ = ["ImportedDevice", "imported_backend", "wrapped"]
@@ -36,28 +37,31 @@ def wrapped(device: Any, **options: Any) -> Device:
     """
     if isinstance(device, type):
         raise TypeError(f"device={device.__name__} is a class; give an instance: {FORMS}")
-    if _is(device, "qiskit_aer.noise", "NoiseModel"):
+    with translated(type(device).__name__, "does not say what it is"):
+        made = _made(device, **options)
+    if made is None:
+        raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
+    return made
+
+
+def _made(device: Any, **options: Any) -> Device | None:
+    if instance_of(device, "qiskit_aer.noise", "NoiseModel"):
         from .aer import AerDevice
 
         return AerDevice(device, **options)
-    if _is(device, "qiskit_aer", "AerSimulator") and _is_ideal(device):
+    if instance_of(device, "qiskit_aer", "AerSimulator") and _is_ideal(device):
         from .aer import AerDevice
 
         return AerDevice(simulator=device, **options)
-    if _is(device, "qiskit.providers", "BackendV2"):
+    if instance_of(device, "qiskit.providers", "BackendV2"):
         return BackendDevice(device, **options)
-    if _is(device, "pennylane.devices", "Device"):
+    if instance_of(device, "pennylane.devices", "Device"):
         from .pennylane import PennyLaneDevice
 
         return PennyLaneDevice(device, **options)
-    if not callable(getattr(device, "run", None)) or _is(device, "qiskit.primitives", "BaseEstimatorV2"):
-        raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
+    if not callable(getattr(device, "run", None)) or instance_of(device, "qiskit.primitives", "BaseEstimatorV2"):
+        return None
     return SamplerDevice(device, **options)
-
-
-def _is(thing: Any, module: str, name: str) -> bool:
-    cls = getattr(sys.modules.get(module), name, None)
-    return cls is not None and isinstance(thing, cls)
 
 
 def _is_ideal(simulator: Any) -> bool:

@@ -14,7 +14,7 @@ from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price
 from .compiled import CompiledDevice, VendorJob
 from .part import simulator_of, touched
-from .readouts import counts_of_sampler
+from .readouts import Asked, counts_of_sampler
 from .sampler import SamplerDevice
 from .vendor_errors import cause, device_error
 
@@ -166,10 +166,20 @@ class IBMDevice(SamplerDevice):
             options["max_execution_time"] = int(self.max_execution_time_s)
         return options
 
-    def _seeded(self, circuit: QuantumCircuit, tag: str, seed: int | None, shots: int) -> Any:
+    def _parts(self) -> dict[str, str]:
+        # The machine is calibrated anew day by day, and its jobs of yesterday are still this run's.
+        chosen = {"dynamical_decoupling": self.dynamical_decoupling, "twirling": self.twirling or None}
+        return {name: str(value) for name, value in chosen.items() if value is not None}
+
+    @property
+    def shared(self) -> Any:
+        return self
+
+    def _seeded(self, circuit: QuantumCircuit, tag: str, seed: int | None, asked: Asked) -> Any:
         from qiskit_ibm_runtime.executor_sampler import Sampler
 
-        return Sampler(mode=self._runs_on(circuit), options=self._options(tag, seed, shots))
+        assert asked.shots is not None  # the capabilities say so
+        return Sampler(mode=self._runs_on(circuit), options=self._options(tag, seed, asked.shots))
 
     def _runs_on(self, circuit: QuantumCircuit) -> Any:
         """What a sampler for a compiled circuit runs in."""

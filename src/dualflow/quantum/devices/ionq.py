@@ -71,6 +71,13 @@ class IonQDevice(BackendDevice):
         # The most shots that the library gives for its simulator, 1, are those of a state vector.
         self.limits = Limits(circuits=found.max_circuits, shots=None if self._simulator else found._max_shots)
 
+    def _parts(self) -> dict[str, str]:
+        return {} if self.noise_model is None else {"noise": self.noise_model}
+
+    @property
+    def shared(self) -> Any:
+        return self
+
     @property
     def _simulator(self) -> bool:
         return bool(self.backend.name.startswith(SIMULATOR))

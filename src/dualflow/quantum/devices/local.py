@@ -67,13 +67,11 @@ class LocalDevice(Device):
         if seed is None:
             seed = int(np.random.default_rng().integers(2**31))
         probabilities, counts = self._run(circuit, np.atleast_2d(values), shots, seed)
-        if values.ndim == 1:
-            probabilities, counts = probabilities[0], None if counts is None else counts[0]
         # The id names the content, so that the same job has the same id in every run.
         content = f"{self.name} {circuit!r} {shots} {seed if shots else ''} {tag}".encode() + values.tobytes()
         job_id = f"local-{hashlib.sha256(content).hexdigest()[:20]}"
         readout = Readout(probabilities, counts, shots, "little", job_id)
-        asked = Asked(circuit.n_qubits, values.shape[:-1], shots)
+        asked = Asked(circuit.n_qubits, np.shape(values)[:-1], shots)
         job = LocalJob(job_id, tag, check_readout(readout, self.name, asked))
         self._jobs[job_id] = job
         self._jobs.move_to_end(job_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
 
-__all__ = ["Noise", "fingerprint", "readout_confusion"]
+__all__ = ["Noise", "readout_confusion"]
 
 #: Gates that get the error, by Qiskit's names: all that Aer runs on one or two qubits.
 ONE_QUBIT = ("id", "x", "y", "z", "h", "s", "sdg", "sx", "sxdg", "t", "tdg", "r", "rx", "ry", "rz", "p", "u")
@@ -95,18 +93,6 @@ def readout_confusion(model: Any, n_qubits: int) -> NDArray:
         else:
             default = matrix
     return np.array([local.get(qubit, default) for qubit in range(n_qubits)])
-
-
-def fingerprint(model: Any) -> str:
-    """Twelve hex digits that name an Aer noise model; two errors added in another order make another name."""
-    errors = [{**error, "id": ""} for error in model.to_dict(serializable=True)["errors"]]  # their ids are random
-    text = json.dumps([errors, sorted(model.basis_gates)], sort_keys=True, default=_number)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _number(value: Any) -> Any:
-    # Aer leaves numpy numbers and arrays in what it calls serializable.
-    return np.asarray(value).tolist() if not np.iscomplexobj(value) else str(value)
 
 
 def _is_probability(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +13,9 @@ from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.gates import PENNYLANE
 from .base import Capabilities, Device
+from .draws import generators_of, reseed
+from .guard import translated
+from .identity import described, vars_digest
 from .local import LocalDevice
 
 if TYPE_CHECKING:
@@ -46,8 +50,9 @@ class PennyLaneDevice(LocalDevice):
     Parameters
     ----------
     device : str or pennylane.devices.Device
-        PennyLane's own name, such as "lightning.qubit"; or an instance, which keeps its own seed, whose shots are those
-        a run asks for, and whose wires, where it has any, are the qubits in their order.
+        PennyLane's own name, such as "lightning.qubit"; or an instance, a copy of which runs the circuits. Its shots
+        are those a run asks for, its wires, where it has any, are the qubits in their order, and its own seed, the
+        run's and the job decide what is drawn.
 
     Raises
     ------
@@ -65,9 +70,10 @@ class PennyLaneDevice(LocalDevice):
     def __init__(self, device: Any = "lightning.qubit") -> None:
         super().__init__()
         self.device, self.wires = device, None
+        self._running: Any = None
         if not isinstance(device, str):
             self.wires = None if device.wires is None else list(device.wires)
-            self.name = f"pennylane:{device.name} (given)"
+            self.name = f"pennylane:{device.name}"
             widest = self.capabilities.qubits if self.wires is None else len(self.wires)
             self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in IDEAL)
             self.seeded = False  # it has a generator of its own
@@ -81,9 +87,21 @@ class PennyLaneDevice(LocalDevice):
                 "'pennylane:default.qubit' are known to work"
             ) from error
 
-    def _make(self, wires: int, seed: int | None) -> Any:
+    @property
+    def configuration(self) -> dict[str, str]:
+        return {} if isinstance(self.device, str) else {"options": vars_digest(self.device)}
+
+    @property
+    def shared(self) -> Any:
+        return self if isinstance(self.device, str) else self.device
+
+    def _make(self, wires: int, seed: int | None, job: str = "") -> Any:
         if not isinstance(self.device, str):
-            return self.device
+            if self._running is None:
+                self._running = _copied(self.device)
+            if self._running is not self.device and seed is not None:
+                reseed(self._running, generators_of(self.device), f"{job} {seed}")
+            return self._running
         import pennylane
 
         return pennylane.device(self.device, wires=wires, **({} if seed is None else {"seed": seed}))
@@ -102,35 +120,63 @@ class PennyLaneDevice(LocalDevice):
         measurement = pennylane.probs(wires=wires[::-1]) if shots is None else pennylane.sample(wires=wires)
         at_once = max(1, BATCH_AMPLITUDES // max(outcomes, (shots or 0) * circuit.n_qubits))
         parameters = circuit.gate_parameters(values)
-        device = self._make(circuit.n_qubits, None if shots is None else seed)
+        job = f"{circuit!r} {shots} {described(np.asarray(values))}" if shots else ""
+        device = self._make(circuit.n_qubits, None if shots is None else seed, job)
         found = []
         for k in range(0, len(values), at_once):
             operations = _operations(steps, parameters[k : k + at_once], wires)
             tape = pennylane.tape.QuantumScript(operations, [measurement], shots=shots)
+            rows = len(parameters[k : k + at_once])
             result = self._executed(tape, device)
             if shots is None:
                 # Without parameters nothing is broadcast: one row, whatever was asked for.
-                rows = np.asarray(result, dtype=float).reshape(-1, outcomes)
-                found.append(np.broadcast_to(rows, (len(parameters[k : k + at_once]), outcomes)))
+                found.append(np.broadcast_to(self._rows(result, rows, (outcomes,)), (rows, outcomes)))
             else:
-                read = np.asarray(result).reshape(-1, shots, circuit.n_qubits) @ (1 << np.arange(circuit.n_qubits))
+                bits = self._rows(result, rows, (shots, circuit.n_qubits))
+                if not np.isin(bits, (0, 1)).all():
+                    raise DeviceError(f"device {self.name!r} gave back samples that are no bits", sent=True)
+                read = bits.astype(np.int64) @ (1 << np.arange(circuit.n_qubits))
                 found.append(np.array([np.bincount(row, minlength=outcomes) for row in read]))
         if shots is None:
             return np.concatenate(found), None
         counts = np.concatenate(found)
         return counts / shots, counts
 
+    def _rows(self, result: Any, rows: int, shape: tuple[int, ...]) -> NDArray:
+        """A result of so many circuits, or of one that stands for all, in rows of a shape; no other is reshaped."""
+        array = np.asarray(result, dtype=float)
+        plain = tuple(size for size in shape if size != 1)
+        found = tuple(size for size in array.shape if size != 1)
+        if found not in ((rows, *plain) if rows != 1 else plain, plain):
+            raise DeviceError(
+                f"device {self.name!r} gave back an array of shape {array.shape} where {(rows, *shape)} was asked for; "
+                "nothing of it is used",
+                sent=True,
+            )
+        return array.reshape(-1, *shape)
+
     def _executed(self, tape: Any, device: Any) -> Any:
         import pennylane
 
-        try:
+        with translated(self.name, "failed"):
             (result,) = pennylane.execute([tape], device, diff_method=None)
-        except Exception as error:
-            if isinstance(self.device, str):
-                raise
-            # A user's device may be a machine, and raise whatever it likes: the run ends with what it has.
-            raise DeviceError(f"device {self.name!r} failed ({type(error).__name__}: {error})") from error
         return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A simulator that has run may hold what cannot be copied; the one that was given has not run.
+        return {**super().__getstate__(), "_running": None}
+
+
+def _copied(device: Any) -> Any:
+    """A device to run circuits on, so that the one that was given stays as it is.
+
+    A simulator that has run may hold what cannot be copied nor pickled, and an estimator keeps, clones and saves the
+    one it was given.
+    """
+    try:
+        return copy.deepcopy(device)
+    except Exception:  # it has run already, elsewhere, or is a machine: then it is the one that runs
+        return device
 
 
 class LightningDevice(PennyLaneDevice):

@@ -57,25 +57,54 @@ def check_readout(readout: Readout, device: str, asked: Asked, job_id: str | Non
     DeviceError
         It is another job's; has other circuits, qubits or shots; or is no distribution.
     """
+    if not isinstance(readout, Readout):
+        raise _wrong(device, f"job {job_id}", f"{type(readout).__name__} where a Readout is due")
     if job_id is not None and readout.job_id != job_id:
-        raise _wrong(device, job_id, f"it is the read-out of job {readout.job_id}")
-    wrong = f"job {readout.job_id}" if job_id is None else f"job {job_id}"
-    found = readout.probabilities
-    width, rows = found.shape[-1], int(np.prod(found.shape[:-1]))
-    if width != 2**asked.n_qubits:
-        raise _wrong(device, wrong, f"{width} outcomes where {asked.n_qubits} qubits have {2**asked.n_qubits}")
-    if rows != asked.rows:
-        raise _wrong(device, wrong, f"{rows} circuits where {asked.rows} were sent")
+        raise _wrong(device, f"job {job_id}", f"it is the read-out of job {readout.job_id}")
+    job = f"job {readout.job_id}"
+    if readout.bit_order not in ("little", "big"):
+        raise _wrong(device, job, f"bit_order={readout.bit_order!r} where 'little' or 'big' is due")
     if readout.shots != asked.shots:
-        raise _wrong(device, wrong, f"{readout.shots} shots where {asked.shots} were asked for")
+        raise _wrong(device, job, f"{readout.shots} shots where {asked.shots} were asked for")
+    given = None if asked.shots is None else readout.counts
+    counts = None if given is None else _counts(given, device, job, asked)
+    found = _numbers(readout.probabilities, "probabilities", device, job, asked)
     if not np.isfinite(found).all() or found.min() < -ROUNDING:
-        raise _wrong(device, wrong, "probabilities that are negative, infinite or NaN")
+        raise _wrong(device, job, "probabilities that are negative, infinite or NaN")
     if np.abs(found.sum(axis=-1) - 1.0).max() > ROUNDING:
-        raise _wrong(device, wrong, f"probabilities that sum to {_worst(found.sum(axis=-1), 1.0):g}")
-    if readout.counts is not None and asked.shots is not None:
-        check_counts(readout.counts, device, wrong, asked.shots)
-    counts = None if readout.counts is None else readout.counts.reshape(asked.shape)
-    return Readout(found.reshape(asked.shape), counts, readout.shots, readout.bit_order, readout.job_id)
+        raise _wrong(device, job, f"probabilities that sum to {_worst(found.sum(axis=-1), 1.0):g}")
+    if asked.shots is None:
+        return Readout(found, None, None, readout.bit_order, readout.job_id)
+    if counts is None:  # frequencies say as much
+        numbers = found * asked.shots
+        near = np.abs(numbers - np.rint(numbers)).max() <= ROUNDING * asked.shots
+        counts = _counts(np.rint(numbers) if near else numbers, device, job, asked)
+    if np.abs(counts / asked.shots - found).max() > ROUNDING:
+        raise _wrong(device, job, "probabilities that are not its counts by its shots")
+    return Readout(found, counts.astype(np.int64), asked.shots, readout.bit_order, readout.job_id)
+
+
+def _counts(given: Any, device: str, job: str, asked: Asked) -> NDArray:
+    counts = _numbers(given, "counts", device, job, asked)
+    check_counts(counts, device, job, int(asked.shots or 0))
+    return counts
+
+
+def _numbers(given: Any, what: str, device: str, job: str, asked: Asked) -> NDArray:
+    """What a read-out holds as an array of the shape that was asked for; of no other one are numbers moved around."""
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise _wrong(device, job, f"{what} that are no array of numbers") from error
+    if array.dtype.kind not in "fiu":
+        raise _wrong(device, job, f"{what} of type {array.dtype} where numbers are due")
+    width = array.shape[-1] if array.ndim else 1
+    if width != 2**asked.n_qubits:
+        raise _wrong(device, job, f"{width} outcomes where {asked.n_qubits} qubits have {2**asked.n_qubits}")
+    rows = int(np.prod(array.shape[:-1]))
+    if rows != asked.rows:
+        raise _wrong(device, job, f"{rows} circuits where {asked.rows} were sent")
+    return array.reshape(asked.shape).astype(float, copy=False)
 
 
 def check_counts(counts: NDArray, device: str, job: str, shots: int) -> None:

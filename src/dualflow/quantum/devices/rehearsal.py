@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numpy.typing import NDArray
 
 from ..circuits import ParametricCircuit
@@ -37,7 +39,7 @@ class RehearsalDevice(EmulatorDevice):
     def wants_check(self, circuit: ParametricCircuit) -> bool:
         return self.place is not None and self.place.wants_check(circuit) and circuit not in self.checked
 
-    def check_read(self, circuit: ParametricCircuit, readout: Readout | None) -> None:
+    def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
         self.checked.add(circuit)
 
     def _submit(

@@ -118,6 +118,15 @@ class SpreadDevice(LocalDevice):
         self._sent: list[bytes] | None = None
         self._kept = contextlib.ExitStack()
 
+    @property
+    def configuration(self) -> dict[str, str]:
+        several = len(self.devices) > 1
+        return {
+            f"{part} of device {k}" if several else part: text
+            for k, one in enumerate(self.devices)
+            for part, text in one.configuration.items()
+        }
+
     def _compile(self, circuit: ParametricCircuit) -> bytes:
         return _packed(circuit, f"circuit {circuit.name!r}")
 

@@ -119,6 +119,11 @@ class QuantumKernel:
         return self._account.circuits
 
     @property
+    def circuits_from_journal(self) -> int:
+        """Of them, those whose results came from the journal."""
+        return self._account.replayed
+
+    @property
     def shots_spent(self) -> int:
         """Shots so far, calibrations included."""
         return int(self._account.shots)

@@ -29,8 +29,16 @@ class PennyLaneMap(FeatureMap):
 
     def _tape(self, x: NDArray) -> Any:
         wires = range(self.n_qubits)
-        of_qnode = "of a QNode give the function it was made of (its attribute func)"
-        return pennylane_tape(lambda: self.function(x, wires), self.n_qubits, "feature_map", of_qnode)
+        of_qnode = "of a QNode give the function it was made of (its attribute func), without its measurements"
+        tape = pennylane_tape(lambda: self.function(x, wires), self.n_qubits, "feature_map", of_qnode)
+        for measurement in tape.measurements:
+            kind = type(measurement).__name__.removesuffix("MP")
+            if kind != "State":
+                raise ProblemError(
+                    f"feature_map: the function ends in a measurement of PennyLane's ({kind}), which a kernel of "
+                    "states would leave out. Give a function of the operations alone"
+                )
+        return tape
 
     def states(self, X: NDArray) -> NDArray:
         import pennylane

@@ -12,18 +12,25 @@ from typing import Any
 from ..._files import check_regular
 from ...exceptions import ProblemError
 
-__all__ = ["connect"]
+__all__ = ["UNSEALED", "connect", "format_of"]
 
 #: In the header of the file: whose it is ("dfjl"), and which version.
-APPLICATION_ID, FORMAT = 0x64666A6C, 2
-TABLES = (
-    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+APPLICATION_ID, FORMAT, UNSEALED = 0x64666A6C, 3, 2
+_JOBS = (
     "CREATE TABLE jobs (tag TEXT PRIMARY KEY, content TEXT NOT NULL, label TEXT NOT NULL, device TEXT NOT NULL, "
     "circuit TEXT NOT NULL, qubits INTEGER NOT NULL, bindings TEXT NOT NULL, circuits INTEGER NOT NULL, "
     "shots INTEGER, seed INTEGER NOT NULL, mitigation TEXT, qpu_seconds REAL, cost REAL, currency TEXT NOT NULL, "
-    "intended TEXT NOT NULL, job_id TEXT, state TEXT NOT NULL, note TEXT NOT NULL, result BLOB, digest TEXT)",
-    "CREATE INDEX jobs_by_content ON jobs (content)",
+    "intended TEXT NOT NULL, job_id TEXT, state TEXT NOT NULL, note TEXT NOT NULL, result BLOB, digest TEXT{more})"
 )
+#: The tables by format. Rows of the earlier one are not sealed, and its results not bound to their jobs.
+TABLES = {
+    number: (
+        "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+        _JOBS.format(more=more),
+        "CREATE INDEX jobs_by_content ON jobs (content)",
+    )
+    for number, more in ((UNSEALED, ""), (FORMAT, ", seal TEXT NOT NULL"))
+}
 #: Most bytes of a file, and of a value in it.
 MAX_BYTES, VALUE_BYTES = 1 << 36, 1 << 28
 #: Most steps of SQLite's machine that reading a journal takes, and how many go between two counts.
@@ -111,7 +118,7 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN IMMEDIATE")
         if not _schema(database):  # another process may have made it meanwhile
-            for table in TABLES:
+            for table in TABLES[FORMAT]:
                 database.execute(table)
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {FORMAT}")
@@ -119,9 +126,16 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         schema = _schema(database)
     if _header(database, "application_id") != APPLICATION_ID:
         raise _foreign(path, "it is a database of something else" if schema else "there is nothing of one in it")
-    if (version := _header(database, "user_version")) != FORMAT:
+    version = format_of(database)
+    if version == UNSEALED and write:
+        raise ProblemError(
+            f"{path} is a journal of an earlier version, whose results are bound neither to their jobs nor to one "
+            "machine of a name. It was left as it is: `dualflow jobs list` shows it, and `dualflow jobs convert` takes "
+            "what passes the checks over into a new journal, of the device that you say it is of"
+        )
+    if version not in TABLES:
         raise _foreign(path, f"its format is {version}, this version reads {FORMAT}")
-    if schema != _ours():
+    if schema != _ours(version):
         raise _foreign(path, "its tables are not those of a journal")
     if write:
         database.execute("PRAGMA journal_mode = WAL")
@@ -139,10 +153,15 @@ def _schema(database: sqlite3.Connection) -> list[Any]:
     return database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name LIMIT 10").fetchall()
 
 
+def format_of(database: sqlite3.Connection) -> int:
+    """The format that a journal's header says."""
+    return _header(database, "user_version")
+
+
 @cache
-def _ours() -> list[Any]:
+def _ours(version: int) -> list[Any]:
     database = sqlite3.connect(":memory:")
-    for table in TABLES:
+    for table in TABLES[version]:
         database.execute(table)
     schema = _schema(database)
     database.close()

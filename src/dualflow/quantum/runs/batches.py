@@ -61,8 +61,8 @@ class Schedule:
             batches[:0] = [Batch(run, len(bindings), max(shots, CALIBRATION_SHOTS)) for run, bindings in ends]
             known = known | {repr(circuit): None}
         if self.device.wants_check(circuit) and repr(circuit) not in ordered:
-            states, bindings = basis_states(circuit)
-            batches.insert(0, Batch(states, len(bindings), ORDER_SHOTS))
+            states, jobs = basis_states(circuit)
+            batches[:0] = [Batch(states, len(bindings), ORDER_SHOTS) for bindings in jobs]
             ordered = (*ordered, repr(circuit))
         self.steps.append(batches)
         self.account = replace(

@@ -12,8 +12,8 @@ __all__ = ["COUNT", "SHOTS", "ShotPlan"]
 
 ADAPTIVE = "adaptive"
 #: Rules of the options: shots of a circuit, and whole numbers that may be left out.
-SHOTS = Number(at_least=1, whole=True, words=(ADAPTIVE,), none=True, note="for exact")
-COUNT = Number(at_least=1, whole=True, none=True)
+SHOTS = Number(at_least=1, whole=True, powers=True, words=(ADAPTIVE,), none=True, note="for exact")
+COUNT = Number(at_least=1, whole=True, powers=True, none=True)
 #: A budget that nobody gave is one of 40 steps with 10 000 shots a circuit.
 USUAL_STEPS, USUAL_SHOTS = 40, 10_000
 #: Adaptive: fewest shots of a circuit; the noise in f that a state may have, as a share of the fall its step promises

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "STATES", "JobRecord", "bindings_digest", "packed", "read_rows", "unpacked"]
+from ._jobs_file import UNSEALED, format_of
+
+__all__ = ["COLUMNS", "STATES", "JobRecord", "bindings_digest", "packed", "read_rows", "seal_of", "unpacked"]
 
 COLUMNS = (
     "tag", "content", "label", "device", "circuit", "qubits", "bindings", "circuits", "shots", "seed", "mitigation",
@@ -46,7 +48,7 @@ class JobRecord:
     tag : str
         Its own, known before it was sent; no two jobs have the same.
     label, device, circuit : str
-        What it was for, the device's name, and the circuit with all that shapes it.
+        What it was for, the device's identity, and the circuit with all that shapes it.
     qubits, circuits : int
     bindings : str
         Digest of the bindings.
@@ -112,14 +114,24 @@ def read_rows(
     sqlite3.Error, ValueError
         A page or a row is damaged.
     """
+    sealed = format_of(database) != UNSEALED
+    more = ", seal, digest" if sealed else ""
     (pages,), (page,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
     most = pages * page // ROW_BYTES
     records: list[JobRecord] = []
-    for row in database.execute(f"SELECT {', '.join(COLUMNS)} FROM jobs {where}", values):
+    for row in database.execute(f"SELECT {', '.join(COLUMNS)}{more} FROM jobs {where}", values):
         if len(records) >= most:
             raise ValueError("it has more rows than its size can hold")
-        records.append(_record(dict(zip(COLUMNS, row, strict=True))))
+        records.append(_record(dict(zip(COLUMNS, row[: len(COLUMNS)], strict=True))))
+        if sealed and seal_of(records[-1], row[-1]) != row[-2]:
+            raise ValueError(f"the row of job {records[-1].tag!r} is not what its seal says")
     return records
+
+
+def seal_of(record: JobRecord, digest: str | None) -> str:
+    """Digest of a whole row, that of its result included."""
+    what = [getattr(record, name) for name in COLUMNS]
+    return hashlib.sha256(repr((what, digest)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _record(found: dict[str, Any]) -> JobRecord:
@@ -141,16 +153,16 @@ def _record(found: dict[str, Any]) -> JobRecord:
     return record
 
 
-def packed(values: NDArray) -> tuple[bytes | None, str | None]:
-    """A result as it is kept, and its digest; nothing where it is too large to be."""
+def packed(values: NDArray, record: JobRecord) -> tuple[bytes | None, str | None]:
+    """A result as it is kept, and its digest, which binds it to its job; nothing where it is too large to be."""
     plain = np.ascontiguousarray(values, dtype="<f8" if values.dtype.kind == "f" else "<i8").tobytes()
     if len(plain) > RESULT_BYTES:
         return None, None
-    return zlib.compress(plain, 1), hashlib.sha256(plain).hexdigest()
+    return zlib.compress(plain, 1), _result_digest(plain, record)
 
 
-def unpacked(blob: Any, digest: Any, record: JobRecord) -> NDArray:
-    """A result of the shape that its circuit says; ValueError if it is not."""
+def unpacked(blob: Any, digest: Any, record: JobRecord, bound: bool = True) -> NDArray:
+    """A result of the shape that its circuit says; ValueError if it is not. Those of format 2 are bound to no job."""
     size = 8 * record.circuits * 2**record.qubits
     if type(blob) is not bytes or size > RESULT_BYTES:
         raise ValueError(f"the result of job {record.tag!r} is none")
@@ -159,10 +171,15 @@ def unpacked(blob: Any, digest: Any, record: JobRecord) -> NDArray:
         plain = unpacker.decompress(blob, size + 1)
     except zlib.error as error:
         raise ValueError(f"the result of job {record.tag!r} cannot be unpacked: {error}") from error
-    if len(plain) != size or hashlib.sha256(plain).hexdigest() != digest:
+    expected = _result_digest(plain, record) if bound else hashlib.sha256(plain).hexdigest()
+    if len(plain) != size or expected != digest:
         raise ValueError(f"the result of job {record.tag!r} is not what its digest says")
     values = np.frombuffer(plain, dtype="<f8" if record.shots is None else "<i8").reshape(record.circuits, -1)
     return values.astype(values.dtype.newbyteorder("="))
+
+
+def _result_digest(plain: bytes, record: JobRecord) -> str:
+    return hashlib.sha256(f"{record.tag} {record.content} ".encode("utf-8", "surrogatepass") + plain).hexdigest()
 
 
 def bindings_digest(values: NDArray) -> str:

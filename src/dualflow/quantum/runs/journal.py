@@ -7,6 +7,7 @@ tag, and results by their content, so that nothing is paid for twice. What is in
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import sqlite3
@@ -25,10 +26,10 @@ from ..._unconfirmed import Unconfirmed
 from ...exceptions import DeviceError, ProblemError
 from ._jobs_file import connect
 from .fit_part import fit_part
-from .job_record import COLUMNS, JobRecord, packed, read_rows, unpacked
+from .job_record import COLUMNS, JobRecord, packed, read_rows, seal_of, unpacked
 from .spending import Spent
 
-__all__ = ["JobRecord", "Journal", "Unwritten", "read_journal"]
+__all__ = ["JobRecord", "Journal", "Unwritten", "damaged", "read_journal"]
 
 
 class Journal:
@@ -58,6 +59,8 @@ class Journal:
         self._warned = False
         self._connect()
         try:
+            with self._reading() as database:
+                read_rows(database)  # what is spent is summed up row by row, and no row is looked at again
             with self._writing() as database:
                 self._claim(database, data)
         except DeviceError as error:
@@ -93,6 +96,38 @@ class Journal:
                 "Give another path, or the data and parameters of that run"
             )
 
+    def claim_machine(self, name: str, configuration: dict[str, str]) -> None:
+        """Make sure that the jobs of a device's name are those of this machine.
+
+        Parameters
+        ----------
+        name : str
+        configuration : dict
+            `Device.configuration`.
+
+        Raises
+        ------
+        ProblemError
+            They are of another machine of that name; the message says what differs.
+        """
+        row = f"machine {name}"
+        try:
+            there = None if (told := self.told(row)) is None else {str(k): str(v) for k, v in json.loads(told).items()}
+        except (ValueError, AttributeError) as error:
+            raise damaged(self.path, error) from error
+        if there is None:
+            self.tell(row, json.dumps(configuration, sort_keys=True))
+        elif there != configuration:
+            differ = [part for part in sorted({*there, *configuration}) if there.get(part) != configuration.get(part)]
+            said = ", ".join(
+                f"its {part} is {there.get(part, 'not given')} there and {configuration.get(part, 'not given')} here"
+                for part in differ
+            )
+            raise ProblemError(
+                f"journal={str(self.path)!r} holds jobs of another machine of the name {name!r}: {said}. What that one "
+                "measured is not this one's: give another path, or the device as it was"
+            )
+
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is on the disk when the block ends, or has not been."""
@@ -124,10 +159,13 @@ class Journal:
         record = replace(record, tag=f"dualflow-{self.token}-{self.sequence}", state="intended", intended=_now())
         with self._writing() as database:
             allow(_spent(database))
-            marks = ", ".join("?" * len(COLUMNS))
-            values = [getattr(record, name) for name in COLUMNS]
-            database.execute(f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
+            _insert(database, record)
         return record
+
+    def adopt(self, record: JobRecord, values: NDArray | None) -> None:
+        """Write down a job of another journal as it stands there, with its result."""
+        with self._writing() as database:
+            _insert(database, record, *((None, None) if values is None else packed(values, record)))
 
     def note(self, record: JobRecord, state: str, note: str = "", job_id: str | None = None) -> JobRecord:
         """Write down what became of a job; one that cannot be written is a warning, since the job is paid for."""
@@ -137,7 +175,7 @@ class Journal:
     def keep(self, record: JobRecord, values: NDArray) -> JobRecord:
         """Write down a result: counts, or exact distributions, of shape (circuits, 2^q)."""
         record = replace(record, state="done", note="")
-        blob, digest = packed(values)
+        blob, digest = packed(values, record)
         changes = ("done", "", record.job_id, blob, digest)
         return self._changed(record, "state = ?, note = ?, job_id = ?, result = ?, digest = ?", changes)
 
@@ -145,6 +183,9 @@ class Journal:
         try:
             with self._writing() as database:
                 database.execute(f"UPDATE jobs SET {changes} WHERE tag = ?", (*values, record.tag))
+                for (digest,) in database.execute("SELECT digest FROM jobs WHERE tag = ?", (record.tag,)).fetchall():
+                    seal = seal_of(record, digest)
+                    database.execute("UPDATE jobs SET seal = ? WHERE tag = ?", (seal, record.tag))
         except Unwritten as error:
             self.complain(error)
         return record
@@ -243,6 +284,15 @@ def damaged(path: str | Path, error: Exception) -> ProblemError:
     return ProblemError(
         f"journal {path} is damaged ({type(error).__name__}: {error}). The file was left as it is; give another path"
     )
+
+
+def _insert(
+    database: sqlite3.Connection, record: JobRecord, blob: bytes | None = None, digest: str | None = None
+) -> None:
+    names = (*COLUMNS, "result", "digest", "seal")
+    values = [*(getattr(record, name) for name in COLUMNS), blob, digest, seal_of(record, digest)]
+    marks = ", ".join("?" * len(names))
+    database.execute(f"INSERT INTO jobs ({', '.join(names)}) VALUES ({marks})", values)
 
 
 def _spent(database: sqlite3.Connection) -> Spent:

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...core import clock
 from ...core.seeds import generator, generator_state
 from ...core.workspace import Workspace
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
+from ..circuits.resources import count
 from ..devices import Device, Readout
 from ..devices.bit_order import SEED as ORDER_SEED
 from ..devices.bit_order import SHOTS as ORDER_SHOTS
-from ..devices.bit_order import basis_states
+from ..devices.bit_order import basis_states, checking_shots
 from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
+from .guarded import guarded
 from .journal import Journal
 from .live import Live
 from .mitigation import (
@@ -37,6 +40,8 @@ __all__ = ["Account", "Laboratory", "Ledger", "QuantumContext"]
 
 #: Job ids kept in an account.
 JOBS_KEPT = 10
+#: Seconds after a run's time that its device has to say what gates its circuits have.
+LATE_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Account:
         By the device's `price`, as far as it says one.
     ordered : tuple of str
         Circuits the order of whose bits was seen, where the device asks for that.
+    replayed : int
+        Of the circuits, those whose results came from the journal.
     fidelity : Fidelity
         Of read-outs, before mitigation, to the distributions of their circuits.
     """
@@ -70,6 +77,7 @@ class Account:
     qpu_seconds: float = 0.0
     cost: float = 0.0
     ordered: tuple[str, ...] = ()
+    replayed: int = 0
     fidelity: Fidelity = field(default_factory=Fidelity)
 
     @classmethod
@@ -124,10 +132,14 @@ class Laboratory:
         compared: int = MAX_ROWS,
     ) -> None:
         check_installed(mitigation)
-        self.device, self.tag, self.mitigation = device, tag, mitigation
+        self.device, self.tag, self.mitigation = guarded(device), tag, mitigation
         self.min_fidelity, self.compared = min_fidelity, compared
         self.journal = None if journal is None else Journal(journal, data)
-        self._sender = Sender(device, self.journal, budget, resend, mitigation)
+        self._sender = Sender(self.device, self.journal, budget, resend, mitigation)
+        #: Why the device did not say what gates a circuit has.
+        self.resources_error: str | None = None
+        left = clock.left()
+        self._until = None if left is None else time.monotonic() + left
         self._live: Live | None = None
         self._before: Spent | None = None  # by the account that a run began or resumed with
 
@@ -196,7 +208,7 @@ class Laboratory:
     def preparation(self, circuit: ParametricCircuit, shots: int | None) -> int:
         """Shots of what goes before a circuit's first batch of so many shots: the check of its bits, the calibration
         of its read-out."""
-        check = ORDER_SHOTS * len(basis_states(circuit)[1]) if self.device.wants_check(circuit) else 0
+        check = checking_shots(circuit.n_qubits) if self.device.wants_check(circuit) else 0
         if self.mitigation is None or shots is None:
             return check
         ends = sum(len(bindings) for _, bindings in calibrations(self.mitigation, circuit))
@@ -209,8 +221,12 @@ class Laboratory:
         if repr(circuit) in account.ordered:  # by the process that this one goes on from
             self.device.check_read(circuit, None)
             return account
-        readout, account = self._run(account, *basis_states(circuit), ORDER_SHOTS, seed=ORDER_SEED)
-        self.device.check_read(circuit, readout)
+        states, batches = basis_states(circuit)
+        readouts = []
+        for bindings in batches:
+            readout, account = self._run(account, states, bindings, ORDER_SHOTS, seed=ORDER_SEED)
+            readouts.append(readout)
+        self.device.check_read(circuit, readouts)
         return replace(account, ordered=(*account.ordered, repr(circuit)))
 
     def _calibrated(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
@@ -243,7 +259,7 @@ class Laboratory:
         if self._before is None:
             self._before = Spent(account.shots, account.qpu_seconds, account.cost)
         label = f"{self.tag} {account.circuits}"
-        readout, ids, wanted = self._sender.read(circuit, theta, shots, label, seed, self._before)
+        readout, ids, wanted, replayed = self._sender.read(circuit, theta, shots, label, seed, self._before)
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
         return readout, replace(
             account,
@@ -254,7 +270,17 @@ class Laboratory:
             rng=generator_state(rng),
             qpu_seconds=account.qpu_seconds + (wanted.qpu_seconds or 0.0),
             cost=account.cost + (wanted.cost or 0.0),
+            replayed=account.replayed + replayed,
         )
+
+    def provenance(self, account: Account) -> dict[str, Any]:
+        """Which machine it was, and of how many circuits the results came from the journal."""
+        found: dict[str, Any] = {"device": self.device.identity}
+        if self.journal is not None:
+            found["circuits_from_journal"] = account.replayed
+        if self.resources_error is not None:
+            found["resources"] = self.resources_error
+        return found
 
     def rest(self) -> None:
         """Let other processes use the journal until the next batch; a laboratory that is dropped does so by itself."""
@@ -266,8 +292,17 @@ class Laboratory:
         return {**self.__dict__, "_live": None}
 
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
-        """The fields of `Cost` an account and its largest circuit fill."""
-        resources = self.device.resources(circuit)
+        """The fields of `Cost` an account and its largest circuit fill.
+
+        Gates are those of the circuit as it was built where the device fails to say what it runs, or hangs.
+        """
+        until = None if self._until is None else max(self._until, time.monotonic()) + LATE_S
+        try:
+            with clock.within(until):
+                resources = self.device.resources(circuit)
+        except (DeviceError, clock.OutOfTime) as error:
+            self.resources_error = f"of the circuit as it was built, for its device did not say: {error}"
+            resources = count(circuit.build())
         return {
             "circuits": account.circuits,
             "shots": account.shots,

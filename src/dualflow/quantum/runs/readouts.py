@@ -13,16 +13,20 @@ __all__ = ["checked", "joined", "kept"]
 
 
 def kept(record: JobRecord, values: NDArray) -> Readout:
-    """The read-out of a job from what a journal keeps of it, shape (circuits, 2^q)."""
+    """The read-out of a job from what a journal keeps of it, shape (circuits, 2^q), checked as any other is."""
     counts = None if record.shots is None else values
     probabilities = values if record.shots is None else values / record.shots
-    return Readout(probabilities, counts, record.shots, "little", str(record.job_id))
+    readout = Readout(probabilities, counts, record.shots, "little", str(record.job_id))
+    return check_readout(readout, record.device, _asked(record))
 
 
 def checked(readout: Readout, record: JobRecord, job: Job) -> Readout:
     """A read-out, shape (circuits, 2^q), if it is of the job and the size that was asked for; `DeviceError` if not."""
-    asked = Asked(record.qubits, (record.circuits,), record.shots)
-    return check_readout(readout, record.device, asked, job.job_id)
+    return check_readout(readout, record.device, _asked(record), job.job_id)
+
+
+def _asked(record: JobRecord) -> Asked:
+    return Asked(record.qubits, (record.circuits,), record.shots)
 
 
 def joined(readouts: list[Readout], shape: tuple[int, ...], shots: int | None) -> Readout:

@@ -17,7 +17,7 @@ from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit
 from ..devices import Device, Job, Price, Readout
 from .job_record import JobRecord, bindings_digest
-from .journal import Journal, Unwritten
+from .journal import Journal, Unwritten, damaged
 from .patience import TRIES, again, pause_before, wait
 from .readouts import checked, joined, kept
 from .spending import Budget, Spent
@@ -74,12 +74,17 @@ class Sender:
     ) -> None:
         self.device, self.journal, self.budget, self.resend = device, journal, budget or Budget(), resend
         self.mitigation, self.sent = mitigation, Spent()
+        self.identity = device.name
+        if journal is not None:
+            self.identity = device.identity
+            journal.claim_machine(device.name, device.configuration)
         self._token, self._number = secrets.token_hex(8), 0
 
     def read(
         self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, label: str, seed: int, before: Spent
-    ) -> tuple[Readout, list[str], Spent]:
-        """The read-out of a batch, little-endian; the ids of its jobs, and what they take.
+    ) -> tuple[Readout, list[str], Spent, int]:
+        """The read-out of a batch, little-endian; the ids of its jobs, what they take, and of how many of its circuits
+        the results came from the journal.
 
         Parameters
         ----------
@@ -101,7 +106,8 @@ class Sender:
         readouts = [run if isinstance(run, Readout) else self.collect(*run) for run in runs]
         shape = (*np.shape(theta)[:-1], 2**circuit.n_qubits)
         ids = [readout.job_id for readout in readouts]
-        return joined(readouts, shape, shots), ids, sum((part.wanted for part in parts), Spent())
+        replayed = sum(part.record.circuits for part, run in zip(parts, known, strict=True) if isinstance(run, Readout))
+        return joined(readouts, shape, shots), ids, sum((part.wanted for part in parts), Spent()), replayed
 
     def _parts(
         self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, label: str, seed: int
@@ -125,7 +131,7 @@ class Sender:
         price = Price(0.0, 0.0) if shots is None else self.device.price(circuit, circuits, shots)
         return JobRecord(
             label,
-            self.device.name,
+            self.identity,
             repr(circuit),
             circuit.n_qubits,
             bindings_digest(values) if self.journal else "",
@@ -154,7 +160,10 @@ class Sender:
         if self.journal is None or record is None or record.state in ("failed", "not sent", "given up"):
             return None
         if record.state == "done" and (values := self.journal.result(record)) is not None:
-            return kept(record, values)
+            try:
+                return kept(record, values)
+            except DeviceError as error:
+                raise damaged(self.journal.path, error) from error
         return self.attached(record)
 
     def attached(self, record: JobRecord) -> tuple[JobRecord, Job] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.options import Number
-from ...exceptions import DeviceError
+from ...exceptions import BudgetSpent, DeviceError
 from ..devices import Price
 
 __all__ = ["AMOUNT", "Budget", "Spent"]
@@ -59,7 +59,7 @@ class Budget:
         return any(limit is not None for limit in (self.max_shots, self.max_qpu_seconds, self.max_cost))
 
     def check(self, spent: Spent, wanted: Spent, device: str, counted: str = "") -> None:
-        """Raise `DeviceError` unless what is wanted next fits beside what was spent; nothing has been sent then.
+        """Raise `BudgetSpent` unless what is wanted next fits beside what was spent; nothing has been sent then.
 
         ``counted`` is said besides, of what was spent.
         """
@@ -78,7 +78,7 @@ class Budget:
                 )
             slack = 0.0 if name == "max_shots" else ROUND_OFF * limit
             if more > 0 and before + more > limit + slack:
-                raise DeviceError(
+                raise BudgetSpent(
                     f"{name}={_plain(limit)} does not hold the next batch, which takes {_plain(more)}: "
                     f"{_plain(before)} are spent and {_plain(max(limit - before, 0))} are left; nothing of it was "
                     f"sent. A larger budget goes on from here, with the same journal or checkpoint{counted}",

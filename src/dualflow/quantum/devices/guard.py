@@ -1,0 +1,182 @@
+"""Calls into what others wrote: any error of theirs is a `DeviceError`, and a hang ends where the clock says so."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ...core import clock
+from ...exceptions import DualflowError
+from .vendor_errors import cause, device_error
+
+__all__ = ["Guard", "held", "translated"]
+
+#: Seconds between two looks at the clock.
+LOOK_S = 0.05
+#: Seconds that a call which is given up has to end by itself, so that processes it started are gone.
+GRACE_S = 0.3
+
+T = TypeVar("T")
+
+#: Locks of backends, by their `id`, for as long as they live.
+_locks: dict[int, tuple[Any, threading.RLock]] = {}
+_lock = threading.Lock()
+
+
+def _forget_locks() -> None:
+    """In a child of a fork: locks that other threads held would never be let go."""
+    global _lock
+    _lock = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
+@contextlib.contextmanager
+def translated(device: str, doing: str, sent: bool | None = False) -> Iterator[None]:
+    """What is raised within is a `DeviceError`, unless it is an error of dualflow's own, or no Exception at all."""
+    try:
+        yield
+    except DualflowError:
+        raise
+    except Exception as error:  # vendors and users raise whatever they like
+        raise device_error(device, doing, error, sent=sent) from cause(error)
+
+
+@contextlib.contextmanager
+def held(shared: Any) -> Iterator[None]:
+    """One call at a time into a backend, whatever devices share it; the clock is looked at while another one is in it.
+
+    Qiskit's fake backends make their simulator in their first run, and a second thread finds it without its noise.
+    """
+    lock = _lock_of(shared)
+    while not lock.acquire(timeout=LOOK_S):
+        clock.look()
+    try:
+        clock.look()  # the call of a run that is over is not made
+        yield
+    finally:
+        lock.release()
+
+
+def _lock_of(shared: Any) -> threading.RLock:
+    key = id(shared)
+    with _lock:
+        if key not in _locks:
+            try:
+                life = weakref.finalize(shared, _locks.pop, key, None)
+                life.atexit = False
+            except TypeError:  # no weak reference to it: it is kept, so that its number is no other object's
+                life = shared
+            _locks[key] = (life, threading.RLock())
+        return _locks[key][1]
+
+
+class _Errand:
+    """One call, made in a worker's thread in its caller's context."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.call, self.context, self.interrupt = call, contextvars.copy_context(), clock.Interrupt()
+        self.found: Any = None
+        self.error: BaseException | None = None
+        self.pending = threading.Lock()
+        self.pending.acquire()
+
+    def run(self) -> None:
+        try:
+            self.found = self.context.run(self._call)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.pending.release()
+
+    def _call(self) -> Any:
+        with clock.interruptible(self.interrupt):
+            return self.call()
+
+
+def _work(errands: queue.SimpleQueue[_Errand | None]) -> None:
+    while (errand := errands.get()) is not None:
+        errand.run()
+        del errand  # what it holds is not kept until the next one
+
+
+class Guard:
+    """Makes calls for one device in a thread of its own, so that a call that hangs holds up nothing but that thread.
+
+    A call that is still under way when the time is over, or at Ctrl-C, is given up: what it gives later is dropped.
+
+    Parameters
+    ----------
+    device : str
+        Its name, for errors.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._errands: queue.SimpleQueue[_Errand | None] | None = None
+        self._worker: threading.Thread | None = None
+
+    def call(self, doing: str, call: Callable[[], T], sent: bool | None = False) -> T:
+        """What a call returns.
+
+        Parameters
+        ----------
+        doing : str
+            What it is for, such as "failed on circuit 'tree_q3'": what errors say.
+        call : callable
+        sent : bool or None
+            Whether the job has reached the machine when it raises; see `DeviceError`.
+
+        Raises
+        ------
+        DeviceError
+            It raised any Exception that is no `DualflowError`.
+        OutOfTime, KeyboardInterrupt
+            At once, whatever the call does.
+        """
+        clock.look()
+        errand = _Errand(call)
+        errands = self._at_work()
+        try:
+            errands.put(errand)
+            while not errand.pending.acquire(timeout=LOOK_S):
+                clock.look()
+        except BaseException as error:
+            self._give_up(errands, errand)
+            if isinstance(error, clock.OutOfTime):
+                raise clock.OutOfTime(
+                    f"device {self.device!r} had not answered when the time was over; what it gives later is dropped"
+                ) from None
+            raise
+        if errand.error is not None:
+            with translated(self.device, doing, sent):
+                raise errand.error
+        found: T = errand.found
+        return found
+
+    def _at_work(self) -> queue.SimpleQueue[_Errand | None]:
+        if self._errands is None or self._worker is None or not self._worker.is_alive():  # a fork leaves threads behind
+            self._errands = queue.SimpleQueue()
+            self._worker = threading.Thread(target=_work, args=(self._errands,), name="dualflow device", daemon=True)
+            self._worker.start()
+            weakref.finalize(self, self._errands.put, None).atexit = False
+        return self._errands
+
+    def _give_up(self, errands: queue.SimpleQueue[_Errand | None], errand: _Errand) -> None:
+        """Leave the thread to what it hangs in; the next call has a new one."""
+        self._errands = self._worker = None
+        errand.interrupt.pending = True
+        errands.put(None)
+        errand.pending.acquire(timeout=GRACE_S)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"device": self.device, "_errands": None, "_worker": None}

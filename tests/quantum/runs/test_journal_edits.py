@@ -1,0 +1,235 @@
+"""Journals that were edited, swapped, or are of an earlier version: no number comes of them that was not measured."""
+
+import hashlib
+import shutil
+import sqlite3
+import zlib
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dualflow
+from dualflow import ProblemError
+from dualflow.cli import app
+from dualflow.quantum.circuits import TreeCircuit
+from dualflow.quantum.devices import make_device
+from dualflow.quantum.runs._jobs_file import TABLES, UNSEALED
+from dualflow.quantum.runs.job_record import COLUMNS
+from dualflow.quantum.runs.journal import Journal, read_journal
+from dualflow.quantum.runs.laboratory import Account, Laboratory
+
+THETA = np.random.default_rng(2).uniform(0.2, 2.0, (2, 3))
+LATER = ("sent", "failed", "given up", "not sent", "intended")
+
+
+def measured(path, device="emulator"):
+    """What a run of three batches with counts and one exact one measures by a journal, and from how many circuits."""
+    lab, account, found = (
+        Laboratory(make_device(device), "run", journal=path),
+        Account.opened(np.random.default_rng(5)),
+        [],
+    )
+    for k in range(4):
+        distributions, account = lab.measure(account, TreeCircuit(2), THETA + k, None if k == 3 else 1000)
+        found.append(distributions)
+    lab.rest()
+    return np.array(found), account
+
+
+def rows_of(path):
+    database = sqlite3.connect(path)
+    rows = database.execute("SELECT tag, result, digest, shots FROM jobs ORDER BY rowid").fetchall()
+    database.close()
+    return rows
+
+
+def write(path, *statements):
+    database = sqlite3.connect(path)
+    for statement, values in statements:
+        database.execute(statement, values)
+    database.commit()
+    database.close()
+
+
+def edited(path, rng):
+    """Change something in a journal at random; what it was."""
+    rows = rows_of(path)
+    first, second = (rows[k] for k in rng.choice(len(rows), 2, replace=False))
+    plain = np.frombuffer(zlib.decompress(first[1]), dtype="<f8" if first[3] is None else "<i8").copy()
+    kind = rng.choice(["swap", "swap with digests", "counts", "numbers", "column", "seal", "delete", "truncate", "tag"])
+    if kind in ("swap", "swap with digests"):
+        names = "result = ?, digest = ?" if kind != "swap" else "result = ?"
+        for (tag, *_), (_, result, digest, _) in ((first, second), (second, first)):
+            values = (result, digest, tag) if kind != "swap" else (result, tag)
+            write(path, (f"UPDATE jobs SET {names} WHERE tag = ?", values))
+    elif kind in ("counts", "numbers"):
+        k, j = rng.choice(len(plain), 2, replace=False)
+        if kind == "counts":  # as many in all as there were
+            plain[k], plain[j] = plain[k] + 0.5 * plain[j], plain[j] - 0.5 * plain[j]
+        else:
+            plain[k] = rng.choice([-3, 0, 700, 2**40])
+        content = plain.astype("<f8" if first[3] is None else "<i8").tobytes()
+        digests = [first[2], hashlib.sha256(content).hexdigest()]  # as it was; as it would be of the result alone
+        values = (zlib.compress(content), digests[rng.integers(2)], first[0])
+        write(path, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", values))
+    elif kind == "column":
+        column = str(rng.choice([name for name in COLUMNS if name != "tag"]))
+        value = {"circuits": 1, "qubits": 3, "shots": 999, "seed": 7, "cost": 0.5, "qpu_seconds": 9.0}.get(
+            column, "other"
+        )
+        value = str(rng.choice(LATER)) if column == "state" else value
+        write(path, (f"UPDATE jobs SET {column} = ? WHERE tag = ?", (value, first[0])))
+    elif kind == "seal":
+        write(
+            path, ("UPDATE jobs SET seal = (SELECT seal FROM jobs WHERE tag = ?) WHERE tag = ?", (second[0], first[0]))
+        )
+    elif kind == "delete":
+        write(path, ("DELETE FROM jobs WHERE tag = ?", (first[0],)))
+    elif kind == "tag":
+        write(
+            path,
+            ("UPDATE jobs SET tag = 'x' WHERE tag = ?", (first[0],)),
+            ("UPDATE jobs SET tag = ? WHERE tag = ?", (first[0], second[0])),
+            ("UPDATE jobs SET tag = ? WHERE tag = 'x'", (second[0],)),
+        )
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[: int(rng.integers(1, len(content)))])
+    return kind
+
+
+@pytest.mark.parametrize("edits", [60, pytest.param(1000, marks=pytest.mark.long)])
+def test_of_random_edits_none_changes_a_number(tmp_path, edits):
+    honest, rng = tmp_path / "honest.db", np.random.default_rng(0)
+    whole, _ = measured(honest)
+    refused, replayed = dict.fromkeys(["refused", "same"], 0), 0
+    for _ in range(edits):
+        path = tmp_path / "edited.db"
+        for end in ("", "-wal", "-shm"):
+            (tmp_path / f"edited.db{end}").unlink(missing_ok=True)
+        shutil.copy(honest, path)
+        kind = edited(path, rng)
+        try:
+            found, account = measured(path)
+        except ProblemError:
+            refused["refused"] += 1
+        else:
+            np.testing.assert_array_equal(found, whole, err_msg=kind)  # measured anew, by the same seed
+            replayed += account.replayed
+            refused["same"] += 1
+    assert refused["refused"] > 0.6 * edits
+    assert replayed < 8 * refused["same"]  # nothing that was edited is taken
+
+
+FORGED = {
+    "700 counts of 1000": (np.array([700, 0, 0, 0] * 2), "700 shots where 1000 were asked for"),
+    "a negative count": (np.array([1010, -10, 0, 0] * 2), "a negative count, -10|negative"),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_results_of_a_journal_are_checked_as_read_outs_are(tmp_path, forged):
+    """Even where every digest is right."""
+    path, (counts, message) = tmp_path / "jobs.db", FORGED[forged]
+    measured(path)
+    journal = Journal(path)
+    journal.keep(journal.records()[0], counts.reshape(2, 4))
+    with pytest.raises(ProblemError, match=f"journal .* is damaged .*({message})"):
+        measured(path)
+
+
+def test_exact_distributions_of_a_journal_sum_to_one(tmp_path):
+    path = tmp_path / "jobs.db"
+    measured(path)
+    journal = Journal(path)
+    journal.keep(journal.records()[3], np.full((2, 4), 0.75))
+    with pytest.raises(ProblemError, match=r"is damaged .*probabilities that sum to 3"):
+        measured(path)
+
+
+def test_a_swap_with_digests_is_found(tmp_path):
+    path = tmp_path / "jobs.db"
+    measured(path)
+    (a, ra, da, _), (b, rb, db, _), *_ = rows_of(path)
+    for tag, result, digest in ((a, rb, db), (b, ra, da)):
+        write(path, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", (result, digest, tag)))
+    with pytest.raises(ProblemError, match="is damaged"):
+        measured(path)
+
+
+def test_it_is_said_how_many_results_came_from_the_file(tmp_path):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    problem = dualflow.problems.svdd(dualflow.Gram(X, gamma=0.7))
+    run = {"device": "emulator", "shots": 100, "steps": 3, "journal": tmp_path / "jobs.db", "tol": 1e-300}
+    part = dualflow.solve(problem, "variational-flow", max_steps=1, **run)
+    rest = dualflow.solve(problem, "variational-flow", **run)
+    assert (part.provenance["circuits_from_journal"], rest.provenance["circuits_from_journal"]) == (0, 2)
+    assert rest.cost.circuits == 4
+    kernel = dualflow.FidelityKernel("angle", shots=50, journal=tmp_path / "kernel.db")
+    kernel(X, X)
+    again = dualflow.FidelityKernel("angle", shots=50, journal=tmp_path / "kernel.db")
+    again(X, X)
+    assert (kernel.circuits_from_journal, again.circuits_from_journal) == (0, kernel.circuits)
+
+
+# --- journals of an earlier version ----------------------------------------------------------------
+
+
+def older(path, new):
+    """A journal of format 2 of the jobs of a new one."""
+    database = sqlite3.connect(new)
+    about = database.execute("SELECT name, value FROM about WHERE name NOT LIKE 'machine%'").fetchall()
+    rows = database.execute(f"SELECT {', '.join(COLUMNS)}, result FROM jobs ORDER BY rowid").fetchall()
+    database.close()
+    database = sqlite3.connect(path)
+    for table in TABLES[UNSEALED]:
+        database.execute(table)
+    database.execute(f"PRAGMA application_id = {0x64666A6C}")
+    database.execute(f"PRAGMA user_version = {UNSEALED}")
+    database.executemany("INSERT INTO about VALUES (?, ?)", about)
+    for row in rows:
+        digest = hashlib.sha256(zlib.decompress(row[-1])).hexdigest()
+        marks = ", ".join("?" * (len(row) + 1))
+        database.execute(f"INSERT INTO jobs VALUES ({marks})", (*row, digest))
+    database.commit()
+    database.close()
+
+
+def command(*words):
+    found = CliRunner().invoke(app, ["jobs", *map(str, words)])
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    return found.exit_code, " ".join(found.output.split())
+
+
+def test_an_older_journal_is_listed_and_taken_over_on_the_users_word(tmp_path):
+    new, old, taken = (tmp_path / name for name in ("new.db", "old.db", "taken.db"))
+    whole, _ = measured(new)
+    older(old, new)
+    content = old.read_bytes()
+    with pytest.raises(ProblemError, match=r"of an earlier version.*dualflow jobs convert"):
+        measured(old)
+    assert [record.tag for record in read_journal(old)] == [record.tag for record in read_journal(new)]
+    assert command("list", old)[0] == 0
+    assert command("convert", old, taken, "--device", "aer")[0] == 2
+    assert not taken.exists()
+    code, text = command("convert", old, taken, "--device", "emulator")
+    assert (code, "4 jobs" in text) == (0, True)
+    found, account = measured(taken)
+    np.testing.assert_array_equal(found, whole)
+    assert account.replayed == account.circuits == 8
+    assert old.read_bytes() == content
+    assert command("convert", old, taken, "--device", "emulator")[0] == 2  # it is there already
+    assert command("convert", taken, tmp_path / "more.db", "--device", "emulator")[0] == 2
+
+
+def test_what_fails_a_check_is_not_taken_over(tmp_path):
+    new, old, taken = (tmp_path / name for name in ("new.db", "old.db", "taken.db"))
+    measured(new)
+    older(old, new)
+    content = np.array([700, 0, 0, 0] * 2, dtype="<i8").tobytes()
+    values = (zlib.compress(content), hashlib.sha256(content).hexdigest(), rows_of(old)[0][0])
+    write(old, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", values))
+    code, text = command("convert", old, taken, "--device", "emulator")
+    assert (code, "700 shots where 1000 were asked for" in text) == (2, True)
+    assert not taken.exists()
