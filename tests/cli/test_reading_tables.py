@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dualflow import ProblemError
 from dualflow.cli import encoding, sources
+from dualflow.cli.cells import Cells
 from dualflow.cli.csv_data import Form, read_csv
 from dualflow.cli.encoding import fit_encoding
 from dualflow.cli.labels import as_written, known_codes, labels_of
@@ -94,7 +95,10 @@ def test_missing_cells_are_missing_and_decimal_commas_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("a;b\n1,5;x\n2,5;y\n", "line 2, a: '1,5' is not a finite number; if that is a decimal comma, add --decimal ,"),
+        (
+            "a;b\n1,5;x\n2,5;y\n",
+            "line 2, a: '1,5', '2,5' are not finite numbers; if that is a decimal comma, add --decimal ,",
+        ),
         (
             "a,b\n1,x\n2,x\nvier,y\n",
             r"line 4, a: 'vier' is not a finite number; 2 others .* --missing vier .* --text a",
@@ -253,9 +257,9 @@ def test_the_kind_of_model_is_told_where_labels_say_it(tmp_path, labels, kind):
     table = read(tmp_path, "a,b\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
     if kind is None:
         with pytest.raises(ProblemError, match="say --kind svr"):
-            kind_of(table, ".")
+            kind_of(table, Cells())
     else:
-        assert kind_of(table, ".") == kind
+        assert kind_of(table, Cells()) == kind
 
 
 def test_parquet_has_the_table_of_its_csv(tmp_path):
