@@ -259,8 +259,8 @@ def told_apart(names: list[str]) -> list[str]:
 
 def _index_note(names: list[str], place: int) -> str:
     name = names[place]
-    what = "The first column, which has no name," if not name and not place else f"Column {name[:SHOWN] or place + 1}"
-    return f"{what} is the index of a frame, and left out; its number, --text {place + 1} say, keeps it as text."
+    what = "The first column, without a name," if not name and not place else f"Column {name[:SHOWN] or place + 1}"
+    return f"{what} is taken for the index of a frame, and left out."
 
 
 def short(cell: str) -> str:
