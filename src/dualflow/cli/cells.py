@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, nan
 
 import numpy as np
 
@@ -21,27 +21,13 @@ __all__ = ["GAPS", "MAX_WORDS", "THOUSANDS", "Cells", "Gathered", "Tally", "is_g
 MAX_WORDS = 1000
 # What stands for nothing among numbers, in any case; among texts each is a text like others.
 _SIGNS = ("-", "--", "---", "–", "—", ".", "..", "…")
-_WORDS = (
-    "n.d.",
-    "n.d",
-    "nd",
-    "n/d",
-    "n.a.",
-    "n.a",
-    "na",
-    "n/a",
-    "nan",
-    "-nan",
-    "nil",
-    "null",
-    "none",
-    "missing",
-    "k.a.",
-)
+_WORDS = ("n.d.", "n.d", "nd", "n/d", "n.a.", "n.a", "na", "n/a", "nan", "-nan", "nil", "null", "none", "missing")
 _ERRORS = ("#n/a", "#n/v", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!", "1.#qnan", "1.#ind", "-1.#ind")
 GAPS = frozenset((*_SIGNS, *_WORDS, *_ERRORS))
 #: What may stand between groups of three digits, by the name of its option.
 THOUSANDS = {",": ",", ".": ".", "'": "'’", "space": " \u00a0\u2007\u2009\u202f"}
+# Shared by the columns without strange cells, which may be many: none of them has a dictionary of its own.
+_NONE: dict[str, int] = {}
 #: Different cells of a kind that an error shows.
 _EXAMPLES = 3
 #: Characters from which a cell is text without a look.
@@ -93,6 +79,7 @@ class Cells:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_missing", frozenset(self.missing))
+        object.__setattr__(self, "_is_plain", self.decimal == "." and self.thousands is None)
 
     def is_missing(self, cell: str) -> bool:
         """Whether a stripped cell stands for nothing, whatever its column holds."""
@@ -102,8 +89,14 @@ class Cells:
         """A stripped cell as a label, "" if there is none; a class may be called None."""
         return "" if self.is_missing(cell) and cell not in CLASSES else cell
 
+    def value(self, cell: str) -> float | None:
+        """The number that a stripped cell is: NaN if it stands for nothing, None if it is something else."""
+        if cell in self._missing:  # type: ignore[attr-defined]
+            return nan
+        return number(cell if self._is_plain else self.plain(cell))  # type: ignore[attr-defined]
+
     def number(self, cell: str) -> float | None:
-        """The number that a stripped cell is."""
+        """The number that a stripped cell is, whatever stands for nothing."""
         return number(self.plain(cell))
 
     def plain(self, cell: str) -> str:
@@ -140,7 +133,7 @@ class Cells:
 
 def is_gap(cell: str) -> bool:
     """Whether a stripped cell stands for nothing among numbers."""
-    return _meaning(cell) == "gap"
+    return cell.casefold() in GAPS
 
 
 def _meaning(cell: str) -> str:
@@ -151,7 +144,7 @@ def _meaning(cell: str) -> str:
 @lru_cache(maxsize=1 << 12)
 def _short_meaning(cell: str) -> str:
     # A figure is a number in another writing: with signs of currencies and per cent, separators, digits of any script.
-    if cell.casefold() in GAPS:
+    if is_gap(cell):
         return "gap"
     if _DATE.fullmatch(cell):
         return "date"
@@ -169,15 +162,12 @@ class Tally:
         self.date: tuple[str, int] | None = None  # the first one, and its line
         self.again = False  # whether the first line's cell is there again
         # The first figures, and the first dates and texts, that are different, each with its line.
-        self.strange: dict[str, int] = {}
-        self.words: dict[str, int] = {}
+        self.strange = self.words = _NONE
 
     def add(self, cell: str, line: int, cells: Cells) -> None:
         """Count a stripped cell."""
-        if cells.is_missing(cell):
-            return
-        if cells.number(cell) is not None:
-            self.numbers += 1
+        if (value := cells.value(cell)) is not None:
+            self.numbers += value == value
             return
         meaning = _meaning(cell)
         if meaning == "gap":
@@ -190,7 +180,10 @@ class Tally:
             self.date = self.date or (cell, line)
         else:
             self.texts += 1
-        kept = self.strange if meaning == "figure" else self.words
+        if meaning == "figure":
+            kept = self.strange = self.strange or {}
+        else:
+            kept = self.words = self.words or {}
         if len(kept) < _EXAMPLES:
             kept.setdefault(cell, line)
 
@@ -257,16 +250,18 @@ class Gathered:
     def __init__(self, kind: str, name: str, most: int | None) -> None:
         self.name, self.most = name, most
         self.values = array("d") if kind == "number" else None
-        self.codes, self.words = array("i"), dict[str, int]()
-        self.gaps: dict[str, int] = {}
+        self.gaps = _NONE
+        if self.values is None:
+            self.codes, self.words = array("i"), dict[str, int]()
 
     def add(self, cell: str, place: Callable[[], str], cells: Cells) -> None:
         """Take in a stripped cell; ``place`` says where it stands, for errors."""
         if self.values is not None:
-            value = np.nan if cells.is_missing(cell) else cells.number(cell)
-            if value is None and _meaning(cell) == "gap":
+            value = cells.value(cell)
+            if value is None and is_gap(cell):
+                self.gaps = self.gaps or {}
                 self.gaps[cell] = self.gaps.get(cell, 0) + 1
-                value = np.nan
+                value = nan
             if value is None:
                 fix = cells.advice([cell], 0)
                 raise ProblemError(

@@ -117,13 +117,17 @@ def fit_encoding(table: Table, *, one_hot: bool = True, impute: bool = True, sta
         Text, or a missing cell, where it may not be; the message names file, line and column.
     """
     columns = list(zip(table.chosen.places, table.chosen.names, table.columns, strict=True))
-    blank = [_blank(given) for _, _, given in columns]
-    for (_, name, _), nothing in zip(columns, blank, strict=True):
-        if nothing:
-            table.notes.append(f"Column {name[:SHOWN]} holds nothing, and is left out.")
-    columns = [column for column, nothing in zip(columns, blank, strict=True) if not nothing]
     numbers = [column for column in columns if not isinstance(column[2], Words)]
     texts = [column for column in columns if isinstance(column[2], Words)]
+    blank = {place for place, _, words in texts if (words.codes < 0).all()}
+    for part in _parts(numbers, len(table)):
+        nothing = np.isnan(np.array([values for _, _, values in part])).all(axis=1)
+        blank |= {part[k][0] for k in np.flatnonzero(nothing).tolist()}
+    if blank:
+        table.notes.extend(
+            f"Column {name[:SHOWN]} holds nothing, and is left out." for place, name, _ in columns if place in blank
+        )
+        numbers, texts = ([column for column in some if column[0] not in blank] for some in (numbers, texts))
     if not numbers and not texts:
         raise ProblemError(f"{table.source} has no feature with anything in it")
     made = [*_numbers(table, numbers, impute, standardise), *(_texts(table, texts, one_hot, impute))]
@@ -140,10 +144,6 @@ def check_texts(table: Table) -> None:
                 f"{table.source}, {name[:SHOWN]}: each row has a text of its own, which says nothing of others; leave "
                 f"the column out: --drop {name[:SHOWN]}"
             )
-
-
-def _blank(given: Any) -> bool:
-    return bool((given.codes < 0).all() if isinstance(given, Words) else np.isnan(given).all())
 
 
 def _numbers(table: Table, given: list[Any], impute: bool, standardise: bool) -> list[Column]:
