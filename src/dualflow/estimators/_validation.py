@@ -131,9 +131,9 @@ def _reject_unfit(X: Any) -> None:
     text = array.dtype.kind in "US" or _has_text(array)
     if text:
         raise ProblemError(
-            f"X holds text{_in_which_columns(X, array, _has_text)}; numbers are needed: encode categories (in a "
-            "pipeline, scikit-learn's make_column_transformer((OneHotEncoder(), columns), remainder='passthrough')), and "
-            "convert numbers that are written as text with X.astype(float)"
+            f"X holds text{_in_which_columns(X, array, _has_text)}; numbers are needed: encode categories (in "
+            "a pipeline, scikit-learn's make_column_transformer((OneHotEncoder(), columns), remainder='passthrough')), "
+            "and convert numbers that are written as text with X.astype(float)"
         )
     if _has_dates(array):
         raise ProblemError(
