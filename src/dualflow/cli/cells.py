@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite, nan
@@ -113,19 +113,15 @@ class Cells:
         """The option that reads cells which are no plain numbers, if there is one; ``others`` of their column are."""
         found = list(cells)
         for option, separators in THOUSANDS.items():
-            decimals = "." if option == "," else "," if option == "." else ".,"
-            for decimal in decimals if option != self.decimal else ():
-                if all(_grouped(separators, decimal).fullmatch(cell) for cell in found):
-                    named = option if option == "space" else f'"{option}"'
-                    other = (
-                        f" --decimal {decimal}" if decimal != self.decimal and any(decimal in c for c in found) else ""
-                    )
-                    bare = found[0].translate({ord(separator): None for separator in separators})
-                    reads = f"--thousands {named}{other} reads it as {bare}"
-                    once = option == "," and not others and all(cell.count(",") == 1 for cell in found)
-                    if once and not any("." in cell for cell in found):
-                        return f"{reads}, --decimal , as {found[0].replace(',', '.')}"
-                    return reads
+            for decimal in (d for d in ".," if d != option):
+                if not all(_grouped(separators, decimal).fullmatch(cell) for cell in found):
+                    continue
+                needed = decimal != self.decimal and (option == self.decimal or any(decimal in cell for cell in found))
+                bare = found[0].translate({ord(separator): None for separator in separators}).replace(decimal, ".")
+                reads = f'--thousands "{option}"{f" --decimal {decimal}" if needed else ""} reads it as {bare}'
+                if option == "," and not others and all(_DECIMAL_COMMA.fullmatch(cell) for cell in found):
+                    return f"{reads}, --decimal , as {found[0].replace(',', '.')}"
+                return reads
         if self.decimal == "." and all(_DECIMAL_COMMA.fullmatch(cell) for cell in found):
             return "if that is a decimal comma, add --decimal ,"
         return None
@@ -254,8 +250,8 @@ class Gathered:
         if self.values is None:
             self.codes, self.words = array("i"), dict[str, int]()
 
-    def add(self, cell: str, place: Callable[[], str], cells: Cells) -> None:
-        """Take in a stripped cell; ``place`` says where it stands, for errors."""
+    def add(self, cell: str, place: str, cells: Cells) -> None:
+        """Take in a stripped cell of a ``place``."""
         if self.values is not None:
             value = cells.value(cell)
             if value is None and is_gap(cell):
@@ -265,7 +261,7 @@ class Gathered:
             if value is None:
                 fix = cells.advice([cell], 0)
                 raise ProblemError(
-                    f"{place()}, {self.name[:SHOWN]}: {short(cell)} is not a finite number{f'; {fix}' if fix else ''}"
+                    f"{place}, {self.name[:SHOWN]}: {short(cell)} is not a finite number{f'; {fix}' if fix else ''}"
                 )
             self.values.append(value)
         elif cells.is_missing(cell):
@@ -274,7 +270,7 @@ class Gathered:
             self.codes.append(self.words.setdefault(cell, len(self.words)))
             if self.most is not None and len(self.words) > self.most:
                 raise ProblemError(
-                    f"{place()}, {self.name[:SHOWN]}: {short(cell)} is the {len(self.words)}th different text of this "
+                    f"{place}, {self.name[:SHOWN]}: {short(cell)} is the {len(self.words)}th different text of this "
                     f"column; leave it out: --drop {self.name[:SHOWN]}"
                 )
 

@@ -97,7 +97,7 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
     numbers = []
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
         for number, row in islice((line for line in lines if line[1]), int(header), None):
-            place = f"{source.name}, line {number}".__str__
+            place = f"{source.name}, line {number}"
             _check_width(row, len(cells), place)
             for column, k in zip(columns, chosen.places, strict=True):
                 column.add(row[k].strip(), place, form.cells)

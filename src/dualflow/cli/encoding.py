@@ -170,8 +170,8 @@ def _numbers(table: Table, given: list[Any], impute: bool, standardise: bool) ->
                 name = part[int(np.argmax(large))][1]
                 raise ProblemError(f"{table.source}, {name[:SHOWN]}: its numbers are too large to be standardised")
         made += [
-            Column(name, place, *facts)
-            for (place, name, _), *facts in zip(part, fills, means.tolist(), scales.tolist(), strict=True)
+            Column(name, place, fill, mean, scale)
+            for (place, name, _), fill, mean, scale in zip(part, fills, means.tolist(), scales.tolist(), strict=True)
         ]
     return made
 

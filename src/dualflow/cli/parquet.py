@@ -73,9 +73,9 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
     gathered = [column.column() for column in columns]
     where = np.arange(1, rows + 1, dtype=np.int64)
     notes = [*chosen.notes, *(note for column in columns for note in column.notes)]
-    for name, kind, column in zip(chosen.names, chosen.kinds, gathered, strict=True):
-        if kind is None and isinstance(column, Words):
-            _check_texts(name, column, form, source.name, notes)
+    for name, kind, made in zip(chosen.names, chosen.kinds, gathered, strict=True):
+        if kind is None and isinstance(made, Words):
+            _check_texts(name, made, form, source.name, notes)
     return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes)
 
 
@@ -149,4 +149,4 @@ def _add(column: Gathered, values: Any, places: list[str], form: Cells, source: 
         column.values.frombytes(numbers.tobytes())
         return
     for cell, place in zip(found, places, strict=True):
-        column.add("" if cell is None else cell.strip(), place.__str__, form)
+        column.add("" if cell is None else cell.strip(), place, form)
