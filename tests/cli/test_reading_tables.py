@@ -225,7 +225,9 @@ def test_a_column_of_nothing_is_left_out(tmp_path):
 def test_the_index_that_pandas_writes_is_left_out(tmp_path):
     table = read(tmp_path, ",a,kind\n0,5,x\n1,6,y\n")
     assert table.chosen.names == ["a"]
-    assert table.notes == ["The first column, without a name, is taken for the index of a frame, and left out."]
+    assert table.notes == [
+        "Column 1, without a name, is taken for the index of a frame, and left out; a name of its own keeps it."
+    ]
 
 
 def test_names_that_are_there_twice_are_told_apart(tmp_path):
@@ -373,7 +375,7 @@ def test_numbers_among_texts_are_texts_and_said(tmp_path):
 def test_rows_of_nothing_are_left_out_of_training_and_said(tmp_path):
     table = read(tmp_path, "a,b,kind\n1,1,x\n,,\n2,2,y\n,,\n")
     assert table.where.tolist() == [2, 4]
-    assert table.notes == ["2 rows hold nothing and are left out: line 3, 5."]
+    assert table.notes == ["Rows that hold nothing are left out: 2, line 3, 5."]
     with pytest.raises(ProblemError, match="line 3: the label kind is empty"):
         labels_of(read(tmp_path, "a,b,kind\n1,1,x\n,5,\n2,2,y\n"))
 
@@ -381,7 +383,7 @@ def test_rows_of_nothing_are_left_out_of_training_and_said(tmp_path):
 def test_blank_lines_are_no_rows_and_said(tmp_path):
     table = read(tmp_path, "a,kind\n1,x\n\n \n2,y\n\n")
     assert table.where.tolist() == [2, 5]
-    assert table.notes == ["2 blank lines between the rows are no rows: line 3, 4."]
+    assert table.notes == ["Blank lines between the rows are no rows: 2, the first is line 3."]
     with pytest.raises(ProblemError, match=r"line 3 is blank, in a table of one column: write \"\""):
         read(tmp_path, "a\n1\n\n2\n", Asked(labelled=False))
 

@@ -460,7 +460,7 @@ def test_a_line_a_row_even_where_there_is_nothing(folder):
     lines = result.stdout.splitlines()
     assert [line.partition(",")[0] for line in lines] == ["prediction", "up", "", "down"]
     assert lines[2] == ","
-    assert "1 rows hold no feature, and their prediction is empty; the first is line 3." in result.stderr
+    assert "Rows without any feature, whose prediction is empty: 1, the first is line 3." in result.stderr
     found = json.loads(run("predict", "model.dualflow", "new.csv", "--json").stdout)
     assert (found["predictions"], found["rows"], found["labelled"]) == (["up", None, "down"], 3, 1)
     assert run("check", "model.dualflow", write(folder, table(60) + ",,\n", "more.csv")).exit_code == 0
@@ -494,3 +494,14 @@ def test_numbers_are_read_at_prediction_as_in_training(folder):
     refused(
         run("predict", "model.dualflow", write(folder, "a,b\n5%,1\n", "new.csv")), "line 2, a: '5%' is not a finite"
     )
+
+
+def test_models_of_before_thousands_are_read(folder):
+    write(folder, table(60))
+    trained(folder)
+    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    del header["members"], header["table"]["thousands"]
+    _container.write(folder / "older", header, arrays)
+    newer, older = (run("predict", name, "data.csv") for name in ("model.dualflow", "older"))
+    assert older.exit_code == 0, older.stderr
+    assert older.stdout == newer.stdout

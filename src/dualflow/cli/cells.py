@@ -210,8 +210,8 @@ class Tally:
                 "numbers; write what matters of it as numbers (days since a day, the month), leave the column out: "
                 f"--drop {shown}, or take its texts as names: --text {shown}"
             )
-        if self.blank:
-            return "number"
+        if not (figures or self.dates or self.texts):
+            return "number"  # gaps at most
         if not self.numeric:
             if figures:
                 rest = self.dates + self.texts + self.gaps

@@ -83,7 +83,7 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
     blank = {k for k, tally in enumerate(tallies) if tally.blank and (not header or not cells[k])}
     notes: list[str] = []
     if blanks:
-        notes.append(f"{len(blanks)} blank lines between the rows are no rows: line {', '.join(map(str, blanks[:3]))}.")
+        notes.append(f"Blank lines between the rows are no rows: {len(blanks)}, the first is line {blanks[0]}.")
     chosen = chooser.chosen(names, header, blank, index_of(cells) if header else set(), source.name)
     notes += chosen.notes
     kinds = [

@@ -15,7 +15,7 @@ from ..estimators._persistence import Persistent, read_with, save_with
 from ..exceptions import ProblemError, near_miss
 from .cells import THOUSANDS, Cells, is_gap
 from .encoding import Column, Encoding
-from .table import SHOWN, Chosen, Sparse, place_of, told_apart
+from .table import SHOWN, Chosen, Sparse, index_notes, place_of, told_apart
 
 __all__ = ["FORMAT", "Known", "SparseEncoding", "read_model"]
 
@@ -114,8 +114,10 @@ class Known:
             label = place_of(self.asked, names, source, "--label")
         places = [known[name] for name in wanted]
         used = {*places, label}
-        left = [name for k, name in enumerate(apart) if k not in used]
-        notes = (f"Not used, for training did not: {', '.join(name[:SHOWN] for name in left[:12])}.",) if left else ()
+        left = [name for k, name in enumerate(apart) if k not in used and k not in index]
+        notes = index_notes(names, index - used)
+        if left:
+            notes = (f"Not used, for training did not: {', '.join(name[:SHOWN] for name in left[:12])}.", *notes)
         return Chosen(places, wanted, kinds, label, None if label is None else apart[label], notes)
 
     def _shift(self, width: int, label: int | None = None) -> Callable[[int], int] | None:

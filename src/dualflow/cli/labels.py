@@ -50,9 +50,10 @@ def numbers_of(table: Table | Sparse, form: Cells) -> NDArray:
     found = [form.number(cell) for cell in cells]
     for row, value in enumerate(found):
         if value is None:
+            fix = form.advice([cells[row]], sum(value is not None for value in found))
             raise ProblemError(
                 f"{table.place(row)}: the label {name}, {short(cells[row])}, is not a finite number, as --kind svr "
-                "needs; --kind svc tells classes apart"
+                f"needs; {fix or '--kind svc tells classes apart'}"
             )
     return np.array(found, dtype=float)
 

@@ -81,7 +81,10 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
 
 def _declared(schema: Any) -> list[str]:
     """Columns that pandas wrote as the index of its frame."""
-    about = schema.pandas_metadata
+    try:
+        about = schema.pandas_metadata
+    except ValueError:  # it is no JSON, and no part of the table
+        return []
     index = about.get("index_columns") if isinstance(about, dict) else None
     return [name for name in index if isinstance(name, str)] if isinstance(index, list) else []
 

@@ -143,7 +143,7 @@ def _empty(table: Any) -> NDArray:
     if empty.any():
         rows = np.flatnonzero(empty)
         first = table.place(int(rows[0])).removeprefix(f"{table.source}, ")
-        say(f"{len(rows)} rows hold no feature, and their prediction is empty; the first is {first}.", err=True)
+        say(f"Rows without any feature, whose prediction is empty: {len(rows)}, the first is {first}.", err=True)
     return empty
 
 

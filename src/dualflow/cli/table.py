@@ -22,6 +22,7 @@ __all__ = [
     "Sparse",
     "Table",
     "Words",
+    "index_notes",
     "index_of",
     "place_of",
     "short",
@@ -112,7 +113,7 @@ class Asked:
         text = {place_of(word, names, source, "--text") for word in self.text}
         label = None if self.label is None else place_of(self.label, names, source, "--label")
         index = index - dropped - text - blank - {label}
-        notes = tuple(_index_note(names, k) for k in sorted(index))
+        notes = index_notes(names, index)
         left = [k for k in range(len(names)) if k not in dropped and k not in blank and k not in index]
         if label is None and self.labelled and left:
             label = left[-1]
@@ -192,7 +193,7 @@ class Table:
         rows = np.flatnonzero(empty)
         some = ", ".join(str(self.where[row]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
         table = self.take(np.flatnonzero(~empty))
-        note = f"{len(rows)} rows hold nothing and are left out: {self.unit} {some}."
+        note = f"Rows that hold nothing are left out: {len(rows)}, {self.unit} {some}."
         return replace(table, notes=[*self.notes, note])
 
 
@@ -257,10 +258,12 @@ def told_apart(names: list[str]) -> list[str]:
     return list(found)
 
 
-def _index_note(names: list[str], place: int) -> str:
-    name = names[place]
-    what = "The first column, without a name," if not name and not place else f"Column {name[:SHOWN] or place + 1}"
-    return f"{what} is taken for the index of a frame, and left out."
+def index_notes(names: list[str], index: Collection[int]) -> tuple[str, ...]:
+    """A sentence on the columns that are left out as an index, if there are any."""
+    if not index:
+        return ()
+    some = ", ".join(names[place][:SHOWN] or f"{place + 1}, without a name," for place in sorted(index)[:3])
+    return (f"Column {some} is taken for the index of a frame, and left out; a name of its own keeps it.",)
 
 
 def short(cell: str) -> str:
