@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dualflow import ProblemError
 from dualflow.cli import encoding, sources
+from dualflow.cli.cells import Cells
 from dualflow.cli.csv_data import Form, read_csv
 from dualflow.cli.encoding import fit_encoding
 from dualflow.cli.labels import as_written, known_codes, labels_of
@@ -94,7 +95,10 @@ def test_missing_cells_are_missing_and_decimal_commas_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("a;b\n1,5;x\n2,5;y\n", "line 2, a: '1,5' is not a finite number; if that is a decimal comma, add --decimal ,"),
+        (
+            "a;b\n1,5;x\n2,5;y\n",
+            "line 2, a: '1,5', '2,5' are not finite numbers; if that is .* add --decimal ,",
+        ),
         (
             "a,b\n1,x\n2,x\nvier,y\n",
             r"line 4, a: 'vier' is not a finite number; 2 others .* --missing vier .* --text a",
@@ -221,8 +225,9 @@ def test_a_column_of_nothing_is_left_out(tmp_path):
 def test_the_index_that_pandas_writes_is_left_out(tmp_path):
     table = read(tmp_path, ",a,kind\n0,5,x\n1,6,y\n")
     assert table.chosen.names == ["a"]
-    assert table.notes == ["The first column has no name and counts the rows; it is left out."]
-    assert read(tmp_path, ",a,kind\n0,5,x\n2,6,y\n").chosen.names == ["column 1", "a"]
+    assert table.notes == [
+        "Column 1, without a name, is taken for the index of a frame, and left out; a name of its own keeps it."
+    ]
 
 
 def test_names_that_are_there_twice_are_told_apart(tmp_path):
@@ -253,9 +258,9 @@ def test_the_kind_of_model_is_told_where_labels_say_it(tmp_path, labels, kind):
     table = read(tmp_path, "a,b\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
     if kind is None:
         with pytest.raises(ProblemError, match="say --kind svr"):
-            kind_of(table, ".")
+            kind_of(table, Cells())
     else:
-        assert kind_of(table, ".") == kind
+        assert kind_of(table, Cells()) == kind
 
 
 def test_parquet_has_the_table_of_its_csv(tmp_path):
@@ -265,9 +270,7 @@ def test_parquet_has_the_table_of_its_csv(tmp_path):
     made = pyarrow.table(columns | {"kind": kinds, "when": pyarrow.array([0] * len(kinds), pyarrow.timestamp("s"))})
     parquet.write_table(made.set_column(2, "colour", made["colour"].dictionary_encode()), tmp_path / "t.parquet")
     expected = read(tmp_path, content)
-    with pytest.raises(
-        ProblemError, match=r"t.parquet, when: timestamp\[\w+\] is neither a number nor text.*--drop when"
-    ):
+    with pytest.raises(ProblemError, match=r"t.parquet, when: timestamp\[\w+\] is a date or a time.*--drop when"):
         read_new(tmp_path / "t.parquet", Asked("kind"), Form())
     found = read_new(tmp_path / "t.parquet", Asked("kind", drop=("when",)), Form())
     assert found.chosen.names == expected.chosen.names
@@ -310,3 +313,92 @@ def test_every_row_of_a_csv_is_read_in_its_place(tmp_path):
     (tmp_path / "t.csv").write_text('a,b\n1,x\n\n"2\n",y\n', encoding="utf-8")
     table = read_csv(Source(tmp_path / "t.csv"), Asked(), Form())
     assert table.where.tolist() == [2, 5]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["1,200", "950"], r"a: '1,200' is not a finite number; --thousands \",\" reads it as 1200$"),
+        (["1,200", "2,300"], r"'1,200', '2,300' .* --thousands \",\" reads it as 1200, --decimal , as 1.200$"),
+        (["1,200.5", "950"], r"--thousands \",\" reads it as 1200.5$"),
+        (["1.200,5", "950"], r"--thousands \".\" --decimal , reads it as 1200.5$"),
+        (["1.234.567", "950"], r"--thousands \".\" --decimal , reads it as 1234567$"),
+        (["1 200", "950"], r"--thousands \"space\" reads it as 1200$"),
+        (["1\u202f200", "1\u00a0300"], r"--thousands \"space\" reads it as 1200$"),
+        (["1'200", "950"], r"--thousands \"'\" reads it as 1200$"),
+        (["5%", "7%", "9"], r"'5%', '7%' are not finite numbers; 1 others"),
+        (["$5,000", "950"], r"'\$5,000' is not a finite number"),
+        (["inf", "inf", "1"], r"'inf' is not a finite number; .* --missing inf"),
+        (["1,5", "1,200"], "that is a decimal comma"),
+        (["odd", "odd", "odd", "1", "2"], r"'odd' is not a finite number; .* --missing odd"),
+        (["2026-11-26", "26.11.2026"], r"'2026-11-26' is a date or a time.* --drop a.* --text a"),
+        (["12:30", "13:45:10"], "'12:30' is a date or a time"),
+    ],
+)
+def test_numbers_in_other_writings_and_dates_are_refused_with_their_cells(tmp_path, cells, words):
+    content = "a;b;kind\n" + "".join(f"{cell};{k};{'xy'[k % 2]}\n" for k, cell in enumerate(cells))
+    with pytest.raises(ProblemError, match=words):
+        read(tmp_path, content)
+    assert isinstance(read(tmp_path, content, Asked(text=("a",))).columns[0], Words)
+
+
+@pytest.mark.parametrize(
+    ("cells", "option", "found"),
+    [
+        (["1,200", "950", "12,345,678.5"], {"thousands": ","}, [1200.0, 950.0, 12345678.5]),
+        (["1 200", "1\u00a0300", "1\u2009400"], {"thousands": "space"}, [1200.0, 1300.0, 1400.0]),
+        (["1.200,5", "7"], {"thousands": ".", "decimal": ","}, [1200.5, 7.0]),
+        (["1'200", "7"], {"thousands": "'"}, [1200.0, 7.0]),
+    ],
+)
+def test_thousands_are_read_by_their_option(tmp_path, cells, option, found):
+    content = "a;b;kind\n" + "".join(f"{cell};{k};{'xy'[k % 2]}\n" for k, cell in enumerate(cells))
+    assert read(tmp_path, content, **option).columns[0].tolist() == found
+    with pytest.raises(ProblemError, match="--decimal and --thousands are the same"):
+        read(tmp_path, content, thousands=",", decimal=",")
+    with pytest.raises(ProblemError, match="--thousands 'x' must be"):
+        read(tmp_path, content, thousands="x")
+
+
+def test_half_a_column_of_gaps_is_numbers_and_said(tmp_path):
+    table = read(tmp_path, "a,b,kind\n1,1,x\nn.d.,2,y\n-,3,x\n4,4,y\nn.d.,5,y\n")
+    assert cells(table.columns[0]) == [1.0, None, None, 4.0, None]
+    assert table.notes == ["Column a holds numbers; missing in it: 'n.d.' (2), '-' (1)."]
+
+
+def test_numbers_among_texts_are_texts_and_said(tmp_path):
+    table = read(tmp_path, "size,b,kind\nS,1,x\nM,2,y\nL,3,x\n38,4,y\n")
+    assert isinstance(table.columns[0], Words)
+    assert table.notes == ["Column size: 1 of 4 cells are numbers; it is taken as text."]
+
+
+def test_rows_of_nothing_are_left_out_of_training_and_said(tmp_path):
+    table = read(tmp_path, "a,b,kind\n1,1,x\n,,\n2,2,y\n,,\n")
+    assert table.where.tolist() == [2, 4]
+    assert table.notes == ["Rows that hold nothing are left out: 2, line 3, 5."]
+    with pytest.raises(ProblemError, match="line 3: the label kind is empty"):
+        labels_of(read(tmp_path, "a,b,kind\n1,1,x\n,5,\n2,2,y\n"))
+
+
+def test_blank_lines_are_no_rows_and_said(tmp_path):
+    table = read(tmp_path, "a,kind\n1,x\n\n \n2,y\n\n")
+    assert table.where.tolist() == [2, 5]
+    assert table.notes == ["Blank lines between the rows are no rows: 2, the first is line 3."]
+    with pytest.raises(ProblemError, match=r"line 3 is blank, in a table of one column: write \"\""):
+        read(tmp_path, "a\n1\n\n2\n", Asked(labelled=False))
+
+
+def test_a_table_of_ten_thousand_columns_takes_one_transformer_a_block(tmp_path, monkeypatch):
+    width = 10_000
+    calls = []
+    fit = SimpleImputer.fit_transform
+    monkeypatch.setattr(SimpleImputer, "fit_transform", lambda self, X: calls.append(X.shape) or fit(self, X))
+    rows = np.random.default_rng(0).normal(size=(6, width)).round(3)
+    rows[0, ::7] = np.nan
+    lines = [",".join("" if np.isnan(v) else str(v) for v in row) + f",{'xy'[k % 2]}" for k, row in enumerate(rows)]
+    table = read(tmp_path, ",".join(f"f{k}" for k in range(width)) + ",kind\n" + "\n".join(lines))
+    X = fit_encoding(table).transform(table)[0]
+    assert calls == [(6, width)]
+    monkeypatch.undo()
+    expected = make_pipeline(SimpleImputer(strategy="median"), StandardScaler()).fit_transform(rows)
+    np.testing.assert_allclose(X, expected, rtol=1e-12, atol=1e-12)

@@ -449,3 +449,59 @@ main()
     assert done.stdout == ""
     assert "Interrupted; model.dualflow is the model of what there was, and not optimal." in done.stderr.splitlines()
     assert run("check", "model.dualflow").exit_code == 1
+
+
+def test_a_line_a_row_even_where_there_is_nothing(folder):
+    write(folder, table(60))
+    trained(folder)
+    write(folder, "a,b,kind\n1,1,up\n,,\n-1,-1,\n", "new.csv")
+    result = run("predict", "model.dualflow", "new.csv", "--decision")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["prediction", "up", "", "down"]
+    assert lines[2] == ","
+    assert "Rows without any feature, whose prediction is empty: 1, the first is line 3." in result.stderr
+    found = json.loads(run("predict", "model.dualflow", "new.csv", "--json").stdout)
+    assert (found["predictions"], found["rows"], found["labelled"]) == (["up", None, "down"], 3, 1)
+    assert run("check", "model.dualflow", write(folder, table(60) + ",,\n", "more.csv")).exit_code == 0
+
+
+def test_without_imputing_a_row_of_nothing_is_refused(folder):
+    write(folder, table(60))
+    trained(folder, "--no-impute")
+    refused(
+        run("predict", "model.dualflow", write(folder, "a,b\n1,1\n,\n", "new.csv")), "line 3, a: the cell is missing"
+    )
+
+
+def test_a_first_row_that_is_no_header_is_not_lost(folder):
+    write(folder, table(60, header=""))
+    trained(folder)
+    for content, rows in (("n.d.,1\n2,3\n", 2), ("-,1\n2,3\n", 2), ("a,b\n2,3\n", 1)):
+        write(folder, content, "new.csv")
+        assert run("predict", "model.dualflow", "new.csv").stdout.count("\n") == rows + 1
+    refused(run("predict", "model.dualflow", write(folder, "odd,1\n2,3\n", "new.csv")), "line 1, ", "'odd'")
+
+
+def test_numbers_are_read_at_prediction_as_in_training(folder):
+    write(folder, "a,b,kind\n" + "".join(f'"1,{k:03}",{k},{"up" if k > 9 else "down"}\n' for k in range(20)))
+    refused(run("train", "data.csv"), '--thousands "," reads it as 1000')
+    assert trained(folder, "--thousands", ",")["features"] == 2
+    write(folder, 'a,b\n"1,019",19\nn.d.,19\n', "new.csv")
+    result = run("predict", "model.dualflow", "new.csv")
+    assert result.stdout.split() == ["prediction", "up", "up"]
+    assert "Column a holds numbers; missing in it: 'n.d.' (1)." in result.stderr
+    refused(
+        run("predict", "model.dualflow", write(folder, "a,b\n5%,1\n", "new.csv")), "line 2, a: '5%' is not a finite"
+    )
+
+
+def test_models_of_before_thousands_are_read(folder):
+    write(folder, table(60))
+    trained(folder)
+    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    del header["members"], header["table"]["thousands"]
+    _container.write(folder / "older", header, arrays)
+    newer, older = (run("predict", name, "data.csv") for name in ("model.dualflow", "older"))
+    assert older.exit_code == 0, older.stderr
+    assert older.stdout == newer.stdout

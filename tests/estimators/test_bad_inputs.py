@@ -1,5 +1,6 @@
 """Every hostile input gets one of three answers: it works, it is an error naming the argument, or a warning."""
 
+import datetime
 import warnings
 
 import numpy as np
@@ -49,7 +50,16 @@ BAD_X = {
     "numeric strings": (X.astype(str), "X .*numbers"),
     "numeric strings in a list": (X.astype(str).tolist(), "X .*numbers"),
     "text": (with_entry("red", object), "X holds text"),
-    "dates": (X.astype("M8[s]"), "X holds dtype"),
+    "dates": (X.astype("M8[s]"), "X holds dates"),
+    "durations": (X.astype("m8[s]"), "X holds dates, times or durations"),
+    "a column of dates": (pd.DataFrame(X).assign(t=pd.Timestamp("2026")), "X holds dates.* in column 't'"),
+    "a column of dates with a zone": (
+        pd.DataFrame(X).assign(t=pd.Timestamp("2026", tz="UTC")),
+        "dates.* in column 't'",
+    ),
+    "a column of durations": (pd.DataFrame(X).assign(t=pd.Timedelta("1h")), "durations in column 't'"),
+    "a column of periods": (pd.DataFrame(X).assign(t=pd.Period("2026-11")), "X holds dates.* in column 't'"),
+    "a column of Python's dates": (pd.DataFrame(X).assign(t=datetime.date(2026, 11, 26)), "dates.* in column 't'"),
     "masked": (np.ma.masked_array(X, mask=X > 3), "X is a masked array"),
     "pandas NA": (pd.DataFrame(X).astype("Float64").mask(X > 3), "NaN|NA"),
     "no rows": (np.empty((0, 3)), "0 sample"),

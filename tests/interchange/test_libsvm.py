@@ -212,6 +212,10 @@ def test_a_file_of_others_is_read(tmp_path):
     [
         ("svm_type nu_svc", "svm_type svdd", "'svdd' is not one of c_svc"),
         ("kernel_type rbf", "kernel_type laplace", "'laplace' is not one of linear"),
+        ("gamma 0.5\n", "", "has no gamma, which kernel_type rbf needs"),
+        ("kernel_type rbf\n", "kernel_type sigmoid\n", "has no coef0, which kernel_type sigmoid needs"),
+        ("kernel_type rbf\n", "kernel_type polynomial\ncoef0 0\n", "has no degree, which kernel_type polynomial needs"),
+        ("gamma 0.5", "gamma -0.5", "gamma '-0.5' is below 0"),
         ("gamma 0.5", "gamma nan", "'nan', gamma, is not a finite number"),
         ("gamma 0.5", "gamma 1_0", "'1_0', gamma"),
         ("gamma 0.5", "gamma 0.5\ngamma 0.5", "line 4: a second gamma"),

@@ -9,7 +9,7 @@ import typer
 
 from . import options as shared
 from .output import clear_errors, print_table, say, say_json, warnings_said
-from .predict import Label, Model, encoded
+from .predict import KnownThousands, Label, Model, encoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +31,7 @@ def check(
     header: shared.Header = None,
     missing: shared.Missing = None,
     decimal: Annotated[str | None, typer.Option(help="The decimal point; that of training by default.")] = None,
+    thousands: KnownThousands = None,
     format: shared.Format = None,
     json: shared.Json = False,
 ) -> None:
@@ -55,7 +56,9 @@ def check(
         worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
         same = None
         if data is not None:
-            table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, format)
+            table, X, known = encoded(
+                known, data, label, delimiter, header, missing, decimal, thousands, format, whole=False
+            )
             same = _difference(machine, known, table, X)
         facts = {
             "model": str(model),

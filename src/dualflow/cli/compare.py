@@ -91,6 +91,7 @@ def compare(
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     decimal: shared.Decimal = ".",
+    thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
     json: shared.Json = False,
@@ -121,7 +122,7 @@ def compare(
                 raise ProblemError("--label and --classes go with --data; for the bundled digits use --digits")
             X, y, first = _two_digits(digits)
         else:
-            form = shared.form_of(delimiter, header, decimal, missing)
+            form = shared.form_of(delimiter, header, decimal, missing, thousands)
             asked = Asked(label, True, tuple(drop or ()), tuple(text or ()))
             how = How(one_hot, impute, standardise)
             X, y, first = _two_of(read_new(data, asked, form, format), _names(classes), how)

@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 
 from ..exceptions import ProblemError
-from .cells import MAX_WORDS, Cells, Gathered, Tally
+from .cells import MAX_WORDS, Cells, Gathered, Tally, is_gap
 from .sources import Source
-from .table import Asked, Chooser, Table
+from .table import Asked, Chooser, Table, index_of
 
 __all__ = ["DELIMITERS", "MAX_LINE", "Form", "read_csv"]
 
@@ -68,7 +68,7 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
         The file cannot be read.
     """
     delimiter = form.delimiter or _delimiter(source)
-    first, tallies, counts = _survey(source, delimiter, form.cells)
+    first, tallies, blanks = _survey(source, delimiter, form.cells)
     cells = [cell.strip() for cell in first[1]]
     header = form.header
     if header is None:
@@ -81,13 +81,13 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
             tally.add(cell, first[0], form.cells)
     # A delimiter at the end of each line makes a column of nothing.
     blank = {k for k, tally in enumerate(tallies) if tally.blank and (not header or not cells[k])}
-    notes = []
-    if counts and header and not cells[0] and isinstance(chooser, Asked):
-        blank.add(0)  # pandas' index, as to_csv writes it
-        notes.append("The first column has no name and counts the rows; it is left out.")
-    chosen = chooser.chosen(names, header, blank, source.name)
+    notes: list[str] = []
+    if blanks:
+        notes.append(f"Blank lines between the rows are no rows: {len(blanks)}, the first is line {blanks[0]}.")
+    chosen = chooser.chosen(names, header, blank, index_of(cells) if header else set(), source.name)
+    notes += chosen.notes
     kinds = [
-        kind or tallies[place].kind(name, source.name)
+        kind or tallies[place].kind(name, source.name, form.cells, notes)
         for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True)
     ]
     new = isinstance(chooser, Asked)
@@ -96,7 +96,7 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
     seen: dict[str, str] = {}  # one object a label, however often it is there
     numbers = []
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
-        for number, row in islice(lines, int(header), None):
+        for number, row in islice((line for line in lines if line[1]), int(header), None):
             place = f"{source.name}, line {number}"
             _check_width(row, len(cells), place)
             for column, k in zip(columns, chosen.places, strict=True):
@@ -109,32 +109,45 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
         raise ProblemError(f"{source.name} has a header only; rows of data are needed")
     gathered = [column.column() for column in columns]
     where = np.array(numbers, dtype=np.int64)
-    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=[*notes, *chosen.notes])
+    notes += [note for column in columns for note in column.notes]
+    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes)
 
 
-def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tally], bool]:
-    """The first line, what is in the columns below it, and whether the first of them counts the rows, from 0."""
+def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tally], list[int]]:
+    """The first line, what is in the columns below it, and which lines between them are blank."""
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
-        first = next(lines, None)
+        first = next((line for line in lines if line[1]), None)
         if first is None:
             raise ProblemError(f"{source.name} is empty; rows of data are needed")
         top = [cell.strip() for cell in first[1]]
-        tallies, counts = [Tally() for _ in top], True
-        for k, (number, row) in enumerate(lines):
+        tallies, blanks, pending = [Tally() for _ in top], list[int](), list[int]()
+        for number, row in lines:
+            if not row:
+                pending.append(number)
+                continue
+            if pending and len(top) == 1:
+                raise ProblemError(
+                    f'{source.name}, line {pending[0]} is blank, in a table of one column: write "" where a cell is '
+                    "empty, or take the line out"
+                )
+            blanks += pending
+            pending.clear()
             _check_width(row, len(top), f"{source.name}, line {number}")
             for tally, cell, above in zip(tallies, row, top, strict=True):
                 tally.add(cell := cell.strip(), number, form)
-                tally.again |= cell == above
-            counts = counts and row[0].strip() == str(k)
-    return first, tallies, counts
+                if cell == above:
+                    tally.again = True
+    return first, tallies, blanks
 
 
 def _has_header(first: list[str], tallies: list[Tally], form: Cells) -> bool:
     """Whether the first line names the columns: as text above numbers, or, where all is text, as words that are nowhere
-    else."""
-    text = [cell not in form.missing and form.number(cell) is None for cell in first]
+    else. An index has no name, and does not count."""
+    text = [not form.is_missing(cell) and form.number(cell) is None and not is_gap(cell) for cell in first]
     if all(tally.blank for tally in tallies):
         return any(text[:-1])  # nothing is below it
+    start = next((k for k, cell in enumerate(first) if cell), 0)
+    first, text, tallies = first[start:], text[start:], tallies[start:]
     if any(tally.numeric for tally in tallies):
         return any(is_text for is_text, tally in zip(text, tallies, strict=True) if tally.numeric)
     return all(text) and len(set(first)) == len(first) and not any(tally.again for tally in tallies)
@@ -146,18 +159,23 @@ def _check_width(row: list[str], width: int, place: str) -> None:
 
 
 def _lines(source: Source, file: BinaryIO, delimiter: str) -> Generator[Line]:
-    """The rows that are not blank, with the number of the line each ends in."""
+    """The rows, each with the number of the line it ends in; blank lines, which have no cells, are empty rows.
+
+    A line of delimiters or of quotes is a row, whose cells are empty.
+    """
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    last = [""]
     try:
-        reader = csv.reader(_bounded(text, source), delimiter=delimiter, strict=True)
+        reader = csv.reader(_bounded(text, source, last), delimiter=delimiter, strict=True)
         try:
             for row in reader:
-                if any("\0" in cell for cell in row):
-                    raise ProblemError(
-                        f"{source.name}, line {reader.line_num} has a NUL byte; it is not a CSV text file"
-                    )
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, [cell for cell in row if cell] if delimiter == " " else row
+                if delimiter == " ":
+                    row = [cell for cell in row if cell]
+                if len(row) < 2 and '"' not in last[0] and not any(map(str.strip, row)):
+                    row = []
+                elif not row:
+                    raise ProblemError(f"{source.name}, line {reader.line_num} has empty cells only, between blanks")
+                yield reader.line_num, row
         except UnicodeDecodeError as error:
             where = f"{source.name}, {_where(source)}"
             raise ProblemError(f"{where} is not a CSV text file in UTF-8: {error.reason}") from None
@@ -167,12 +185,16 @@ def _lines(source: Source, file: BinaryIO, delimiter: str) -> Generator[Line]:
         text.detach()
 
 
-def _bounded(text: io.TextIOWrapper, source: Source) -> Iterator[str]:
+def _bounded(text: io.TextIOWrapper, source: Source, last: list[str]) -> Iterator[str]:
+    """The lines; ``last`` holds the one that was read last."""
     number = 0
     while line := text.readline(MAX_LINE + 1):
         number += 1
         if len(line) > MAX_LINE:
             raise ProblemError(f"{source.name}, line {number} has more than MAX_LINE={MAX_LINE} characters")
+        if "\0" in line:
+            raise ProblemError(f"{source.name}, line {number} has a NUL byte; it is not a CSV text file")
+        last[0] = line
         yield line
 
 

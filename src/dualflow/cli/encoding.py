@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ __all__ = ["Column", "Encoding", "affordable", "check_texts", "fit_encoding"]
 
 #: Rows up to which texts may all be different.
 FEW = 20
+#: Numbers of a part of a table that is copied at once.
+_PART = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -86,18 +90,19 @@ class Encoding:
         unknown: dict[str, dict[str, int]] = {}
         found = dict(zip(table.chosen.names, table.columns, strict=True))
         start = 0
-        for column in self.columns:
-            given = found[column.name]
-            if column.categories is None:
-                values = _filled(given, np.isnan(given), column, table)
-                X[:, start] = (values - column.mean) / column.scale
-            else:
-                codes, strange = _codes(given, column, table)
+        for is_number, run in groupby(self.columns, key=lambda column: column.categories is None):
+            if is_number:
+                for part in _parts(list(run), len(table)):
+                    X[:, start : start + len(part)] = _points([found[column.name] for column in part], part, table)
+                    start += len(part)
+                continue
+            for column in run:
+                codes, strange = _codes(found[column.name], column, table)
                 rows = np.flatnonzero(codes >= 0)
                 X[rows, start + codes[rows]] = 1.0
                 if strange:
                     unknown[column.name] = strange
-            start += column.width
+                start += column.width
         return X, unknown
 
 
@@ -112,13 +117,17 @@ def fit_encoding(table: Table, *, one_hot: bool = True, impute: bool = True, sta
         Text, or a missing cell, where it may not be; the message names file, line and column.
     """
     columns = list(zip(table.chosen.places, table.chosen.names, table.columns, strict=True))
-    blank = [_blank(given) for _, _, given in columns]
-    for (_, name, _), nothing in zip(columns, blank, strict=True):
-        if nothing:
-            table.notes.append(f"Column {name[:SHOWN]} holds nothing, and is left out.")
-    columns = [column for column, nothing in zip(columns, blank, strict=True) if not nothing]
     numbers = [column for column in columns if not isinstance(column[2], Words)]
     texts = [column for column in columns if isinstance(column[2], Words)]
+    blank = {place for place, _, words in texts if (words.codes < 0).all()}
+    for part in _parts(numbers, len(table)):
+        nothing = np.isnan(np.array([values for _, _, values in part])).all(axis=1)
+        blank |= {part[k][0] for k in np.flatnonzero(nothing).tolist()}
+    if blank:
+        table.notes.extend(
+            f"Column {name[:SHOWN]} holds nothing, and is left out." for place, name, _ in columns if place in blank
+        )
+        numbers, texts = ([column for column in some if column[0] not in blank] for some in (numbers, texts))
     if not numbers and not texts:
         raise ProblemError(f"{table.source} has no feature with anything in it")
     made = [*_numbers(table, numbers, impute, standardise), *(_texts(table, texts, one_hot, impute))]
@@ -137,32 +146,57 @@ def check_texts(table: Table) -> None:
             )
 
 
-def _blank(given: Any) -> bool:
-    return bool((given.codes < 0).all() if isinstance(given, Words) else np.isnan(given).all())
-
-
 def _numbers(table: Table, given: list[Any], impute: bool, standardise: bool) -> list[Column]:
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    made = []
-    for place, name, values in given:  # one by one: a copy of one column is a small thing
-        imputer, scaler = SimpleImputer(strategy="median"), StandardScaler()
-        points, fill = values[:, None], None
+    made: list[Column] = []
+    for part in _parts(given, len(table)):
+        # Column after column in memory, so that each is summed as it would be alone.
+        points, k = np.array([values for _, _, values in part]).T, len(part)
+        fills: list[float | None] = [None] * k
+        means, scales = np.zeros(k), np.ones(k)
         if impute:
-            points = imputer.fit_transform(points)
-            fill = float(imputer.statistics_[0])
+            imputer = SimpleImputer(strategy="median")
+            points = np.asfortranarray(imputer.fit_transform(points))
+            fills = imputer.statistics_.tolist()
         else:
-            _filled(values, np.isnan(values), Column(name, place), table)
-        mean, scale = 0.0, 1.0
+            _check_numbers(points, [Column(name, place) for place, name, _ in part], table)
         if standardise:
             with np.errstate(over="ignore", invalid="ignore"):
-                scaler.fit(points)
-            mean, scale = float(scaler.mean_[0]), float(scaler.scale_[0])
-            if not (np.isfinite(mean) and np.isfinite(scale)):
+                scaler = StandardScaler().fit(points)
+            means, scales = scaler.mean_, scaler.scale_
+            if (large := ~(np.isfinite(means) & np.isfinite(scales))).any():
+                name = part[int(np.argmax(large))][1]
                 raise ProblemError(f"{table.source}, {name[:SHOWN]}: its numbers are too large to be standardised")
-        made.append(Column(name, place, fill, mean, scale))
+        made += [
+            Column(name, place, fill, mean, scale)
+            for (place, name, _), fill, mean, scale in zip(part, fills, means.tolist(), scales.tolist(), strict=True)
+        ]
     return made
+
+
+def _parts(columns: list[Any], n: int) -> Iterator[list[Any]]:
+    """Columns of n numbers, some at a time: a copy of a part is a small thing."""
+    step = max(1, _PART // max(n, 1))
+    for start in range(0, len(columns), step):
+        yield columns[start : start + step]
+
+
+def _points(given: list[NDArray], columns: list[Column], table: Table) -> NDArray:
+    """Columns of numbers as features, shape (n, len(columns))."""
+    points = np.array(given).T
+    _check_numbers(points, columns, table)
+    fills, means, scales = np.array([(c.fill or 0.0, c.mean, c.scale) for c in columns], dtype=float).T
+    return (np.where(np.isnan(points), fills, points) - means) / scales
+
+
+def _check_numbers(points: NDArray, columns: list[Column], table: Table) -> None:
+    """ProblemError where a number is missing that may not be."""
+    missing = np.isnan(points)
+    for k in np.flatnonzero(missing.any(axis=0)).tolist():
+        if columns[k].fill is None:
+            _check_there(missing[:, k], columns[k], table)
 
 
 def _texts(table: Table, given: list[Any], one_hot: bool, impute: bool) -> list[Column]:
@@ -191,13 +225,6 @@ def _texts(table: Table, given: list[Any], one_hot: bool, impute: bool) -> list[
         encoder = OneHotEncoder(handle_unknown="ignore").fit(cells)
         made.append(Column(name, place, fill, categories=tuple(map(str, encoder.categories_[0]))))
     return made
-
-
-def _filled(values: NDArray, missing: NDArray, column: Column, table: Table) -> NDArray:
-    if column.fill is None:
-        _check_there(missing, column, table)
-        return values
-    return np.where(missing, column.fill, values)
 
 
 def _codes(words: Words, column: Column, table: Table) -> tuple[NDArray, dict[str, int]]:

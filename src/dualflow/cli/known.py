@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ..estimators._persistence import Persistent, read_with, save_with
 from ..exceptions import ProblemError, near_miss
-from .cells import Cells
+from .cells import THOUSANDS, Cells, is_gap
 from .encoding import Column, Encoding
-from .table import SHOWN, Chosen, Sparse, place_of, told_apart
+from .table import SHOWN, Chosen, Sparse, index_notes, place_of, told_apart
 
 __all__ = ["FORMAT", "Known", "SparseEncoding", "read_model"]
 
@@ -78,16 +78,17 @@ class Known:
     asked: str | None = None
 
     def header(self, first: list[str]) -> bool | None:
-        """Whether a first line is a header: always, or if text stands in the place of numbers."""
+        """Whether a first line is a header: always, or if text stands in the place of all numbers."""
         if self.named or not isinstance(self.encoding, Encoding):
             return True
         shift = self._shift(len(first), self.label_place)
         if shift is None:
             return None
         numbers = [first[shift(c.place)] for c in self.encoding.columns if c.categories is None]
-        return any(cell not in self.cells.missing and self.cells.number(cell) is None for cell in numbers)
+        there = [cell for cell in numbers if not self.cells.is_missing(cell)]
+        return bool(there) and all(self.cells.number(cell) is None and not is_gap(cell) for cell in there)
 
-    def chosen(self, names: list[str], named: bool, blank: set[int], source: str) -> Chosen:
+    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> Chosen:
         """The columns the model was trained on; the label if it is there."""
         assert isinstance(self.encoding, Encoding)
         columns = self.encoding.columns
@@ -112,8 +113,11 @@ class Known:
         if self.asked is not None:
             label = place_of(self.asked, names, source, "--label")
         places = [known[name] for name in wanted]
-        left = [name for k, name in enumerate(apart) if k not in (*places, label)]
-        notes = (f"Not used, for training did not: {', '.join(name[:SHOWN] for name in left[:12])}.",) if left else ()
+        used = {*places, label}
+        left = [name for k, name in enumerate(apart) if k not in used and k not in index]
+        notes = index_notes(names, index - used)
+        if left:
+            notes = (f"Not used, for training did not: {', '.join(name[:SHOWN] for name in left[:12])}.", *notes)
         return Chosen(places, wanted, kinds, label, None if label is None else apart[label], notes)
 
     def _shift(self, width: int, label: int | None = None) -> Callable[[int], int] | None:
@@ -138,7 +142,14 @@ class Known:
             scales = None if self.encoding.scales is None else self.encoding.scales.tolist()
             return about | {"sparse": {"first": self.encoding.first, "count": self.encoding.count, "scales": scales}}
         columns = [
-            asdict(c) | {"categories": None if c.categories is None else list(c.categories)}
+            {
+                "name": c.name,
+                "place": c.place,
+                "fill": c.fill,
+                "mean": c.mean,
+                "scale": c.scale,
+                "categories": None if c.categories is None else list(c.categories),
+            }
             for c in self.encoding.columns
         ]
         return about | {
@@ -149,6 +160,7 @@ class Known:
             "label_place": self.label_place,
             "decimal": self.cells.decimal,
             "missing": list(self.cells.missing),
+            "thousands": self.cells.thousands,
         }
 
 
@@ -207,7 +219,10 @@ def _known(plain: Any) -> Known:
         raise ValueError("its columns have no names")
     if plain["decimal"] not in (".", ","):
         raise ValueError("its decimal point is none")
-    cells = Cells(plain["decimal"], _texts(plain["missing"]))
+    thousands = plain.get("thousands")  # files of before 2026-11-26 have none
+    if thousands is not None and (thousands not in THOUSANDS or thousands == plain["decimal"]):
+        raise ValueError("its separator of thousands is none")
+    cells = Cells(plain["decimal"], _texts(plain["missing"]), thousands)
     return Known(Encoding(columns), named, width, label, place, written, cells)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from .cells import number
+from .cells import Cells, number
 from .table import SHOWN, Sparse, Table, short
 
 __all__ = ["as_written", "known_codes", "labels_of", "numbers_of"]
@@ -44,15 +44,16 @@ def labels_of(table: Table | Sparse) -> NDArray:
     return rounded if len(np.unique(rounded)) == len(set(exact)) else np.array(cells)
 
 
-def numbers_of(table: Table | Sparse, decimal: str = ".") -> NDArray:
+def numbers_of(table: Table | Sparse, form: Cells) -> NDArray:
     """The labels of a table as numbers to be predicted; ProblemError names the line of one that is none."""
     cells, name = _cells(table)
-    found = [number(cell.replace(",", ".", 1) if decimal == "," else cell) for cell in cells]
+    found = [form.number(cell) for cell in cells]
     for row, value in enumerate(found):
         if value is None:
+            fix = form.advice([cells[row]], sum(value is not None for value in found))
             raise ProblemError(
                 f"{table.place(row)}: the label {name}, {short(cells[row])}, is not a finite number, as --kind svr "
-                "needs; --kind svc tells classes apart"
+                f"needs; {fix or '--kind svc tells classes apart'}"
             )
     return np.array(found, dtype=float)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..exceptions import ProblemError
-from .cells import Cells
+from .cells import THOUSANDS, Cells
 from .csv_data import Form
 from .output import Json
 from .table import MISSING
@@ -26,6 +26,7 @@ __all__ = [
     "OneHot",
     "Standardise",
     "Text",
+    "Thousands",
     "form_of",
     "number_or_text",
 ]
@@ -41,6 +42,9 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="Whether the first line names the columns; told from the file."),
 ]
 Decimal = Annotated[str, typer.Option(help='The decimal point of a CSV, "." or ",".')]
+Thousands = Annotated[
+    str | None, typer.Option(help='Between groups of three digits in a CSV: ",", ".", "\'" or "space".')
+]
 Missing = Annotated[
     list[str] | None,
     typer.Option(help="A cell that stands for nothing, beside empty ones, NA, NaN, null, None and ?. Repeatable."),
@@ -68,7 +72,13 @@ Standardise = Annotated[
 ]
 
 
-def form_of(delimiter: str | None, header: bool | None, decimal: str, missing: list[str] | None) -> Form:
+def form_of(
+    delimiter: str | None,
+    header: bool | None,
+    decimal: str,
+    missing: list[str] | None,
+    thousands: str | None = None,
+) -> Form:
     """How a CSV is written, as these options say."""
     if delimiter is not None:
         delimiter = {"tab": "\t", "\\t": "\t", "space": " "}.get(delimiter, delimiter)
@@ -78,7 +88,12 @@ def form_of(delimiter: str | None, header: bool | None, decimal: str, missing: l
         raise ProblemError(f'--decimal {decimal!r} must be "." or ","')
     if decimal == delimiter:
         raise ProblemError("--decimal and --delimiter are the same character")
-    return Form(delimiter, header, Cells(decimal, (*MISSING, *(missing or ()))))
+    thousands = {" ": "space"}.get(thousands, thousands) if thousands else None
+    if thousands is not None and thousands not in THOUSANDS:
+        raise ProblemError(f'--thousands {thousands!r} must be ",", ".", "\'" or "space"')
+    if thousands == decimal:
+        raise ProblemError("--decimal and --thousands are the same character")
+    return Form(delimiter, header, Cells(decimal, (*MISSING, *(missing or ())), thousands))
 
 
 def number_or_text(text: str) -> float | str:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import ProblemError, SolverUnavailable
-from .cells import MAX_WORDS, Cells, Gathered
+from .cells import MAX_WORDS, Cells, Gathered, Tally
 from .sources import MAX_BYTES, Source
-from .table import SHOWN, Asked, Chooser, Table
+from .table import SHOWN, Asked, Chooser, Table, Words, index_of
 
 __all__ = ["MAGIC", "read_parquet"]
 
@@ -48,7 +48,7 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
         needed = 8 * about.num_rows * len(names)
         if about.num_rows < 0 or needed > 4 * MAX_BYTES:
             raise ProblemError(f"{source.name} has {about.num_rows} rows of {len(names)} columns; too many to be read")
-        chosen = chooser.chosen(names, True, set(), source.name)
+        chosen = chooser.chosen(names, True, set(), index_of(names, _declared(schema)), source.name)
         kinds = [
             kind or _kind(schema.field(place).type, source.name, name)
             for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True)
@@ -72,7 +72,33 @@ def read_parquet(source: Source, chooser: Chooser, form: Cells) -> Table:
         raise ProblemError(f"{source.name} has no rows; rows of data are needed")
     gathered = [column.column() for column in columns]
     where = np.arange(1, rows + 1, dtype=np.int64)
-    return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", list(chosen.notes))
+    notes = [*chosen.notes, *(note for column in columns for note in column.notes)]
+    for name, kind, made in zip(chosen.names, chosen.kinds, gathered, strict=True):
+        if kind is None and isinstance(made, Words):
+            _check_texts(name, made, form, source.name, notes)
+    return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes)
+
+
+def _declared(schema: Any) -> list[str]:
+    """Columns that pandas wrote as the index of its frame."""
+    try:
+        about = schema.pandas_metadata
+    except ValueError:  # it is no JSON, and no part of the table
+        return []
+    index = about.get("index_columns") if isinstance(about, dict) else None
+    return [name for name in index if isinstance(name, str)] if isinstance(index, list) else []
+
+
+def _check_texts(name: str, column: Words, form: Cells, source: str, notes: list[str]) -> None:
+    """Texts of a new table that are dates are refused; a note says which columns of text hold numbers."""
+    tally = Tally()
+    firsts = np.unique(column.codes[column.codes >= 0], return_index=True)[1]
+    for word, row in zip(column.words.tolist(), np.flatnonzero(column.codes >= 0)[firsts].tolist(), strict=True):
+        tally.add(word, row + 1, form)
+    if tally.numeric:
+        notes.append(f"Column {name[:SHOWN]} holds numbers that its file has as text; it is taken as text.")
+    else:
+        tally.kind(name, source, form, notes, "row")
 
 
 @contextmanager
@@ -101,6 +127,11 @@ def _simple(kind: Any, source: str, name: str) -> None:
 
     inner = kind.value_type if types.is_dictionary(kind) else kind
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_string, types.is_null)
+    if types.is_temporal(inner):
+        raise ProblemError(
+            f"{source}, {name[:SHOWN]}: {kind} is a date or a time, and models take numbers; write what matters of it "
+            f"as numbers (days since a day, the month), or leave the column out: --drop {name[:SHOWN]}"
+        )
     if not any(test(inner) for test in (*tests, types.is_large_string)):
         raise ProblemError(
             f"{source}, {name[:SHOWN]}: {kind} is neither a number nor text; make it one of them, or leave it out: "
@@ -120,4 +151,5 @@ def _add(column: Gathered, values: Any, places: list[str], form: Cells, source: 
             raise ProblemError(f"{place}, {column.name[:SHOWN]}: infinity is not a finite number")
         column.values.frombytes(numbers.tobytes())
         return
-    column.add_all(found, places, form)
+    for cell, place in zip(found, places, strict=True):
+        column.add("" if cell is None else cell.strip(), place, form)

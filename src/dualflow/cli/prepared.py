@@ -52,10 +52,10 @@ class How:
         return encoding, encoding.transform(table)[0]
 
 
-def kind_of(table: Table | Sparse, decimal: str) -> str:
+def kind_of(table: Table | Sparse, cells: Cells) -> str:
     """ "svc" or "svr", by the labels; ProblemError where both may be meant."""
     try:
-        values = numbers_of(table, decimal)
+        values = numbers_of(table, cells)
     except ProblemError:
         return "svc"
     distinct = np.unique(values)
@@ -67,10 +67,10 @@ def kind_of(table: Table | Sparse, decimal: str) -> str:
     )
 
 
-def labels_for(kind: str, table: Table | Sparse, decimal: str) -> tuple[NDArray | None, tuple[str, ...]]:
+def labels_for(kind: str, table: Table | Sparse, cells: Cells) -> tuple[NDArray | None, tuple[str, ...]]:
     """y for a kind of model, and its classes as they are written."""
     if kind == "svr":
-        return numbers_of(table, decimal), ()
+        return numbers_of(table, cells), ()
     if kind != "svc":
         return None, ()
     y = labels_of(table)

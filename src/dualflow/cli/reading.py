@@ -34,7 +34,7 @@ def read_new(path: Path, asked: Asked, form: Form, kind: str | None = None) -> T
             if asked.drop or asked.text:
                 raise ProblemError("--drop and --text are for columns that have names; svmlight has indices")
             return read_svmlight(source)
-        return _columns(source, asked, form, kind)
+        return _columns(source, asked, form, kind).filled()
 
 
 def read_known(path: Path, known: Any, form: Form, kind: str | None = None) -> Table | Sparse:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError, near_miss
@@ -19,6 +22,8 @@ __all__ = [
     "Sparse",
     "Table",
     "Words",
+    "index_notes",
+    "index_of",
     "place_of",
     "short",
     "told_apart",
@@ -30,6 +35,10 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None",
 CLASSES = ("NULL", "null", "None", "?")
 #: Characters of a cell or a name that an error shows.
 SHOWN = 40
+
+# What pandas calls columns without a name, an index written along and read again say, and an index in parquet.
+_NAMELESS = re.compile(r"(Unnamed: \d+(_level_\d+)?(\.\d+)*)?")
+_INDEX = re.compile(r"__index_level_\d+__")
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,8 @@ class Chooser(Protocol):
     def header(self, first: list[str]) -> bool | None:
         """Whether a first line is a header; None if the rest of the file has to tell."""
 
-    def chosen(self, names: list[str], named: bool, blank: set[int], source: str) -> Chosen:
-        """Which columns are wanted, of a file that has these, some of them blank from top to bottom."""
+    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> Chosen:
+        """Which columns are wanted, of a file that has these, some of them blank from top to bottom, some an index."""
 
 
 @dataclass(frozen=True)
@@ -99,22 +108,26 @@ class Asked:
         # A number from 1 says nothing of that kind.
         return True if any(word in first and not _is_number_from_1(word, len(first)) for word in named) else None
 
-    def chosen(self, names: list[str], named: bool, blank: set[int], source: str) -> Chosen:
-        dropped = {place_of(word, names, source, "--drop") for word in self.drop} | blank
+    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> Chosen:
+        dropped = {place_of(word, names, source, "--drop") for word in self.drop}
         text = {place_of(word, names, source, "--text") for word in self.text}
-        label = None
-        left = [k for k in range(len(names)) if k not in dropped]
-        if self.label is not None:
-            label = place_of(self.label, names, source, "--label")
-        elif self.labelled and left:
+        label = None if self.label is None else place_of(self.label, names, source, "--label")
+        index = index - dropped - text - blank - {label}
+        notes = index_notes(names, index)
+        left = [k for k in range(len(names)) if k not in dropped and k not in blank and k not in index]
+        if label is None and self.labelled and left:
             label = left[-1]
         places = [k for k in left if k != label]
         if not places:
             wanted = "at least one feature and a label are" if self.labelled else "at least one feature is"
-            raise ProblemError(f"{source} has a single column; {wanted} needed, and --delimiter says what is between")
+            raise ProblemError(
+                f"{source} has a single column; {wanted} needed, and --delimiter says what is between"
+                + "".join(f". {note}" for note in notes)
+            )
         kinds: list[str | None] = ["text" if k in text else None for k in places]
         apart = told_apart(names)
-        return Chosen(places, [apart[k] for k in places], kinds, label, None if label is None else apart[label])
+        named_label = None if label is None else apart[label]
+        return Chosen(places, [apart[k] for k in places], kinds, label, named_label, notes)
 
 
 @dataclass(frozen=True)
@@ -160,6 +173,29 @@ class Table:
         """Where a row is, for errors."""
         return f"{self.source}, {self.unit} {self.where[row]}"
 
+    @property
+    def empty(self) -> NDArray:
+        """Which rows lack every feature, booleans of shape (n,)."""
+        empty = np.ones(len(self), dtype=bool)
+        for column in self.columns:
+            empty &= column.codes < 0 if isinstance(column, Words) else np.isnan(column)
+            if not empty.any():
+                break
+        return empty
+
+    def filled(self) -> Table:
+        """Without the rows that lack every feature and the label, of which the notes speak."""
+        empty = self.empty
+        if self.labels is not None and empty.any():
+            empty &= np.array([not label for label in self.labels])
+        if not empty.any() or empty.all():
+            return self
+        rows = np.flatnonzero(empty)
+        some = ", ".join(str(self.where[row]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
+        table = self.take(np.flatnonzero(~empty))
+        note = f"Rows that hold nothing are left out: {len(rows)}, {self.unit} {some}."
+        return replace(table, notes=[*self.notes, note])
+
 
 @dataclass(frozen=True)
 class Sparse:
@@ -183,6 +219,17 @@ class Sparse:
     def place(self, row: int) -> str:
         """Where a row is, for errors."""
         return f"{self.source}, row {row + 1}"
+
+
+def index_of(names: list[str], declared: Collection[str] = ()) -> set[int]:
+    """Places of the columns that are a frame's index, written along: the first ones as long as they have no name, and
+    those that are ``declared``, or called, an index."""
+    index = {k for k, name in enumerate(names) if name in declared or _INDEX.fullmatch(name)}
+    for k, name in enumerate(names):
+        if k not in index and not _NAMELESS.fullmatch(name):
+            break
+        index.add(k)
+    return index if len(index) < len(names) else set()
 
 
 def place_of(word: str, names: list[str], source: str, option: str) -> int:
@@ -209,6 +256,14 @@ def told_apart(names: list[str]) -> list[str]:
             wanted = f"{name or 'column'} ({number})"
         found[wanted] = None
     return list(found)
+
+
+def index_notes(names: list[str], index: Collection[int]) -> tuple[str, ...]:
+    """A sentence on the columns that are left out as an index, if there are any."""
+    if not index:
+        return ()
+    some = ", ".join(names[place][:SHOWN] or f"{place + 1}, without a name," for place in sorted(index)[:3])
+    return (f"Column {some} is taken for the index of a frame, and left out; a name of its own keeps it.",)
 
 
 def short(cell: str) -> str:

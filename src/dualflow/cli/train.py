@@ -59,6 +59,7 @@ def train(
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     decimal: shared.Decimal = ".",
+    thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
@@ -83,14 +84,14 @@ def train(
             )
         seed = Number(at_least=0, whole=True).check("--seed", seed)
         check_output(out, "--out", _container.is_ours, overwrite, data)
-        form = shared.form_of(delimiter, header, decimal, missing)
+        form = shared.form_of(delimiter, header, decimal, missing, thousands)
         asked = Asked(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
         how = prepared.How(one_hot, impute, standardise)
         with progress_bar() as progress:
             progress(0, None, f"reading {data}")
             table = read_new(data, asked, form, format)
-            kind = kind or prepared.kind_of(table, decimal)
-            y, written = prepared.labels_for(kind, table, decimal)
+            kind = kind or prepared.kind_of(table, form.cells)
+            y, written = prepared.labels_for(kind, table, form.cells)
             encoding, X = how.encoded(table)
             _notes(table)
             model = made(

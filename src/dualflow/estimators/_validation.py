@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -130,25 +132,39 @@ def _reject_unfit(X: Any) -> None:
     text = array.dtype.kind in "US" or _has_text(array)
     if text:
         raise ProblemError(
-            f"X holds text{_in_which_columns(X, array)}; numbers are needed: encode categories (in a pipeline, "
-            "scikit-learn's make_column_transformer((OneHotEncoder(), columns), remainder='passthrough')), and convert "
-            "numbers that are written as text with X.astype(float)"
+            f"X holds text{_in_which_columns(X, array, _has_text)}; numbers are needed: encode categories (in "
+            "a pipeline, scikit-learn's make_column_transformer((OneHotEncoder(), columns), remainder='passthrough')), "
+            "and convert numbers that are written as text with X.astype(float)"
         )
-    if array.dtype.kind in "Mm":
-        raise ProblemError(f"X holds dtype {array.dtype}; numbers are needed: convert it, e.g. with X.astype(float)")
+    if _has_dates(array):
+        raise ProblemError(
+            f"X holds dates, times or durations{_in_which_columns(X, array, _has_dates)}; numbers are needed: make them"
+            " numbers that mean something here, e.g. days since a day, (column - start) / pd.Timedelta('1D'), or the "
+            "month, column.dt.month, or drop them"
+        )
 
 
 def _has_text(array: NDArray) -> bool:
     return array.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
 
 
-def _in_which_columns(X: Any, array: NDArray) -> str:
-    """Which columns of a table hold text, if it is not all of them: by name where they have names."""
+def _has_dates(array: NDArray) -> bool:
+    """Whether there are dates, times, periods or durations, numpy's, pandas' or Python's."""
+    if array.dtype.kind in "Mm":
+        return True
+    return array.dtype.kind == "O" and any(
+        isinstance(entry, (date, time, timedelta, np.datetime64, np.timedelta64)) or hasattr(entry, "to_timestamp")
+        for entry in array.flat
+    )
+
+
+def _in_which_columns(X: Any, array: NDArray, holds: Callable[[NDArray], bool]) -> str:
+    """Which columns of a table hold what is not wanted, if it is not all of them: by name where they have names."""
     if array.ndim != 2 or array.dtype.kind != "O":
         return ""
     given = getattr(X, "columns", None)
     names = [repr(k) for k in range(array.shape[1])] if given is None else [repr(name) for name in list(given)]
-    found = [name for k, name in enumerate(names) if _has_text(array[:, k])]
+    found = [name for k, name in enumerate(names) if holds(array[:, k])]
     if len(found) == len(names) and given is None:
         return ""
     some = ", ".join(found[:MOST_NAMED]) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")

@@ -27,6 +27,14 @@ TYPES = ("c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr")
 #: LIBSVM counts in C's int.
 MOST = 2**31 - 1
 _ONE = ("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv")
+#: Lines that a kernel needs, by LIBSVM's names.
+_NEEDED = {
+    "linear": (),
+    "polynomial": ("degree", "gamma", "coef0"),
+    "rbf": ("gamma",),
+    "sigmoid": ("gamma", "coef0"),
+    "precomputed": (),
+}
 _LISTS = ("rho", "label", "probA", "probB", "prob_density_marks", "nr_sv")
 _SHOWN = 40
 
@@ -68,9 +76,8 @@ def write(path: str | Path, parts: Parts) -> None:
     kernel = next(theirs for theirs, ours in KERNELS.items() if ours == parts.kernel)
     n, width = parts.coefficients.shape
     lines = [f"svm_type {parts.svm_type}", f"kernel_type {kernel}"]
-    lines += [f"degree {parts.degree}"] if kernel == "polynomial" else []
-    lines += [f"gamma {parts.gamma:.17g}"] if kernel in ("polynomial", "rbf", "sigmoid") else []
-    lines += [f"coef0 {parts.coef0:.17g}"] if kernel in ("polynomial", "sigmoid") else []
+    values = {"degree": str(parts.degree), "gamma": f"{parts.gamma:.17g}", "coef0": f"{parts.coef0:.17g}"}
+    lines += [f"{name} {values[name]}" for name in _NEEDED[kernel]]
     lines += [f"nr_class {width + 1}", f"total_sv {n}", f"rho {_numbers(parts.rho)}"]
     if len(parts.labels):
         lines += [f"label {' '.join(map(str, parts.labels))}", f"nr_sv {' '.join(map(str, parts.counts))}"]
@@ -125,6 +132,8 @@ def read(path: str | Path) -> Parts:
         raise ProblemError(f"{path}: total_sv is {claimed}, {n} support vectors follow; the file is cut off or changed")
     weights = np.frombuffer(coefficients, dtype=float).reshape(n, width).copy()
     columns, filled = np.frombuffer(indices, dtype=np.int64).copy(), np.frombuffer(values, dtype=float).copy()
+    if "gamma" in head and _number(head["gamma"][0], path, "gamma") < 0.0:
+        raise ProblemError(f"{path}: gamma {_short(head['gamma'][0])} is below 0, which no kernel takes")
     numbers = {name: _number(head[name][0], path, name) for name in ("gamma", "coef0") if name in head}
     rho = np.array([_number(word, path, "rho") for word in head["rho"]])
     serials = np.empty(0, int)
@@ -180,6 +189,12 @@ def _head(lines: Iterator[tuple[str, list[str]]], path: str | Path) -> dict[str,
     for name, known in (("svm_type", TYPES), ("kernel_type", tuple(KERNELS))):
         if head[name][0] not in known:
             raise ProblemError(f"{path}: {name} {_short(head[name][0])} is not one of {', '.join(known)}")
+    kernel = head["kernel_type"][0]
+    for name in _NEEDED[kernel]:
+        if name not in head:
+            raise ProblemError(
+                f"{path} has no {name}, which kernel_type {kernel} needs; the file is cut off or changed"
+            )
     return head
 
 
