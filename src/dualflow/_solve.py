@@ -23,12 +23,12 @@ from .core.solution import Progress, Solution
 from .core.threads import blas_for
 from .core.workspace import twin
 from .exceptions import FitError, ProblemError
-from .registry import make_solver
+from .registry import AUTO, DEFAULT_SOLVER, make_solver
 from .solvers import Solver
+from .solvers.base import BOUNDED
 
-__all__ = ["DEFAULT_SOLVER", "ON_INTERRUPT", "Progress", "check_limits", "check_time_limit", "limited", "solve"]
+__all__ = ["AUTO", "DEFAULT_SOLVER", "ON_INTERRUPT", "Progress", "check_limits", "check_time_limit", "limited", "solve"]
 
-DEFAULT_SOLVER = "working-set"
 
 _TOL = Number(above=0, note="(a relative gap)")
 _MAX_STEPS = Number(at_least=1, whole=True, none=True)
@@ -39,7 +39,7 @@ _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
 
 def solve(
     problem: DualProblem,
-    solver: str | Solver[Any, Any] = DEFAULT_SOLVER,
+    solver: str | Solver[Any, Any] = AUTO,
     *,
     refine: bool | str = False,
     trajectory: bool = False,
@@ -59,7 +59,9 @@ def solve(
     ----------
     problem : DualProblem
     solver : str or Solver
-        A name of `list_solvers`, with its options as further keywords, or an instance.
+        A name of `list_solvers`, with its options as further keywords, or an instance. "auto" is "interior-point" for
+        problems of 1000 variables and more whose kernel matrix is made by few columns (a linear kernel with few
+        features, polynomials of them), and "working-set" for all others; which one it was is in the provenance.
     refine : bool or "early", default=False
         Follow up with the classical active-set refinement. Raw and refined answers are both kept. "early" lets a
         solver that can tell rest where the refinement is the faster way on, unless its options say how far to go, and
@@ -112,7 +114,8 @@ def solve(
     >>> solution.status.name, round(solution.certificate.objective, 6), round(solution.bias, 6)
     ('OPTIMAL', -2.0, -3.0)
     """
-    engine = make_solver(solver, options)
+    bounded = problem.kind in BOUNDED
+    engine = make_solver(solver, options, problem.gram if bounded else None, problem.n)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")

@@ -5,9 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .core.features import rank_by_kernel, scales_apart
+from .core.kernel_matrix import KernelMatrix
 from .solvers import CATALOGUE, SOLVERS, Solver
 
-__all__ = ["CATALOGUE", "SolverInfo", "list_solvers", "make_solver", "solver_class", "solver_names"]
+__all__ = [
+    "AUTO",
+    "CATALOGUE",
+    "DEFAULT_SOLVER",
+    "SolverInfo",
+    "list_solvers",
+    "make_solver",
+    "solver_class",
+    "solver_names",
+    "usual_solver",
+]
+
+#: What stands for the solver that suits a problem, and the one that suits all with lower bounds.
+AUTO, DEFAULT_SOLVER = "auto", "working-set"
+#: Variables from which `interior-point` is the faster one where few columns make the kernel matrix, and the squared
+#: number of columns, a point, up to which it is (benchmarks/classical/linear.py).
+MIN_VARIABLES_LOW_RANK, MAX_SQUARE_A_POINT = 1000, 10
+#: How far apart the scales of columns may be before no α of float64 says what the weights are, to a gap of 1e-6; and
+#: points a column from which `interior-point` has weights of its own.
+MAX_APART, MIN_POINTS_A_COLUMN = 1e4, 4
 
 
 @dataclass(frozen=True)
@@ -51,8 +72,25 @@ def solver_class(name: str) -> type[Solver[Any, Any]]:
     return SOLVERS.find(name)
 
 
-def make_solver(solver: str | Solver[Any, Any], options: dict[str, Any] | None = None) -> Solver[Any, Any]:
-    """An instance from a name and its options, or the instance that was given."""
+def usual_solver(gram: KernelMatrix, n: int) -> str:
+    """The name of the solver that "auto" stands for, of a problem of n variables with finite bounds."""
+    rank = rank_by_kernel(gram)
+    low = rank is not None and rank * rank <= MAX_SQUARE_A_POINT * gram.n
+    pays = low and n >= MIN_VARIABLES_LOW_RANK
+    apart = gram.is_linear and MIN_POINTS_A_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_APART
+    return "interior-point" if pays or apart else DEFAULT_SOLVER
+
+
+def make_solver(
+    solver: str | Solver[Any, Any],
+    options: dict[str, Any] | None = None,
+    gram: KernelMatrix | None = None,
+    n: int = 0,
+) -> Solver[Any, Any]:
+    """An instance from a name and its options, or the instance that was given. "auto" is the `usual_solver` of a
+    problem of n variables; without one it is the default solver, as it is with options, which are that one's."""
+    if isinstance(solver, str) and solver == AUTO:
+        solver = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
     if isinstance(solver, Solver):
         if options:
             raise TypeError(f"options {sorted(options)} go with a solver's name, not with an instance of one")

@@ -47,7 +47,7 @@ def train(
     coef0: Annotated[float, typer.Option(help="Of the poly and sigmoid kernels.")] = 0.0,
     search: Annotated[bool, typer.Option("--search", help="Search C and gamma by cross-validation first.")] = False,
     cv: Annotated[int | None, typer.Option(help="Folds: say how well it predicts rows it was not trained on.")] = None,
-    solver: Annotated[str, typer.Option(help="A name of dualflow solvers.")] = "working-set",
+    solver: Annotated[str, typer.Option(help="A name of dualflow solvers, or auto.")] = "auto",
     tol: Annotated[float, typer.Option(help="Relative gap that is optimal.")] = 1e-6,
     time_limit: Annotated[float | None, typer.Option(help="Seconds for the fit, and for the search.")] = None,
     seed: Annotated[int, typer.Option(help="Of folds and solvers.")] = 0,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from .certificate import Certificate
 from .problem import DualProblem
 
-__all__ = ["coefficients", "decision_values"]
+__all__ = ["coefficients", "decision_values", "feature_weights"]
 
 
 def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
@@ -19,6 +19,16 @@ def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
     return problem.reading.coefficients(problem, certificate.alpha, certificate.quadratic, certificate.multiplier)
 
 
+def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray | None:
+    """The weights of the features that predict, shape (m,), where the certificate is by such; None where they are those
+    that the `coefficients` make."""
+    if certificate.primal is None:
+        return None
+    unit = problem.reading.unit(problem, certificate.quadratic, certificate.multiplier)
+    found: NDArray = certificate.primal / unit
+    return found
+
+
 def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike) -> NDArray:
     """What a certified α says of new points Z of shape (k, m): values of shape (k,).
 
@@ -26,5 +36,12 @@ def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike
     R² − ‖φ(z) − Σ αᵢφ(xᵢ)‖² (Howell 23). Positive is the class of σ = +1, or inside.
     """
     weights, posed = coefficients(problem, certificate), problem.centred()
+    if (w := feature_weights(problem, certificate)) is not None:
+        points = np.asarray(Z, dtype=float) - (0.0 if posed.gram.center is None else posed.gram.center)
+        if posed.reading.needs_self_kernel:
+            found: NDArray = (certificate.radius or 0.0) ** 2 - ((points - w) ** 2).sum(axis=1)
+            return found
+        shift = 0.0 if posed is problem else float(w @ posed.gram.center)
+        return np.asarray(points @ w + (certificate.bias + shift))
     bias = certificate.bias if posed is problem else certificate.bias + posed.gram.constant(weights)
     return posed.reading.decision_values(posed, weights, bias, certificate.radius, np.asarray(Z, dtype=float))

@@ -19,7 +19,7 @@ from .clock import look
 from .kernel_matrix import KernelMatrix
 from .sparse_points import SparsePoints
 
-__all__ = ["Features", "features_of", "pivoted_features"]
+__all__ = ["Features", "features_of", "pivoted_features", "rank_by_kernel", "scales_apart"]
 
 #: What may be left of the diagonal of K, as a part of its largest entry: the certificate of an answer is on K itself.
 LEFT = 1e-14
@@ -60,6 +60,13 @@ def rank_by_kernel(gram: KernelMatrix) -> int | None:
         return m
     degree = int(gram.degree)
     return comb(m + degree, degree) if gram.coef0 else comb(m + degree - 1, degree)
+
+
+def scales_apart(X: NDArray) -> float:
+    """The largest by the smallest spread of the columns of points, of those that have any."""
+    spread = X.std(axis=0)
+    spread = spread[spread > 0]
+    return float(spread.max() / spread.min()) if len(spread) else 1.0
 
 
 def features_of(gram: KernelMatrix, most: int) -> Features | None:

@@ -101,6 +101,10 @@ class Reading:
         """Radius of the ball, for models that have one."""
         return None
 
+    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+        """What σᵢαᵢ are divided by to be weights of the decision function."""
+        return 1.0
+
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
     ) -> NDArray:

@@ -23,10 +23,13 @@ from ..core.kernels import Gram
 from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.solution import LeftOut, Solution, Status
+from ..core.sparse_points import is_sparse
 from ..core.threads import at_most
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..quantum.runs.fidelity import DEVIATIONS, WARN_BELOW
 from ..registry import make_solver
+from ..solvers import Solver
+from ..solvers.base import BOUNDED
 from ._arguments import check_arguments
 from ._base import KernelMachine
 from ._by_points import ByPoints, nobody_looks_on
@@ -84,6 +87,31 @@ class BatchMachine(KernelMachine):
     def _expanded(self, X: Any) -> NDArray:
         with at_most(None if self.n_jobs is None else jobs_of(self.n_jobs)):
             return super()._expanded(X)
+
+    #: Weights of the features, shape (r, n_features), of a linear kernel over dense points, which predict: those that a
+    #: certificate is by, or those that the support vectors make.
+    _linear: NDArray | None = None
+
+    def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
+        """Set them, of each expansion, where they are ``given`` or the kernel is linear."""
+        self._linear, gram = None, None if self._vectors is None or self._sparse else self._vectors.gram
+        if gram is None or not gram.is_linear:
+            return
+        found = self._of_features(self._weights.T, gram)
+        for k, w in enumerate(given):
+            found[k] = found[k] if w is None else w
+        self._linear = frozen(found)
+
+    def _expansion(self, X: Any) -> NDArray:
+        if self._linear is None:
+            return super()._expansion(X)
+        self._check_parameters("predict_dtype")
+        center = self._vectors.gram.center
+        with np.errstate(over="ignore", invalid="ignore"):
+            if center is None or is_sparse(X):
+                values = np.asarray(X @ self._linear.T)
+                return values if center is None else values - self._linear @ center
+            return np.asarray((X - center) @ self._linear.T)
 
     def _publish(self) -> None:
         """Coefficients as scikit-learn has them, CSR if X was sparse; read-only, for they are what was certified."""
@@ -173,6 +201,10 @@ class BatchMachine(KernelMachine):
         """The Gram of some of the points, with the kernel width of all of them."""
         return gram if len(rows) == gram.n else gram.subset(rows)
 
+    def _engine(self, gram: Gram, n: int, bounded: bool) -> Solver[Any, Any]:
+        """The solver of problems of n variables with finite bounds or not."""
+        return make_solver(self.solver, self.solver_options, gram if bounded else None, n)
+
     def _solve(self, problem: DualProblem) -> Solution:
         """Solve the one problem of a fit."""
         seeds, settled, found = seeds_of(self.random_state, 1), [None], None
@@ -181,7 +213,7 @@ class BatchMachine(KernelMachine):
             settled = ByPoints(problem, self.tol, seeds[0], bool(self.refine))  # type: ignore[assignment]
             found = at_once(self, settled)
         if found is None:
-            engine = make_solver(self.solver, self.solver_options)
+            engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED)
             found = Solving(self, lambda k: problem, seeds, engine, settled).run()
         return found[0]  # type: ignore[return-value]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._conclusion import provenance_of
 from .._simplex_points import simplex_from_points, suits_simplex_points
-from .._solve import DEFAULT_SOLVER
+from .._solve import AUTO, DEFAULT_SOLVER
 from ..core.forks import cached_property
 from ..core.problem import DualProblem
 from ..core.solution import SHARP, Cost, Solution, Status
@@ -23,7 +23,7 @@ __all__ = ["ByPoints", "nobody_looks_on", "usual_provenance"]
 
 def nobody_looks_on(model: Any) -> bool:
     """Whether a model's problems may be solved without a run each: nobody looks on, or asked for another way."""
-    usual = model.solver == DEFAULT_SOLVER and not model.solver_options and not model.warm_start
+    usual = model.solver in (AUTO, DEFAULT_SOLVER) and not model.solver_options and not model.warm_start
     return bool(usual and model.callback is None and not is_limited(model))
 
 

@@ -160,4 +160,6 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
+        if (linear := getattr(self, "_linear", None)) is not None:
+            return linear
         return self._of_features(self._pair_coef.T, getattr(self, "_support_gram", None))

@@ -101,6 +101,8 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
         if solution.trajectory is not None or solution.witness is not None:
             raise ProblemError("a solution with a trajectory or a witness is not stored; keep its arrays in a file")
         arrays |= {f"solve.{k}.extras.{name}": array for name, array in solution.extras.items()}
+        if (primal := solution.certificate.primal) is not None:
+            arrays[f"solve.{k}.primal"] = primal
         facts.append(
             {
                 "model": problem.model,
@@ -113,6 +115,7 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
                 "cost": {f.name: getattr(solution.cost, f.name) for f in fields(Cost)},
                 "provenance": solution.provenance,
                 "extras": sorted(solution.extras),
+                "primal": primal is not None,
             }
         )
     for name in _COLUMNS:
@@ -149,12 +152,19 @@ def unpack_solutions(
         own = gram if len(rows[k]) == gram.n else gram.subset(np.searchsorted(points, rows[k]))
         own_columns = {name: parts[k] for name, parts in columns.items()}
         extras = {name: arrays[f"solve.{k}.extras.{name}"] for name in told["extras"]}
-        solutions.append(_solution(pose(own, told, own_columns), own_columns, told, extras))
+        primal = stored(arrays, f"solve.{k}.primal", "f", (own.X.shape[1],)) if told.get("primal", False) else None
+        if primal is not None and not (own.is_linear and np.isfinite(primal).all()):
+            raise ValueError(f"its array 'solve.{k}.primal' is not what a linear model has")
+        solutions.append(_solution(pose(own, told, own_columns), own_columns, told, extras, primal))
     return solutions, [part.astype(np.intp) for part in rows], gram, points
 
 
 def _solution(
-    problem: DualProblem, column: Mapping[str, NDArray], told: Mapping[str, Any], extras: dict[str, NDArray]
+    problem: DualProblem,
+    column: Mapping[str, NDArray],
+    told: Mapping[str, Any],
+    extras: dict[str, NDArray],
+    primal: NDArray | None,
 ) -> Solution:
     alpha, raw_alpha, tol = immutable(column["alpha"]), immutable(column["raw_alpha"]), told["tol"]
     if type(told["refined"]) is not bool or not isinstance(told["provenance"], dict):
@@ -165,7 +175,7 @@ def _solution(
     if {ended, raw_ended} & {Status.BROKEN, Status.NOT_SEPARABLE}:
         raise ValueError(f"a solution that ended {ended.name} makes no model")
     certifier = Certifier(problem)
-    certificate = certifier.certify(alpha if told["refined"] else raw_alpha)
+    certificate = certifier.certify(alpha if told["refined"] else raw_alpha, primal=primal)
     # A hard margin's α is scaled by Σα/αᵀQα.
     lost = 1e-9 + (scale_loss(problem, certificate) if problem.kind.may_be_unbounded else 0.0)
     agree("alpha", alpha, certificate.alpha, lost * float(np.abs(alpha).max()))
@@ -174,7 +184,7 @@ def _solution(
         alpha=alpha,
         raw_alpha=raw_alpha,
         refined=told["refined"],
-        support=support_set(problem, certificate.alpha, certifier),
+        support=support_set(problem, certificate.alpha, certifier, certificate),
         ended=ended,
         raw_ended=raw_ended,
         tol=tol,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._settled import Settled
+from ..core.decision import feature_weights
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -102,7 +103,13 @@ class SavedPairs(BatchMachine):
             isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
         )
         own = self._keep_support(gram, support, moved)
+        given = [
+            None if isinstance(pair, Settled) else feature_weights(pair.problem, pair.certificate) for pair in found
+        ]
+        self._keep_linear(given)
         self._constants = 0.0 if own is None else np.array([own.constant(weights) for weights in self._pair_coef.T])
+        if own is not None and self._linear is not None:
+            self._constants = self._linear @ own.center
         self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
         self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
 

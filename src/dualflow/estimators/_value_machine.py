@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
+from ..core.decision import feature_weights
 from ..core.kernels import Gram
 from ..core.solution import Status
 from ._attributes import immutable, refused, set_by_fit
@@ -53,7 +54,10 @@ class ValueMachine(RegressorMixin, BatchMachine):
         moved = gram.is_translatable and solution.problem.reading.moves(solution.problem)
         own = self._keep_support(gram, rows[inside], moved)
         self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        self._keep_linear([feature_weights(solution.problem, solution.certificate)])
         self._constant = 0.0 if own is None else own.constant(self.dual_coef_[0])
+        if own is not None and self._linear is not None:
+            self._constant = float(self._linear[0] @ own.center)
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
@@ -67,7 +71,8 @@ class ValueMachine(RegressorMixin, BatchMachine):
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        return self._of_features(self._weights.T, self._support_gram)
+        linear = self._linear
+        return self._of_features(self._weights.T, self._support_gram) if linear is None else linear
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import DEFAULT_SOLVER, Progress
+from .._solve import AUTO, Progress
+from ..core.decision import feature_weights
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
@@ -111,7 +112,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        solver: str | Solver = DEFAULT_SOLVER,
+        solver: str | Solver = AUTO,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,
@@ -202,6 +203,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         (inside,) = coefficients.nonzero()
         self._keep_support(gram, rows[inside])
         self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        w = feature_weights(solution.problem, solution.certificate)
+        self._keep_linear([None if w is None else total * w])
         self._total = total
         # Points on the plane are inside, where without this round-off would decide for each.
         largest = float(np.abs(gram.diag()).max())
@@ -240,7 +243,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        return self._of_features(self._weights.T, self._support_gram)
+        linear = self._linear
+        return self._of_features(self._weights.T, self._support_gram) if linear is None else linear
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
         return values

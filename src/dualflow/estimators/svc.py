@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
 from .._settled import Settled
-from .._solve import DEFAULT_SOLVER, Progress, check_limits
+from .._solve import AUTO, DEFAULT_SOLVER, Progress, check_limits
 from .._together import SettledPairs
 from ..core.kernels import Gram
 from ..core.options import OneOf
@@ -17,7 +18,7 @@ from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
-from ..registry import make_solver
+from ..registry import usual_solver
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
@@ -52,7 +53,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     fit_intercept : bool or "penalised", default=True
         False is the box dual without bias (Mierswa 4.1). "penalised" is a box dual too, with the bias inside the
         kernel, K + 1, as the squared hinge always has it.
-    solver : str or Solver, default="working-set"
+    solver : str or Solver, default="auto"
         A name of `dualflow.list_solvers`, or an instance.
     solver_options : dict, optional
         Options of a solver given by name; an unknown one is a TypeError.
@@ -153,7 +154,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         degree: float = 3,
         coef0: float = 0.0,
         fit_intercept: bool | str = True,
-        solver: str | Solver = DEFAULT_SOLVER,
+        solver: str | Solver = AUTO,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,
@@ -258,12 +259,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             return problem
 
         settled: Sequence[Settled | None] = [None] * len(pairs)
-        if settles(self, gram):
+        size = 2 * gram.n // len(pairs.groups)  # of a pair, in the mean
+        if settles(self, gram) and DEFAULT_SOLVER in (self.solver, usual_solver(gram, size)):
             check_limits(self.tol, self.max_steps, self.time_limit)
             settled = SettledPairs(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
             found = at_once(self, settled)
         if found is None:
-            engine = make_solver(self.solver, self.solver_options)
+            engine = self._engine(gram, size, math.isfinite(self.C))
             found = Solving(self, pose, seeds, engine, settled).run()
         self.__dict__.pop("solutions_", None)
         self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import DEFAULT_SOLVER, Progress
+from .._solve import AUTO, Progress
+from ..core.decision import feature_weights
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
@@ -124,7 +125,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        solver: str | Solver = DEFAULT_SOLVER,
+        solver: str | Solver = AUTO,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,
@@ -223,7 +224,11 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         self.support_ = rows[inside]
         self.dual_coef_ = coefficients[None, inside]
         self.n_support_ = np.array([len(inside)])
-        if own is solution.problem.gram and np.array_equal(coefficients, solution.certificate.alpha):
+        w = feature_weights(solution.problem, solution.certificate)
+        self._keep_linear([w])
+        if w is not None:
+            self._center_square = float(w @ w)
+        elif own is solution.problem.gram and np.array_equal(coefficients, solution.certificate.alpha):
             self._center_square = solution.certificate.quadratic / solution.problem.scale
         else:
             self._center_square = float(coefficients @ own.matvec(coefficients))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import problems
-from .._solve import DEFAULT_SOLVER, Progress
+from .._solve import AUTO, Progress
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
@@ -103,7 +103,7 @@ class SVR(ValueMachine):
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        solver: str | Solver = DEFAULT_SOLVER,
+        solver: str | Solver = AUTO,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,

@@ -52,9 +52,9 @@ cdef void *routine(str name, int pointers) except NULL:
 cdef Gemv gemv = <Gemv>routine("dgemv", 5)
 cdef Syrk syrk = <Syrk>routine("dsyrk", 4)
 
-#: Numbers of a chunk, 512 kB: it stays in the second-level cache; and the part of the largest weighted square of a row
+#: Numbers of a chunk, 128 kB: it stays in the second-level cache; and the part of the largest weighted square of a row
 #: below which a row adds nothing that float64 could hold to a weighted Gram matrix.
-cdef Index CHUNK = 1 << 16
+cdef Index CHUNK = 1 << 14
 cdef double NOTHING = 1e-18
 
 

@@ -162,7 +162,10 @@ class LowRank:
             )
         )
         self.largest = float(q.max())
-        G, (by_e, by_rho, w_alpha), total = grams.sum(axis=0), vectors.sum(axis=0), sums[:, :8].sum(axis=0)
+        half = grams.sum(axis=0)  # the lower triangle
+        G = half + half.T
+        G.flat[:: width + 1] = half.diagonal()
+        (by_e, by_rho, w_alpha), total = vectors.sum(axis=0), sums[:, :8].sum(axis=0)
         sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, _ = total.tolist()
         missing = w_alpha - w
         lacks = 0.0 if problem.e is None else problem.d - e_alpha
@@ -244,19 +247,18 @@ class _System:
         r = len(G)
         self.r, self.s, self.bordered = r, s, bordered
         M = np.zeros((r + bordered, r + bordered))
-        M[:r, :r] = np.tril(G) * (s * s)
-        M[:r, :r] += np.tril(M[:r, :r], -1).T
-        M[np.arange(r), np.arange(r)] += s
+        M[:r, :r] = G * (s * s)
+        M.flat[: r * len(M) : len(M) + 1] += s
         if bordered:
             M[r, :r] = M[:r, r] = -s * by_e
             M[r, r] = sum_q or 1.0
         self.M, self.scale = M, 1.0 / np.sqrt(np.diag(M))
         unit, lift = M * self.scale * self.scale[:, None], 4 * _EPS
-        unit[np.arange(len(M)), np.arange(len(M))] = 1.0 + lift
+        unit.flat[:: len(M) + 1] = 1.0 + lift
         factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
         while failed and lift < 1.0:  # round-off of a Gram matrix whose rows are nearly dependent
             lift *= 10
-            unit[np.arange(len(M)), np.arange(len(M))] = 1.0 + lift
+            unit.flat[:: len(M) + 1] = 1.0 + lift
             factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
         self.factor = factor
 

@@ -39,11 +39,14 @@ class _SquaredHinge(Reading):
         b = problem.offset * float(problem.sigma @ alpha) / size if size > 0 else 0.0
         return b, (b, b)
 
+    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+        size = _size(problem, quadratic, multiplier)
+        return size if size > 0 else 1.0
+
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
     ) -> NDArray:
-        weights, size = super().coefficients(problem, alpha, quadratic), _size(problem, quadratic, multiplier)
-        return weights / size if size > 0 else weights
+        return super().coefficients(problem, alpha, quadratic) / self.unit(problem, quadratic, multiplier)
 
 
 def _size(problem: Posed, quadratic: float, multiplier: float | None) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._solve import DEFAULT_SOLVER
+from .._solve import AUTO, DEFAULT_SOLVER
 from ..core.kernel_checks import check_gamma
 from ..estimators._arguments import is_limited
 from ..exceptions import ProblemError
@@ -28,7 +28,8 @@ def is_shared(model: Any) -> bool:
     plain = (
         getattr(model, "loss", "hinge") == "hinge"
         and isinstance(model.solver, str)
-        and (model.solver, bool(model.solver_options), bool(model.refine)) == (DEFAULT_SOLVER, False, True)
+        and model.solver in (AUTO, DEFAULT_SOLVER)
+        and (bool(model.solver_options), bool(model.refine)) == (False, True)
         and not is_limited(model)
         and model.time_limit is None
         and model.callback is None
