@@ -111,14 +111,12 @@ def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
     codes = None
     if known.written and table.labels:
         codes = known_codes(table.labels, machine.classes_, list(known.written))
-    pairs = getattr(machine, "_pairs", [(0, 0)])
-    for part, solution, pair in zip(machine._rows, solutions, pairs, strict=True):
+    for k, (part, solution) in enumerate(zip(machine._rows, solutions, strict=True)):
         problem = solution.problem
         if (row := _first_other(problem.gram.X, X[part])) is not None:
             return f"{table.place(int(part[row]))} is another point"
         if codes is not None:
-            i, j = pair if len(pairs) > 1 else (1, 0)
-            own = np.where(problem.sigma > 0, i, j)
+            own = np.where(problem.sigma > 0, *machine._sides(k))
             if (codes[part] != own).any():
                 return f"{table.place(int(part[np.argmax(codes[part] != own)]))} has another label"
         elif problem.model == "svr" and table.labels:

@@ -129,6 +129,12 @@ class ConformalSVC(ClassifierMixin, Conformal):
             )
         with self._limited():
             model = self._fitted(X, y)
+            if model._present is not None:
+                absent = np.setdiff1d(np.arange(len(model.classes_)), model._present)
+                raise ProblemError(
+                    f"class_weight: class {shown(model.classes_[absent[0]])} has weight 0, and no model is made of its "
+                    "points; leave them out of X and y"
+                )
             codes = _codes(model)
             fold = folds_of(self.cv, X, codes, classifier=True)
             _several(codes, np.arange(len(codes)) if fold is None else fold, model.classes_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..core.solution import Status
 from ..exceptions import ProblemError
 from ._batch import kept
 from ._classifier import Joint, PairClassifier, joined, pairs_of
-from ._labels import class_weights, encode, several, weighed
+from ._labels import class_weights, classes_with_weight, encode, several
 from ._validation import checked_data, exact_labels, kept_weight
 
 __all__ = ["Whole", "cloned", "parts_given", "put_together", "state_without_client", "warn_unless_optimal"]
@@ -80,7 +81,7 @@ def signed(classes: int, i: int, j: int) -> tuple[int, int]:
 def put_together(parts: list[Part], whole: Whole, found: list[Ended]) -> tuple[Joint, NDArray]:
     """The support vectors of all pairs by class and then by row, with their coefficients; and the points themselves."""
     of_pairs, points = [], []
-    for (i, j), ended in zip(pairs_of(len(whole.classes)), found, strict=True):
+    for (i, j), ended in zip(whole.pairs, found, strict=True):
         weights, survivors = kept(ended.coefficients), ended.survivors
         heavy = np.flatnonzero(weights)
         numbers = numbered(parts, whole.sizes, survivors.part, survivors.row)[heavy]
@@ -89,7 +90,7 @@ def put_together(parts: list[Part], whole: Whole, found: list[Ended]) -> tuple[J
         order = np.lexsort((numbers, codes))
         of_pairs.append((numbers[order], codes[order], weights[heavy][order]))
         points.append(survivors.X[heavy][order])
-    joint = joined(len(whole.classes), of_pairs)
+    joint = joined(len(whole.classes), of_pairs, whole.columns)
     return joint, np.concatenate(points)[joint.first]
 
 
@@ -126,6 +127,8 @@ class Whole:
     sizes : array of shape (n_parts,)
     classes, class_weight, mass : array of shape (n_classes,)
         Labels, what multiplies their C, and the sum of the weights of their rows.
+    present : int array
+        Indices of the classes that have rows of positive weight.
     gamma : float
     center : array of shape (m,), or None
         What is taken from all points.
@@ -138,6 +141,7 @@ class Whole:
     n: int
     sizes: NDArray
     classes: NDArray
+    present: NDArray
     class_weight: NDArray
     mass: NDArray
     gamma: float
@@ -168,7 +172,7 @@ class Whole:
             for name in ("counts", "weighty", "mass")
         )
         weight = _class_weights(model.class_weight, classes, counts)
-        weighed((weighty * (weight > 0)).astype(np.intp), classes)
+        present = classes_with_weight((weighty * (weight > 0)).astype(np.intp), classes)
         sizes = np.array([one.n for one in surveys])
         mean, spread = _moments(filled)
         gamma = _gamma(model, mean, spread, int(sizes.sum()))
@@ -183,8 +187,26 @@ class Whole:
             )
         center = mean if moves else None
         return cls(
-            int(sizes.sum()), sizes, classes, weight, mass, gamma, center, mean, spread, [one.trace for one in surveys]
-        )
+            int(sizes.sum()), sizes, classes, present, weight, mass, gamma, center, mean, spread,
+            [one.trace for one in surveys],
+        )  # fmt: skip
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs of classes that are solved: of both there are rows of positive weight."""
+        there = set(self.present.tolist())
+        return [pair for pair in pairs_of(len(self.classes)) if there.issuperset(pair)]
+
+    @property
+    def columns(self) -> list[int]:
+        """Which of all pairs these are."""
+        number = {pair: k for k, pair in enumerate(pairs_of(len(self.classes)))}
+        return [number[pair] for pair in self.pairs]
+
+    def among_all(self, values: Sequence[Any], rest: NDArray) -> NDArray:
+        """Numbers of the pairs that are solved, in the place of ``rest`` for all pairs."""
+        rest[self.columns] = values
+        return rest
 
     def model(self, parameters: Any, i: int, j: int) -> Model:
         """The problem of a pair; of two classes the second is y = +1, of more the first of the pair."""

@@ -19,7 +19,7 @@ from ._attributes import immutable, refused, set_by_fit
 from ._base import KernelMachine
 from ._labels import winners
 
-__all__ = ["Joint", "PairClassifier", "Part", "joined", "laid_out", "pairs_of"]
+__all__ = ["Joint", "PairClassifier", "Part", "constants_of", "joined", "laid_out", "pairs_of"]
 
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
 Part = tuple[NDArray, NDArray, NDArray]
@@ -29,6 +29,20 @@ Part = tuple[NDArray, NDArray, NDArray]
 def pairs_of(classes: int) -> tuple[tuple[int, int], ...]:
     """The pairs of classes, in the order of solutions and votes."""
     return tuple(combinations(range(classes), 2))
+
+
+def constants_of(classes: int, present: NDArray) -> NDArray:
+    """Decision value of each pair that is not solved because a class has no points of positive weight: that of the
+    optimum of the other class alone (w = 0, no loss), shape (n_pairs,).
+
+    +1 where only the first class of the pair is ``present``, −1 where only the second is, else 0. In votes each class
+    that is present then has one from each class that is not, more than any of those can have.
+    """
+    there = np.zeros(classes)
+    there[present] = 1.0
+    first, second = np.array(pairs_of(classes)).T
+    constants: NDArray = there[first] - there[second]
+    return constants
 
 
 class Joint(NamedTuple):
@@ -43,10 +57,10 @@ class Joint(NamedTuple):
     n_support: NDArray
 
 
-def joined(classes: int, parts: Sequence[Part]) -> Joint:
-    """The support vectors of all pairs together."""
+def joined(classes: int, parts: Sequence[Part], columns: Sequence[int] | None = None) -> Joint:
+    """The support vectors of all pairs together; ``columns`` are the pairs that the parts are of, where not of all."""
     numbers, codes, values = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    pair = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
+    pair = np.repeat(np.arange(len(parts)) if columns is None else columns, [len(part[0]) for part in parts])
     if len(parts) == 1:  # sorting them takes as long as learning a point
         support, first = numbers, np.arange(len(numbers))
         place = first
@@ -85,6 +99,8 @@ class PairClassifier(ClassifierMixin, KernelMachine):
 
     classes_: NDArray = set_by_fit()
     intercept_: NDArray = set_by_fit()
+    #: Indices of the classes that have points of positive weight, whose pairs are solved; None where all have.
+    _present: NDArray | None = None
     #: Coefficients of the support vectors, shape (n_SV, n_pairs).
     _pair_coef: NDArray
     offset_: ClassVar[Any] = refused("intercept_")
@@ -112,9 +128,17 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         return pairs_of(len(self.classes_))
 
     def _sides(self, k: int) -> tuple[int, int]:
-        """The classes of y = +1 and y = −1 of pair k."""
-        i, j = self._pairs[k]
-        return (j, i) if len(self.classes_) == 2 else (i, j)
+        """The classes of y = +1 and y = −1 of the k-th pair that is solved."""
+        present = range(len(self.classes_)) if self._present is None else self._present.tolist()
+        i, j = (present[code] for code in pairs_of(len(present))[k])
+        return (j, i) if len(present) == 2 else (i, j)
+
+    def _columns(self) -> NDArray:
+        """Which of all pairs those are that are solved, in their order."""
+        if self._present is None:
+            return np.arange(len(self._pairs))
+        present = np.isin(np.array(self._pairs), self._present)
+        return np.flatnonzero(present.all(axis=1))
 
     @property
     def _weights(self) -> NDArray:

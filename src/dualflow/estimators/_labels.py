@@ -14,7 +14,18 @@ from ..core._points import small_numbers, two_labels
 from ..core.values import filled
 from ..exceptions import ProblemError
 
-__all__ = ["are_words", "class_weights", "codes_of", "encode", "same", "several", "shown", "weighed", "winners"]
+__all__ = [
+    "are_words",
+    "class_weights",
+    "classes_with_weight",
+    "codes_of",
+    "encode",
+    "names_not_in",
+    "same",
+    "several",
+    "shown",
+    "winners",
+]
 
 
 def are_words(labels: NDArray) -> bool:
@@ -72,14 +83,16 @@ def shown(label: Any) -> str:
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 
-def weighed(weighty: NDArray, classes: NDArray) -> None:
-    """Refuse classes of which no point has a weight."""
-    if not weighty.all():
-        alone = " (Invalid input - all samples with positive weights belong to the same class)"
+def classes_with_weight(counts: NDArray, classes: NDArray) -> NDArray:
+    """Indices of the classes that have points of positive weight, from how many each has; at least two, or an error."""
+    present = np.flatnonzero(counts)
+    if len(present) < 2:
         raise ProblemError(
-            f"sample_weight, class_weight: no point of class {shown(classes[int(np.argmin(weighty))])} has a positive "
-            f"weight; every class needs one{alone if np.count_nonzero(weighty) == 1 else ''}"
+            f"sample_weight, class_weight: no point of class {shown(classes[int(np.argmin(counts))])} has a positive "
+            "weight, and at least two classes need one (Invalid input - all samples with positive weights belong to "
+            "the same class)"
         )
+    return present
 
 
 def same(given: NDArray, classes: NDArray) -> None:
@@ -105,12 +118,27 @@ def codes_of(labels: NDArray, classes: NDArray) -> NDArray:
     return codes
 
 
+def names_not_in(class_weight: Any, classes: NDArray) -> list[Any]:
+    """Labels that a dict of class weights names and that are none of the classes."""
+    known = set(classes.tolist())
+    return [label for label in class_weight if label not in known] if isinstance(class_weight, dict) else []
+
+
 def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
-    """One weight a class; a label that does not occur is an error rather than dropped."""
+    """One weight a class, 1 for a class that a dict does not name.
+
+    A dict that names every class may name others too: a fold does not hold all classes of its data. One that names
+    others and leaves out classes of ``y`` is an error, for the names are probably misspelt.
+    """
     if isinstance(class_weight, dict):
-        known = set(classes.tolist())
-        if unknown := [label for label in class_weight if label not in known]:
-            raise ProblemError(f"class_weight names {unknown!r}, but y holds {classes.tolist()!r}")
+        known = classes.tolist()
+        unknown, missing = names_not_in(class_weight, classes), [label for label in known if label not in class_weight]
+        if unknown and missing:
+            raise ProblemError(
+                f"class_weight names {unknown!r}, but y holds {known!r}, of which {missing!r} have no weight; name all "
+                "classes of y, or no others"
+            )
+        class_weight = {label: weight for label, weight in class_weight.items() if label not in unknown}
     if class_weight is None:
         return filled(len(classes), 1.0)
     weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=float)

@@ -22,9 +22,9 @@ from ..core.values import immutable
 from ..problems.classification import COST
 from ._batch import LEFT
 from ._by_points import nobody_looks_on, usual_provenance
-from ._classifier import pairs_of
+from ._classifier import constants_of, laid_out, pairs_of
 
-__all__ = ["PairSolutions", "Pairs", "read_pairs", "settles"]
+__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "settles"]
 
 #: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
 RAW = 8192
@@ -107,6 +107,33 @@ def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArr
     joined, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
     places, n_support, pair_coef, dual_coef = read_listed(joined, starts, LEFT)
     return pairs.order[places], n_support, biases[0].copy() if one else np.concatenate(biases), pair_coef, dual_coef
+
+
+def among_all(
+    classes: int,
+    present: NDArray,
+    n_support: NDArray,
+    bias: NDArray,
+    pair_coef: NDArray,
+    dual_coef: NDArray,
+    steps: NDArray,
+) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+    """What the pairs of the classes that are present came to, as what all pairs of all classes have: without support
+    vectors, coefficients and steps where a class is not present, with the bias of `constants_of`."""
+    pairs = np.array(pairs_of(classes))
+    solved = np.flatnonzero(np.isin(pairs, present).all(axis=1))
+    # Two classes by themselves have y = +1 for the second, of several a pair has it for the first.
+    sign = -1.0 if len(present) == 2 else 1.0
+    counts, biases, iterations = (
+        np.zeros(classes, n_support.dtype),
+        constants_of(classes, present),
+        np.zeros(len(pairs), steps.dtype),
+    )
+    counts[present], biases[solved], iterations[solved] = n_support, sign * bias, steps
+    codes = np.repeat(np.arange(classes), counts)
+    place, pair = np.nonzero(pair_coef)
+    values = sign * pair_coef[place, pair]
+    return counts, biases, *laid_out(classes, len(pair_coef), place, codes[place], values, solved[pair]), iterations
 
 
 class PairSolutions:

@@ -19,9 +19,9 @@ from ..core.solution import Solution, Status
 from ._attributes import fitted
 from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
-from ._labels import class_weights, encode, several, weighed
+from ._labels import class_weights, classes_with_weight, encode, several
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._pair_solutions import Pairs, read_pairs
+from ._pair_solutions import Pairs, among_all, read_pairs
 from ._validation import checked_data, kept_weight
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
@@ -47,6 +47,16 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
     return replace(problem, upper=column["upper"]) if hinge else replace(problem, ridge=column["ridge"])
 
 
+def _classes_present(arrays: Mapping[str, NDArray], classes: int) -> NDArray | None:
+    """The classes of a file whose pairs were solved; None where all were."""
+    if "present" not in arrays:
+        return None
+    present = stored(arrays, "present", "i", (None,)).astype(np.intp)
+    if not 2 <= len(present) < classes or (np.diff(present) <= 0).any() or present[0] < 0 or present[-1] >= classes:
+        raise ValueError("its array 'present' does not name at least two of its classes, ascending, and not all")
+    return present
+
+
 class SavedPairs(BatchMachine):
     """A batch classifier's fit, `_pack` and `_unpack`, and what it has solved."""
 
@@ -67,13 +77,16 @@ class SavedPairs(BatchMachine):
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
-            weight = kept_weight(sample_weight, points)
+            weight, self._present, solved = kept_weight(sample_weight, points), None, len(classes)
             if sample_weight is not None or self.class_weight is not None:
                 weight *= self.class_weight_[codes]
                 if not (weight > 0).all():
-                    weighed(np.bincount(codes, weight > 0, minlength=len(classes)), classes)
+                    counts = np.bincount(codes, weight > 0, minlength=len(classes))
+                    present = classes_with_weight(counts, classes)
+                    if (solved := len(present)) < len(classes):
+                        self._present, codes = present, np.searchsorted(present, codes)
                     codes = np.where(weight > 0, codes, -1)
-            gram, pairs = self._gram(points), Pairs(codes, len(classes))
+            gram, pairs = self._gram(points), Pairs(codes, solved)
             del points  # of another precision it is a copy, and so is the Gram's
             found = self._solve_pairs(gram, weight, pairs)
             self.classes_, self._rows = classes, pairs
@@ -98,7 +111,11 @@ class SavedPairs(BatchMachine):
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | Settled]) -> None:
         """Set what the pairs of a Gram's points came to is to the user."""
-        support, self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = read_pairs(pairs, found)
+        steps = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
+        support, *read = read_pairs(pairs, found)
+        if self._present is not None:
+            *read, steps = among_all(len(self.classes_), self._present, *read, steps)
+        self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = read
         moved = gram.is_translatable and all(
             isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
         )
@@ -110,21 +127,25 @@ class SavedPairs(BatchMachine):
         self._constants = 0.0 if own is None else np.array([own.constant(weights) for weights in self._pair_coef.T])
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
-        self.n_iter_ = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
+        self.n_iter_ = steps
         self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)
+        arrays |= {} if self._present is None else {"present": self._present.astype(np.int64)}
         return arrays | pack_attributes(self, _STORED), facts
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         classes = len(known_classes(stored(arrays, "classes_", "biufUSmMO", (None,))))
-        pairs = pairs_of(classes)
+        self._present = _classes_present(arrays, classes)
+        solved = classes if self._present is None else len(self._present)
+        pairs = pairs_of(solved)
         gram, points = self._unpack_solutions(arrays, facts, self._pose, len(pairs))
-        sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs)}
+        sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs_of(classes))}
         said = unpacked(_STORED, arrays, **sizes)
         self.classes_, self.class_weight_ = said["classes_"], said["class_weight_"]
-        if not (self.class_weight_ > 0).all():
+        weights = self.class_weight_ if self._present is None else self.class_weight_[self._present]
+        if not (weights > 0).all() or (self.class_weight_ < 0).any():
             raise ValueError("its class weights are not all above 0")
         codes, rows = np.full(len(points), -1), [np.searchsorted(points, part) for part in self._rows]
         for (i, j), part, solution in zip(pairs, rows, self.solutions_, strict=True):
@@ -132,15 +153,17 @@ class SavedPairs(BatchMachine):
             if ((codes[part] >= 0) & (codes[part] != own)).any():
                 raise ValueError("its solves put a point into several classes")
             codes[part] = own
-        parts = Pairs(codes, classes)
+        parts = Pairs(codes, solved)
         if not all(np.array_equal(own, part) for own, part in zip(parts, rows, strict=True)):
             raise ValueError("a solve of two classes leaves points of them out")
         self._rows = parts.of(points)
         self._read(gram, parts, self.solutions_)
         self.support_ = points[self.support_]
         met = [(solution.problem, solution.certificate) for solution in self.solutions_]
-        lost = 1e-9 + np.array([scale_loss(*one) for one in met])
-        near = np.array([round_off(problem, certificate.alpha) for problem, certificate in met])
+        lost, near = np.full(self.intercept_.shape, 1e-9), np.zeros(self.intercept_.shape)
+        columns = self._columns()
+        lost[columns] += [scale_loss(*one) for one in met]
+        near[columns] = [round_off(problem, certificate.alpha) for problem, certificate in met]
         weights = lost * np.abs(self._pair_coef).max(axis=0, initial=0.0)
         tolerance = {
             "intercept_": near + lost * np.abs(self.intercept_),

@@ -28,7 +28,7 @@ from ..problems.classification import FINITE_COST
 from ._attributes import refused, set_by_fit
 from ._batch import seeds_of
 from ._cascade_data import Whole, cloned, parts_given, put_together, state_without_client, warn_unless_optimal
-from ._classifier import PairClassifier, pairs_of
+from ._classifier import PairClassifier, constants_of
 from ._solving import jobs_of
 from ._sparse import frozen
 
@@ -244,7 +244,7 @@ class CascadeSVC(PairClassifier):
                         return None if self.callback is None else self.callback(row)
 
                     found: list[Ended] = []
-                    for k, (i, j) in enumerate(pairs := pairs_of(len(whole.classes))):
+                    for k, (i, j) in enumerate(pairs := whole.pairs):
                         interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
                         cascade = Cascade(
                             engine=engine,
@@ -287,12 +287,13 @@ class CascadeSVC(PairClassifier):
         self._pair_coef, self.dual_coef_ = joint.pair_coef, joint.dual_coef
         self.certificates_ = [ended.certificate for ended in found]
         self.statuses_ = [ended.status for ended in found]
-        self.intercept_ = np.array([ended.certificate.bias for ended in found])
-        self.n_iter_ = np.array([ended.steps for ended in found])
+        constants = constants_of(len(whole.classes), whole.present)
+        self.intercept_ = whole.among_all([ended.certificate.bias for ended in found], constants)
+        self.n_iter_ = whole.among_all([ended.steps for ended in found], np.zeros(len(constants), dtype=int))
         self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
         self._support_gram, self._constants = None, 0.0
         if len(points):
-            gram = whole.model(self, 0, 1).gram(points)
+            gram = whole.model(self, *whole.pairs[0]).gram(points)
             self._support_gram = KeptGram(gram)
             self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
         for name in ("support_", "n_support_", "dual_coef_", "intercept_"):

@@ -19,7 +19,7 @@ from ..problems.classification import COST, hinge
 from ._at_once import MeetsAtOnce
 from ._attributes import read_when_asked
 from ._classifier import PairClassifier, joined
-from ._labels import codes_of, encode, same, several, shown
+from ._labels import classes_with_weight, codes_of, encode, same, several
 from ._validation import checked_weight, exact_labels
 from ._verify import check_one_world, known_classes, stored
 
@@ -219,10 +219,8 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         else:
             self._set_classes(classes, "classes")
         weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
-        if whole and (missing := np.bincount(codes, weight > 0, minlength=len(self.classes_)) == 0).any():
-            raise ProblemError(
-                f"sample_weight: no point of class {shown(self.classes_[missing][0])} has a positive weight"
-            )
+        if whole:
+            classes_with_weight(np.bincount(codes, weight > 0, minlength=len(self.classes_)), self.classes_)
         pairs = range(len(self._pairs))
         self._begin(points, len(pairs))
         ids, communities = self.n_seen_ + np.arange(len(points)), []

@@ -13,6 +13,7 @@ from .._solve import limited
 from ..core.decision import coefficients
 from ..exceptions import ProblemError
 from ._batch import kept
+from ._classifier import constants_of
 from ._labels import winners
 from ._optimum import optimum
 from ._packing import joint_gram
@@ -150,10 +151,14 @@ def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
         raise ProblemError("model: its kernel is indefinite, so that nothing of it can be certified")
     gram, points = joint_gram([solution.problem.gram for solution in solutions], rows)
     codes = np.zeros(len(points), dtype=np.intp)
-    values = np.zeros((len(points), len(solutions)))
-    exact, first, pairs = values.copy(), values, []
-    for k, solution in enumerate(solutions):
+    classes, present = len(model.classes_), model._present
+    constants = constants_of(classes, np.arange(classes) if present is None else present)
+    first = np.tile(constants, (len(points), 1))
+    exact, pairs = first.copy(), []
+    for k, (solution, column) in enumerate(zip(solutions, model._columns(), strict=True)):
         high, low = model._sides(k)
+        # Of several classes a vote is for the first of its pair; two alone have y = +1 for the second.
+        turn = -1.0 if classes > 2 and high > low else 1.0
         place = np.searchsorted(points, rows[k])
         problem, certificate = solution.problem, optimum(solution.problem, solution.alpha)
         codes[place] = np.where(problem.sigma > 0, high, low)
@@ -164,10 +169,10 @@ def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
         values = gram.matvec(weights) + certificate.bias
         hit = np.searchsorted(points, pair.support)
         signs = problem.sigma[np.searchsorted(rows[k], pair.support)]
-        first[:, k] = exact[:, k] = values
-        first[hit, k] = signs * pair.first_segment
+        first[:, column] = exact[:, column] = turn * values
+        first[hit, column] = turn * signs * pair.first_segment
         if pair.loo_margin is not None:
-            exact[hit, k] = signs * pair.loo_margin
+            exact[hit, column] = turn * signs * pair.loo_margin
         pairs.append(pair)
     voting = len(model.classes_), model.break_ties
     n_support = len(np.unique(np.concatenate([pair.support for pair in pairs])))
