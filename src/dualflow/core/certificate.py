@@ -315,6 +315,11 @@ class Certifier:
             rho -= 0.5 * (interval[0] + interval[1]) * problem.e
         return gaps(objective, lower_bound)[1], rho
 
+    def gap(self, alpha: NDArray, Qa: NDArray) -> float:
+        """The absolute gap that a product from anywhere says of a feasible α."""
+        point, Qa, (lower_bound, _) = self._bound(alpha, Qa)
+        return gaps(0.5 * float(point @ Qa) - float(self.problem.p @ point), lower_bound)[0]
+
     def _bound(self, point: NDArray, Qa: NDArray) -> tuple[NDArray, NDArray, tuple[float, Interval | None]]:
         """The best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
         problem = self.problem

@@ -38,6 +38,9 @@ SHARP, SHARP_SINGLE = 1e9, 1000.0
 #: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32; and kernel values
 #: beyond which, or its inverse, none is computed in float32.
 FAR, LARGE_SINGLE = 1e30, 1e12
+#: The part of the largest of many sums that float32 may be wrong by; new points of which some are tried for that, how
+#: many at about most, and how much worse than these the worst of all may be.
+PROMISED, FEW_NEW, TRIED, LOSES = 1e-4, 64, 32, 4
 
 
 class KernelMatrix:
@@ -185,6 +188,10 @@ class KernelMatrix:
         if self.is_radial and known is None:
             self.count(height * len(J))
             return radial_product(self, v, where, J, self._work(dtype))
+        if self.kernel == "linear" and known is None:
+            self.count(height * len(J))
+            product: NDArray = self._points(where) @ (v[J] @ self._points(J))
+            return product
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
             look()
@@ -254,11 +261,45 @@ class KernelMatrix:
             return values
         return self._of_products(self._centred(points), self._points(those), dtype)
 
-    def expand(self, Z: ArrayLike, J: ArrayLike, weights: ArrayLike, dtype: type = float) -> NDArray:
+    def expand(
+        self,
+        Z: ArrayLike,
+        J: ArrayLike,
+        weights: ArrayLike,
+        dtype: type = float,
+        beside: NDArray | None = None,
+    ) -> NDArray:
         """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64. Kernel values are
-        computed in float64 or float32, and never more than a few MB of them at a time."""
+        computed in float64 or float32, and never more than a few MB of them at a time; in float32 only where the sums,
+        with what is added ``beside`` them, shape (len(Z),), are good to `PROMISED` of the largest."""
         J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
         points = given_points(Z)
+        if dtype is np.float32 and not self._is_sharp_in_single(points, J, W, beside):
+            dtype = float
+        return self._sums(points, J, W, dtype)
+
+    def _is_sharp_in_single(self, points: Any, J: NDArray, W: NDArray, beside: NDArray | None) -> bool:
+        """Whether float32 is enough for `expand`, by some points of which both precisions are tried.
+
+        What float32 loses grows with the kernel values, and these with the distance from the centre: half of the points
+        tried are the farthest. What is common to all (an intercept takes it away) does not count as the size of a sum.
+        """
+        given = callable(self.kernel) or self.kernel == "precomputed"  # float32 would round what was not made in it
+        if given or len(points) < FEW_NEW or not len(J):
+            return False
+        with np.errstate(over="ignore"):
+            squares = squared_lengths(points, self.center)
+        far = np.argpartition(-squares, TRIED // 2)[: TRIED // 2]
+        rows = np.union1d(far, np.arange(TRIED // 2) * len(points) // (TRIED // 2))
+        exact, rough = (self._sums(points[rows], J, W, dtype) for dtype in (float, np.float32))
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(rough - exact).max(axis=0)
+            whole = exact if beside is None else exact + beside[rows, None]
+            size = 0.5 * np.ptp(whole, axis=0)
+            return bool((LOSES * error <= PROMISED * size).all())
+
+    def _sums(self, points: Any, J: NDArray, W: NDArray, dtype: type) -> NDArray:
+        """`expand` in one precision."""
         out = np.zeros((len(points), W.shape[1]))
         narrow = self.kernel == "precomputed" or isinstance(self.X, SparsePoints)
         height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if narrow else points.shape[1]))

@@ -28,6 +28,8 @@ __all__ = [
     "squared_lengths",
 ]
 
+#: Degree up to which powers are products.
+MULTIPLIED = 64
 #: Numbers of sparse points that are written out at a time, to have differences of.
 WRITTEN_OUT = 1 << 22
 #: Points between which a callable is called for its diagonal.
@@ -79,12 +81,20 @@ def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree:
     inner += inner.dtype.type(coef0)
     if kernel == "sigmoid":
         return np.tanh(inner, out=inner)
-    if degree in (2, 3, 4):  # numpy's pow is 20 times slower than the products
-        square = inner * inner
-        return square if degree == 2 else square * (inner if degree == 3 else square)
+    if degree in range(1, MULTIPLIED + 1):  # numpy's pow is 20 times slower than the products
+        return _whole_power(inner, int(degree))
     if not float(degree).is_integer():
         inner = _never_negative(inner, degree)
     return inner**degree
+
+
+def _whole_power(base: NDArray, degree: int) -> NDArray:
+    """The power by squares and products of these."""
+    if degree == 1:
+        return base
+    root = _whole_power(base, degree // 2)
+    square = root * root
+    return square * base if degree % 2 else square
 
 
 def _never_negative(base: NDArray, degree: float) -> NDArray:

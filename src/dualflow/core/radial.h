@@ -78,6 +78,23 @@ CLONES static inline void NAME(radial_tiles)(Index m, const REAL *restrict a, RE
     for (int c = 0; c < TILE; c++) next[c] = NAME(exp)(other[c] < 0 ? other[c] : 0);
 }
 
+/* out[c] = (aᵀb_c − half_a − halves[c])^degree for one tile: the linear kernel, and polynomials. */
+CLONES static inline void NAME(power_tile)(Index m, const REAL *restrict a, REAL half_a, const REAL *restrict tile,
+                                           const REAL *restrict halves, int degree, REAL *restrict out)
+{
+    CACHE_LINE REAL sum[TILE];
+    for (int c = 0; c < TILE; c++) sum[c] = -half_a - halves[c];
+    for (Index k = 0; k < m; k += 4) {
+        REAL a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
+        const REAL *restrict b = tile + k * TILE;
+        for (int c = 0; c < TILE; c++)
+            sum[c] += a0 * b[c] + a1 * b[c + TILE] + a2 * b[c + 2 * TILE] + a3 * b[c + 3 * TILE];
+    }
+    for (int c = 0; c < TILE; c++) out[c] = sum[c];
+    for (int power = 1; power < degree; power++)
+        for (int c = 0; c < TILE; c++) out[c] *= sum[c];
+}
+
 /* One row of inner products aᵀb_c becomes one of kernel values. */
 CLONES static inline void NAME(radial_apply)(Index n, REAL half_a, const REAL *restrict half_b, REAL *restrict row)
 {

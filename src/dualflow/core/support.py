@@ -163,9 +163,12 @@ def _start(certifier: Certifier, given: NDArray, gradient: NDArray | None) -> tu
     gap, rho = certifier.appraise(start, Qa)
     if gap > _USELESS_GAP and work.psd.is_psd:
         # A state this far off names a support set so large and wrong that starting empty is far cheaper.
-        start = work.project(np.zeros(work.n))
-        Qa = work.product(start, None, np.float32)
-        _, rho = certifier.appraise(start, Qa)
+        empty = work.project(np.zeros(work.n))
+        product = work.product(empty, None, np.float32)
+        # On the simplex f may have an optimum of 0, which no gap is small beside: the empty start's is what to go by.
+        if not work.d or certifier.gap(start, Qa) > _USELESS_GAP * certifier.gap(empty, product):
+            start, Qa = empty, product
+            _, rho = certifier.appraise(start, Qa)
     return start, Qa - work.p, rho
 
 

@@ -97,4 +97,4 @@ class Ball(OutlierMixin, KernelMachine):
     def _squared_distances(self, X: Any, diag: NDArray) -> NDArray:
         """‖φ(x) − a‖² for validated X with k(x, x) = diag."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._finite(diag - 2.0 * self._expansion(X)[:, 0] + self._center_square)
+            return self._finite(diag - 2.0 * self._expansion(X, -0.5 * diag)[:, 0] + self._center_square)

@@ -265,9 +265,10 @@ class KernelMachine(Persistent):
         found = weights @ (points if gram is None or gram.center is None else points - gram.center)
         return as_csr(found) if self._sparse else found
 
-    def _expansion(self, X: Any) -> NDArray:
-        """What the model's expansions are at new points, without intercept: shape (n_new, r)."""
-        return self._expand(X, self._weights)
+    def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
+        """What the model's expansions are at new points, without intercept: shape (n_new, r); ``beside``, as of
+        `_expand`."""
+        return self._expand(X, self._weights, beside)
 
     def _expanded(self, X: ArrayLike) -> NDArray:
         """`_expansion` of data to be checked."""
@@ -279,8 +280,9 @@ class KernelMachine(Persistent):
             raise ProblemError(f"X: kernel={self._as_fitted.kernel!r} overflows float64 on it; scale the features")
         return values
 
-    def _expand(self, X: Any, weights: NDArray) -> NDArray:
-        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (n_new, r); memory stays bounded."""
+    def _expand(self, X: Any, weights: NDArray, beside: NDArray | None = None) -> NDArray:
+        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (n_new, r); memory stays bounded. Who will add
+        something to each row's says so, shape (n_new,): float32 is to be sharp enough for the whole."""
         self._check_parameters("predict_dtype")
         if not len(self.support_):
             return np.zeros((X.shape[0], weights.shape[1]))
@@ -289,5 +291,5 @@ class KernelMachine(Persistent):
             return values
         with np.errstate(over="ignore", invalid="ignore"):
             return self._support_gram.expand(
-                X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type
+                X, np.arange(len(self.support_)), weights, np.dtype(self.predict_dtype).type, beside
             )

@@ -258,14 +258,14 @@ class IncrementalMachine(StreamMachine):
             raise ProblemError(f"{what}() is for one pair of classes; this model has {len(self._streams)}")
         return self._streams[0]
 
-    def _expansion(self, X: NDArray) -> NDArray:
+    def _expansion(self, X: NDArray, beside: NDArray | None = None) -> NDArray:
         self._check_parameters("predict_dtype")
         dtype, columns = np.dtype(self.predict_dtype).type, []
         with np.errstate(over="ignore", invalid="ignore"):
             for stream in self._streams:
                 weights = stream.coefficients
                 (J,) = np.nonzero(weights)
-                columns.append(stream.gram.expand(X, J, weights[J, None], dtype))
+                columns.append(stream.gram.expand(X, J, weights[J, None], dtype, beside))
         return np.concatenate(columns, axis=1)
 
     # --- files ---------------------------------------------------------------------------------

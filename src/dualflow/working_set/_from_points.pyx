@@ -74,11 +74,11 @@ cdef double search(Index n, Index m, const real *points, const real *half, const
     for k in range(stride):
         ones[k], ridge[k] = 1, 0
     if real is float:
-        source = source_float(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)
+        source = source_float(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0, 0)
         memory = memory_float(spare, spare_size, 0, &entries, told.leaves)
         pack_all_float(n, stride, m, points, half, tiles, halves)
     else:
-        source = source_double(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0)
+        source = source_double(m, points, half, tiles, halves, ones, ridge, 1.0, 0.0, 0, NULL, NULL, NULL, 0, 0, 0, 0)
         memory = memory_double(spare, spare_size, 0, &entries, told.leaves)
         pack_all_double(n, stride, m, points, half, tiles, halves)
     if begun:

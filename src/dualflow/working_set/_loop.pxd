@@ -22,6 +22,7 @@ cdef extern from "loop.h":
         Index first_apart
         Index between_apart
         Index second_apart
+        int degree
     ctypedef struct source_double:
         Index m
         const double *points
@@ -39,6 +40,7 @@ cdef extern from "loop.h":
         Index first_apart
         Index between_apart
         Index second_apart
+        int degree
     ctypedef struct memory_float:
         float *spare
         Index size

@@ -21,12 +21,15 @@ ctypedef fused real:
 class RowSource:
     """Where rows of M are made from: Mᵢ_c = factor · sᵢs_c(k(xᵢ, x_c) + offset) + ridgeᵢ[i = c].
 
+    k is the radial kernel, or (aᵀb − half_a − half_b) to the power of a positive ``degree``.
+
     Parameters
     ----------
     points : array of shape (n, m), half : array of shape (n,)
         As in radial.h; m is a multiple of 4.
     sign, ridge : arrays of shape (n,)
     factor, offset : float
+    degree : int, default=0
 
     Attributes
     ----------
@@ -34,11 +37,12 @@ class RowSource:
         Entries that parts of a problem have made, beside whole rows.
     """
 
-    def __init__(self, points, half, sign, ridge, factor, offset):
+    def __init__(self, points, half, sign, ridge, factor, offset, degree=0):
         n, m = points.shape
         if n == 0 or m == 0 or m % 4 or not len(half) == len(sign) == len(ridge) == n:
             raise ValueError("points must be (n, multiple of 4), and half, sign and ridge (n,), n > 0")
         self.points, self.half, self.factor, self.offset = points, half, factor, offset
+        self.degree = degree
         self.entries = 0
         self.ridge = np.ascontiguousarray(ridge, dtype=points.dtype)
         self.sign = np.zeros(padded(n), dtype=points.dtype)
@@ -64,7 +68,7 @@ cdef source_float single_of(source):
     cdef const float[::1] half = source.half, tiles = source.tiles, halves = source.halves
     cdef const float[::1] sign = source.sign, ridge = source.ridge
     return source_float(points.shape[1], &points[0, 0], &half[0], &tiles[0], &halves[0], &sign[0], &ridge[0],
-                        source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
+                        source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0, source.degree)
 
 
 cdef source_double double_of(source):
@@ -72,7 +76,7 @@ cdef source_double double_of(source):
     cdef const double[::1] half = source.half, tiles = source.tiles, halves = source.halves
     cdef const double[::1] sign = source.sign, ridge = source.ridge
     return source_double(points.shape[1], &points[0, 0], &half[0], &tiles[0], &halves[0], &sign[0], &ridge[0],
-                         source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0)
+                         source.factor, source.offset, 0, NULL, NULL, NULL, 0, 0, 0, source.degree)
 
 
 def check_source(source, n, room, stride):

@@ -7,17 +7,29 @@ from numpy.typing import NDArray
 
 from ..core._radial import add_rows
 from ..core.kept import KeptGram
+from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
 from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
 from ._pairs import RowSource, fetch_rows, padded, solve_pairs
 
-__all__ = ["MADE", "MADE_OF_FEW", "NARROW", "ONE_BLOCK", "BlockRows", "makes_rows", "one_block_of"]
+__all__ = [
+    "MADE",
+    "MADE_OF_FEW",
+    "MADE_OF_PRODUCTS",
+    "NARROW",
+    "ONE_BLOCK",
+    "BlockRows",
+    "makes_rows",
+    "one_block_of",
+    "points_of",
+]
 
 #: Least width of a block whose rows are made on demand.
 NARROW = 1536
-#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`.
-MADE, MADE_OF_FEW = 256, 1024
+#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`; and of
+#: kernels of products, whose blocks are computed sooner.
+MADE, MADE_OF_FEW, MADE_OF_PRODUCTS = 256, 1024, 16
 #: Variables up to which all are in one block where no level is above or below (none of so few is ever asleep), or the
 #: whole matrix is at hand; and where products of that many features take most of the time, so that a row is not to be
 #: made twice: 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, 0.7 to 1 with 20 to 70.
@@ -27,9 +39,16 @@ ONE_BLOCK, ONE_BLOCK_OF_MANY, MANY_FEATURES = 4096, 8192, 100
 def makes_rows(gram: KeptGram) -> bool:
     """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
     BLAS is the faster even so, of many points the sooner."""
+    if ProductPoints.serve(gram):
+        return gram.X.shape[1] <= MADE_OF_PRODUCTS
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     return gram.X.shape[1] <= (MADE_OF_FEW if gram.n <= NARROW else MADE)
+
+
+def points_of(gram: KeptGram, dtype: type) -> RadialPoints | ProductPoints:
+    """Its points, ready for rows to be made of them."""
+    return gram.radial_points(dtype) if gram.is_radial else ProductPoints.of(gram, dtype)
 
 
 def one_block_of(gram: KeptGram) -> int:
@@ -45,14 +64,21 @@ class BlockRows:
     Parameters
     ----------
     problem : Workspace
-    points : RadialPoints
+    points : RadialPoints or ProductPoints
         Of its variables.
     sign, ridge : arrays of shape (n,)
     factor : float
         As in `RowSource`.
     """
 
-    def __init__(self, problem: Workspace, points: RadialPoints, sign: NDArray, ridge: NDArray, factor: float) -> None:
+    def __init__(
+        self,
+        problem: Workspace,
+        points: RadialPoints | ProductPoints,
+        sign: NDArray,
+        ridge: NDArray,
+        factor: float,
+    ) -> None:
         self.problem, self.points, self.sign, self.ridge, self.factor = problem, points, sign, ridge, factor
         self.slot = np.full(problem.n, -1, dtype=np.int64)
         self.made, self.width = 0, 0
@@ -66,7 +92,8 @@ class BlockRows:
             self.slot[:], self.made, self.width = -1, 0, width
             near = self.points.take(slice(None) if width == n else W)
             signs = self.sign[W], self.ridge[W], self.factor, self.problem.offset
-            self.source = RowSource(near.points, near.half, *signs)
+            degree = near.degree if isinstance(near, ProductPoints) else 0
+            self.source = RowSource(near.points, near.half, *signs, degree)
         return rows, self.slot[:width]
 
     def add(self, some: NDArray, change: NDArray, G: NDArray) -> None:

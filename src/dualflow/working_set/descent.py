@@ -233,6 +233,9 @@ class Descent:
         pairs = level.updates // CRAWLING // level.problem.n
         crawls = self.hands_over(level) and pairs > 0 and gap <= CRAWLING_GAP
         crawls = crawls and (pairs > 1 or self.is_settled(level))
+        # Below what its gradient is wrong by, a level has nothing to go by: an optimum of 0 has no gap to end at.
+        if violation <= SINGLE_KKT and violation <= level.doubt():
+            return True
         many = self.ends_here and not self.on_simplex and _may_hand_over(level, violation, gap)
         return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
 

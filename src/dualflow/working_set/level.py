@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from ..core._radial import add_rows
 from ..core.problem import Kind
+from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
 from ..core.workspace import Workspace
 from ._pairs import extremes, shortfall, solve_pairs
-from .block_rows import NARROW, ONE_BLOCK, BlockRows, makes_rows, one_block_of
+from .block_rows import NARROW, ONE_BLOCK, BlockRows, makes_rows, one_block_of, points_of
 from .units import InUnits
 
 __all__ = ["AT_ONCE", "BLOCK", "VAST", "WIDE", "Level"]
@@ -29,6 +30,8 @@ VAST, SHARE, WIDEST = 1 << 16, 64, 16_384
 LARGEST = 1e29
 #: Variables by which the error of a gradient is judged.
 SAMPLE = 64
+#: How much worse than the worst of these the worst of all may be, of two gradients.
+DOUBT = 8
 #: What many roundings sum to at most, in units of the root of the sum of squares of what an ulp of each makes.
 SIGMAS = 2.0
 
@@ -56,9 +59,9 @@ class Level(InUnits):
         self.G = -self.ep
         self.chosen_at = np.zeros(n, dtype=np.int64)
         self.blocks = self.updates = 0
-        self.points: RadialPoints | None = None
+        self.points: RadialPoints | ProductPoints | None = None
         if makes_rows(gram) and not gram.is_rounded and self.precision is dtype:
-            points = gram.radial_points(dtype)
+            points = points_of(gram, dtype)
             self.points = points if problem.idx is None else points.take(problem.idx)
             self.rows = BlockRows(problem, self.points, self.sign, self.ridge, self.factor)
         self._whole: NDArray | None = None
@@ -179,6 +182,10 @@ class Level(InUnits):
         largest = self.factor * float(np.abs(self.problem.gram.diag()).max())
         return error + SIGMAS * float(np.finfo(np.float32).eps) * largest * float(np.linalg.norm(self.beta))
 
+    def doubt(self) -> float:
+        """The violation up to which this precision cannot say who violates, in units of s."""
+        return DOUBT * self.error() if self.dtype is np.float32 else self.noise()
+
     def noise(self) -> float:
         """What round-off leaves of a violation in float64, in units of s: that of sums as long as β."""
         return 16 * float(np.finfo(float).eps) * float(np.abs(self.beta).sum())
@@ -240,16 +247,17 @@ class Level(InUnits):
         chosen = np.zeros(n, dtype=bool)
         chosen[free] = True
         if self.problem.e is None:
-            chosen[np.argpartition(-np.maximum(rise, fall), room - 1)[:room]] = True
+            chosen[_spread(np.maximum(rise, fall), room)] = True
         else:
             # Half of the room for either side, and what one cannot fill for the other: on the simplex only who has
             # weight can fall, and they are in already.
+            nu = self.middle(float(rise.max()), float(fall.max()))
             rise[chosen] = fall[chosen] = -np.inf
             rising, falling = int((rise > -np.inf).sum()), int((fall > -np.inf).sum())
             up = min(rising, max(room // 2, room - falling))
-            for wish, count in ((rise, up), (fall, min(falling, room - up))):
+            for wish, count in ((rise + nu, up), (fall - nu, min(falling, room - up))):
                 if count:
-                    chosen[np.argpartition(-wish, count - 1)[:count]] = True
+                    chosen[_spread(wish, count)] = True
         block = np.flatnonzero(chosen & self.awake)
         self.blocks += 1
         self.chosen_at[block] = self.blocks
@@ -283,3 +291,17 @@ class Level(InUnits):
             rest[W] = False
             self.carry(np.flatnonzero(rest), W[moved], change)
         return int(updates)
+
+
+def _spread(wish: NDArray, count: int) -> NDArray:
+    """Who is to be in a block, ``count`` of them: those that want to move most; of more violators than that, some of
+    each size of violation, the worst among them.
+
+    On smooth data the worst violators lie together: a block of these alone moves all variables between them, and the
+    next block moves them back.
+    """
+    (violators,) = (wish > 0).nonzero()
+    if len(violators) <= count:
+        return np.argpartition(-wish, count - 1)[:count]
+    order = violators[np.argsort(-wish[violators], kind="stable")]
+    return order[np.arange(count) * len(order) // count]

@@ -1,7 +1,7 @@
 /* Part of pairs.h, for its REAL: rows of M, made when they are first asked for. */
 
-/* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h; or from
- * blocks at hand, factor times them: of the `head` first variables, between these and the others, and of the others,
+/* Where rows come from: M_ic = factor s_i s_c (k(x_i, x_c) + offset) + ridge_i [i = c], points as in radial.h, with the
+ * radial kernel, or one that is a power (`degree` > 0) of inner products; or from blocks at hand, factor times them: of the `head` first variables, between these and the others, and of the others,
  * their rows so far apart. */
 typedef struct {
     Index m;
@@ -10,6 +10,7 @@ typedef struct {
     Index head;
     const REAL *first, *between, *second;
     Index first_apart, between_apart, second_apart;
+    int degree;
 } NAME(source);
 
 static void NAME(row_of_blocks)(Index n, Index i, const NAME(source) *from, REAL *restrict row)
@@ -47,7 +48,11 @@ static void NAME(make_rows)(Index stride, Index count, const long long *which, c
             const Index i = which[r], j = r + 1 < count ? which[r + 1] : -1;
             const REAL *tiles = from->tiles + first * m, *halves = from->halves + first;
             REAL *row = rows + r * stride + first;
-            if (j < 0)
+            if (from->degree) {
+                NAME(power_tile)(m, from->points + i * m, from->half[i], tiles, halves, from->degree, row);
+                if (j >= 0)
+                    NAME(power_tile)(m, from->points + j * m, from->half[j], tiles, halves, from->degree, row + stride);
+            } else if (j < 0)
                 NAME(radial_tile)(m, from->points + i * m, from->half[i], tiles, halves, row);
             else
                 NAME(radial_tiles)(m, from->points + i * m, from->half[i], from->points + j * m, from->half[j], tiles,
