@@ -170,7 +170,7 @@ class BatchMachine(KernelMachine):
             worst = max(short, key=_gap)
             _warn(
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}. {_advice(worst)}"
+                f"relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}. {_advice(worst)}"
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
