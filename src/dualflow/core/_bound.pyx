@@ -83,7 +83,7 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
 
     (Qα)ᵢ is known to about δᵢ = ``growth`` · ε √Qᵢᵢ Σ|αⱼ|√Qⱼⱼ, by Cauchy and Schwarz, and ρᵢ to that and the last digit
     of its other terms; a term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ where it is below. ``root`` is √Qᵢᵢ without
-    the ridge and ``beside`` the size of pᵢ and rᵢαᵢ; NULL is 1 for both. ``terms`` is the size of the terms of f and D.
+    the ridge and ``beside`` the size of pᵢ and rᵢαᵢ; NULL is 1 for both. ``terms`` is the size of the terms of f and D, whose sums lose digits as the root of n.
     """
     cdef Index i
     cdef double mass = 0.0, reach = 0.0, total = 0.0, rho, doubt, room
@@ -101,7 +101,7 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
             total += doubt * room
         else:
             total += doubt * max(alpha[i], room)
-    return total + DBL_EPSILON * (4.0 * terms + fabs(nu) * mass)
+    return total + DBL_EPSILON * (4.0 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass)
 
 
 def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] e, double low, double high, double price,

@@ -36,13 +36,15 @@ VANISHES = 64 * EPS
 #: Rounding errors of a sum of kernel values, in units of ε and of the sum of their sizes: it covers those that were
 #: found against extended precision on 3000 random problems.
 GROWTH = 2.0
+#: Times the estimated rounding that a gap may be below 0: the estimate is no bound, and an error ends a fit.
+CONTRADICTION = 100.0
 
 
 def gaps(objective: float, lower_bound: float, rounding: float = np.inf, cause: str = "") -> tuple[float, float]:
-    """Absolute and relative gap. `ProblemError` where it is below 0 by more than ``rounding``: then f and its bound
+    """Absolute and relative gap. `ProblemError` where it is below 0 by far more than ``rounding``: then f and its bound
     cannot be of one problem, for which the message gives the ``cause``. Without these, 0 is the least there is."""
     difference = objective - lower_bound
-    if difference < -rounding:
+    if difference < -CONTRADICTION * rounding:
         raise ProblemError(
             f"the lower bound {lower_bound:.10g} is above the objective {objective:.10g} by {-difference:.3g}, and "
             f"rounding explains {rounding:.3g}: {cause}"
@@ -95,9 +97,15 @@ def rounding(
     if problem.kind is Kind.AFFINE:
         # Half the square of ρ's doubt in the norm of Q⁻¹, which is at most that of the ridge, and what it adds to ρ's.
         extra = 0.5 * float((doubt * doubt / np.where(problem.ridge > 0, problem.ridge, root**2 + EPS)).sum())
-        return extra + 2.0 * float(np.sqrt(extra * max(0.0, objective - lower))) + 4.0 * EPS * terms
+        return (
+            extra
+            + 2.0 * float(np.sqrt(extra * max(0.0, objective - lower)))
+            + 4.0 * (1.0 + problem.n**0.5) * EPS * terms
+        )
     # Hard margins: D is −½αᵀQα over the square of the least margin, which is 1 up to that doubt.
-    return 2.0 * abs(lower) * float(doubt[problem.upper > 0].max(initial=0.0)) + 4.0 * EPS * terms
+    return (
+        2.0 * abs(lower) * float(doubt[problem.upper > 0].max(initial=0.0)) + 4.0 * (1.0 + problem.n**0.5) * EPS * terms
+    )
 
 
 def vanishing(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
