@@ -125,7 +125,7 @@ def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: boo
         run.status = Status.OPTIMAL
     elif run.status in _SOLVERS_OWN and engine.drowned(run.context, run.state):
         run.status = Status.DROWNED
-    if refine == "early" and raw is not None and raw.within(run.tol) and problem.n > LARGE:
+    if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > LARGE:
         refine = False  # which would take about as long again
     gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
@@ -169,7 +169,10 @@ def _finish(
         witness = inseparability_witness(problem, start)
     # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
     exact = (
-        raw is not None and raw.within(min(SHARP, run.tol)) and run.state is not None and run.engine.is_exact(run.state)
+        raw is not None
+        and raw.reaches(min(SHARP, run.tol))
+        and run.state is not None
+        and run.engine.is_exact(run.state)
     )
     wanted = (refine and not exact) or (problem.is_hard_margin and status is not Status.OPTIMAL)
     convex = run.certifier.psd.kind != "indefinite"
@@ -178,11 +181,11 @@ def _finish(
         witness = refinement.witness
         if refine and witness is None:
             certificate = run.certifier.certify(refinement.alpha)
-            if not certificate.within(run.tol):
+            if not certificate.reaches(run.tol):
                 certificate = _stretched(run.certifier, certificate)
-            if raw is None and not certificate.within(run.tol):
+            if raw is None and not certificate.reaches(run.tol):
                 raw = run.certifier.certify(raw_alpha, primal=primal)
-            if refinement.late and not certificate.within(run.tol):
+            if refinement.late and not certificate.reaches(run.tol):
                 status = Status.TIME_LIMIT
             if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
                 return raw, certificate, status, None

@@ -202,7 +202,7 @@ def pair_from_points(
             return None
     if not search.settle(enough, expected):
         return None
-    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 8))
+    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 9))
 
     def certify(sums: NDArray) -> tuple[float, float]:
         certify_pair(m, upper, sign, point, weights, sums, figures[0])

@@ -231,7 +231,7 @@ class Run:
     def within_tol(self, certificate: Certificate) -> bool:
         """Whether the gap is, and α itself lies near the feasible set; a sampled one never does."""
         near = certificate.is_near_feasible(self.tol) or self.engine.accuracy_class() == "sampled"
-        return certificate.within(self.tol) and near
+        return certificate.reaches(self.tol) and near
 
     def look_for_witness(self, certificate: Certificate) -> None:
         begun = time.monotonic()

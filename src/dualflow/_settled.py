@@ -19,6 +19,9 @@ from .core.values import immutable
 
 __all__ = ["Batch", "Settled", "together"]
 
+#: What a negative gap of a pair says.
+CHANGED = "X changed while the pair was solved"
+
 
 class Batch(NamedTuple):
     """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
@@ -54,17 +57,18 @@ class Batch(NamedTuple):
         biases = np.array([-0.5 * (row[4] + row[5]) - shift for row in rows])
         return cls(listed, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
 
-    def are_sharp(self, tol: float) -> list[bool]:
-        """Which are certified to a relative gap of ``tol``."""
-        return [_is_sharp(figures, tol) for figures in self.figures]
+    def are_sharp(self, tol: float, enough: float) -> list[bool]:
+        """Which have a relative gap of ``tol``, and with what float64 may have rounded away of it one of ``enough``."""
+        return [_is_sharp(figures, tol, enough) for figures in self.figures]
 
 
-def _is_sharp(figures: list[float], tol: float) -> bool:
+def _is_sharp(figures: list[float], tol: float, enough: float) -> bool:
     if not all(map(math.isfinite, figures)):
         return False
-    objective, bound, *_, terms = figures
+    objective, bound, *_, terms, rounding = figures
     size = max(abs(objective), abs(bound))
-    return objective - bound <= tol * size or size <= VANISHES * terms
+    near = objective - bound <= tol * size and objective - bound + rounding <= enough * size
+    return near or size <= VANISHES * terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +127,10 @@ class Settled:
     @property
     def certificate(self) -> Certificate:
         """Of `alpha`, as a `Certifier` makes it."""
-        objective, bound, infeasibility, distance, _, _, quadratic, terms = self.batch.figures[self.number]
-        gap, relative_gap = gaps(objective, bound)
+        objective, bound, infeasibility, distance, _, _, quadratic, terms, rounding = self.batch.figures[self.number]
+        gap, relative_gap = gaps(objective, bound, rounding, CHANGED)
         if max(abs(objective), abs(bound)) <= VANISHES * terms:
-            relative_gap = 0.0
+            relative_gap = rounding = 0.0
         low, high = self._ends
         return Certificate(
             alpha=immutable(self._part(self.batch.point)),
@@ -143,6 +147,7 @@ class Settled:
             radius=None,
             quadratic=quadratic,
             psd=SpectrumEvidence("by kernel"),
+            rounding=rounding,
         )
 
     @property

@@ -83,7 +83,7 @@ def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | N
         sums = products.of(point, certify)
         certificate = certificate_of(problem, psd, alpha, point, point, scale * sums, bound)
         certify_s += time.monotonic() - begun
-        if certificate.within(enough):
+        if certificate.reaches(enough):
             nu = certificate.multiplier or 0.0
             support = supporting(problem, alpha, scale * sums - (p + nu))
             return FoundSimplex(alpha, certificate, support, search.entries, certify_s)

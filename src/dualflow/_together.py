@@ -14,7 +14,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from ._pair_blocks import Blocks, Listed, whole
 from ._pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
 from ._settled import Batch, Settled
 from .core._pair_bound import certify_listed
+from .core.bounds import growth_of
 from .core.kernels import Gram
 from .core.solution import SHARP
 from .core.values import filled
@@ -39,6 +40,13 @@ PATIENCE, PATIENCE_DEAR = 4096, 20_000
 
 #: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
 AT_ONCE = 0.05
+
+
+class Aim(NamedTuple):
+    """Relative gaps that a pair is to be brought to: as computed, and with what float64 may have rounded away."""
+
+    sharp: float
+    enough: float
 
 
 class SettledPairs(Sequence[Settled | None]):
@@ -79,18 +87,18 @@ class SettledPairs(Sequence[Settled | None]):
         refine: bool = True,
         start: NDArray | None = None,
     ) -> None:
-        tol = min(SHARP, tol) if refine else tol
+        aim = Aim(min(SHARP, tol) if refine else tol, tol)
         usual, classes = float(upper.min()) > 0.0 and float(upper.max()) < np.inf, len(groups)
         self._lists: list[Iterator[Settled | None]] = []
         if classes == 2 and usual and suits_points(gram, len(upper)):
             pairs, counts = PointPairs(gram, groups, upper, start), [1]
             if pairs.serves(0, [1]):
-                self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, tol)]
+                self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim)]
             else:
                 order, m = pairs.members, len(groups[0])
-                self._lists = [(_from_points(gram, order, m, upper, -1.0, tol, start) for _ in range(1))]
+                self._lists = [(_from_points(gram, order, m, upper, -1.0, aim, start) for _ in range(1))]
         elif usual:
-            counts = self._listed(gram, groups, upper, tol)
+            counts = self._listed(gram, groups, upper, aim)
         else:
             counts = [classes * (classes - 1) // 2]
         ends = list(accumulate(counts))
@@ -101,12 +109,12 @@ class SettledPairs(Sequence[Settled | None]):
         self._found: list[list[Settled | None]] = [[] for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
 
-    def _listed(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, tol: float) -> list[int]:
+    def _listed(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim) -> list[int]:
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
         classes = len(groups)
         if classes > 2 and len(upper) <= WHOLE and suit_together(gram, sum(sorted(map(len, groups))[:2])):
             every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, upper)
-            self._lists = [_compiled(pairs, pairs.table(every), 1.0, tol)]
+            self._lists = [_compiled(pairs, pairs.table(every), 1.0, aim)]
             return [len(every)]
         sizes = np.array([len(group) for group in groups])
         # Two classes that suit have been met already.
@@ -118,7 +126,7 @@ class SettledPairs(Sequence[Settled | None]):
         listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         if len(upper) <= WHOLE and not gram.is_translatable and not alone[0].any():
-            self._lists = [_solved(whole(gram, groups, sizes), upper, sign, most, tol)]
+            self._lists = [_solved(whole(gram, groups, sizes), upper, sign, most, aim, growth_of(gram))]
             return [sum(counts)]
         if not any(ways.any() for ways in (*alone, *listed)):
             return [sum(counts)]
@@ -129,16 +137,16 @@ class SettledPairs(Sequence[Settled | None]):
 
         def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
             if points is not None and others and points.serves(i, others):
-                return _compiled(points, points.table([(i, j) for j in others]), sign, tol)
+                return _compiled(points, points.table([(i, j) for j in others]), sign, aim)
             given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([own[i], own[j]])) for j in others)
-            return (_from_points(gram, order, len(groups[i]), limits, sign, tol) for order, limits in given)
+            return (_from_points(gram, order, len(groups[i]), limits, sign, aim) for order, limits in given)
 
         def of_class(i: int) -> Iterator[Settled | None]:
             apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
             if alone[i].all():
                 return apart
             parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
-            settled = (pair for part in parts for pair in _solved(part, upper, sign, most, tol))
+            settled = (pair for part in parts for pair in _solved(part, upper, sign, most, aim, growth_of(gram)))
             ways = zip(listed[i].tolist(), alone[i].tolist(), strict=True)
             return (next(settled) if is_listed else next(apart) if is_alone else None for is_listed, is_alone in ways)
 
@@ -169,42 +177,40 @@ class SettledPairs(Sequence[Settled | None]):
 
 
 def _from_points(
-    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, tol: float, start: NDArray | None = None
+    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, aim: Aim, start: NDArray | None = None
 ) -> Settled | None:
     """One pair, in a list of its own."""
-    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, tol, start)
+    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, aim.sharp, start)
     if found is None:
         return None
     pair = np.array([[m, len(order) - m, 0]])
-    return next(_read(pair, found, 0, 1, tol, time.monotonic() - begun))
+    return next(_read(pair, found, 0, 1, aim, time.monotonic() - begun))
 
 
-def _compiled(pairs: PointPairs, table: NDArray, sign: float, tol: float) -> Iterator[Settled | None]:
+def _compiled(pairs: PointPairs, table: NDArray, sign: float, aim: Aim) -> Iterator[Settled | None]:
     """Pairs of a table, from their points. It writes to nothing but what it makes."""
     m, n, *_, start = table[-1].tolist()
     count, size, begin = len(table), start + m + n, 0
-    figures, sums = filled((count, 8), np.nan), np.empty(len(pairs.start))
+    figures, sums = filled((count, 9), np.nan), np.empty(len(pairs.start))
     found = FoundPair(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
-        end = pairs.settle(table, sign, tol, found, begin, AT_ONCE)
-        yield from _read(table, found, begin, end, tol, (time.monotonic() - begun) / (end - begin))
+        end = pairs.settle(table, sign, aim.sharp, found, begin, AT_ONCE)
+        yield from _read(table, found, begin, end, aim, (time.monotonic() - begun) / (end - begin))
         begin = end
 
 
-def _read(
-    table: NDArray, found: FoundPair, begin: int, end: int, tol: float, seconds: float
-) -> Iterator[Settled | None]:
+def _read(table: NDArray, found: FoundPair, begin: int, end: int, aim: Aim, seconds: float) -> Iterator[Settled | None]:
     """Those from one to another of pairs that were settled from their points."""
     alpha, point, weights, figures, entries, sums = found
     batch = Batch.of(
         table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end], sums
     )
-    for k, fine in enumerate(batch.are_sharp(tol)):
+    for k, fine in enumerate(batch.are_sharp(*aim)):
         yield Settled(batch, k) if fine else None
 
 
-def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) -> Iterator[Settled | None]:
+def _solved(part: Listed, upper: NDArray, sign: float, most: int, aim: Aim, growth: float) -> Iterator[Settled | None]:
     """The pairs of a list. It writes to nothing but what it makes."""
     within, between, listed, entries, centred, has_digits = part
     size = int(listed[-1, 10] + listed[-1, :2].sum())
@@ -213,12 +219,12 @@ def _solved(part: Listed, upper: NDArray, sign: float, most: int, tol: float) ->
         begun = time.monotonic()
         end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END, most, AT_ONCE)
         which = listed[begin:end]
-        figures = np.empty((end - begin, 8))
-        certify_listed(within, between, which, upper, sign, alpha, point, weights, figures)
+        figures = np.empty((end - begin, 9))
+        certify_listed(within, between, which, upper, sign, alpha, point, weights, figures, growth)
         seconds = (time.monotonic() - begun) / (end - begin)
         shift = 0.0 if centred is None else centred.constant(weights)
         batch = Batch.of(which, alpha, point, weights, figures, shift, seconds, entries[begin:end])
-        sharp = batch.are_sharp(tol)
+        sharp = batch.are_sharp(*aim)
         if has_digits is not None:
             sharp = [fine and has for fine, has in zip(sharp, has_digits[begin:end].tolist(), strict=True)]
         for k, fine in enumerate(sharp):

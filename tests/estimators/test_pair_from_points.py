@@ -259,7 +259,7 @@ def test_other_kernels_and_sparse_points_are_left_alone():
 
 
 def test_vectors_that_do_not_fit_are_refused():
-    ones, figures = np.ones(4), np.empty(8)
+    ones, figures = np.ones(4), np.empty(9)
     for m, upper, values in ((0, ones, ones), (4, ones, ones), (2, ones[:3], ones), (2, ones, ones[:3])):
         with pytest.raises(ValueError, match="pair's vectors"):
             project_pair(m, upper, 1.0, ones, values.copy(), np.ones(4), figures)

@@ -142,14 +142,9 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
 
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
-    # By values whose digits are lost it would be certified, which values computed another way deny.
+    # Without a look at the digits, what float64 may have rounded away says the same.
     monkeypatch.setattr(_pair_blocks, "FLAT", -1.0)
-    (found,) = settled(X)
-    problem = problems.svc(Gram(X, "poly", degree=3, coef0=1.0, gamma=1.0), np.where(y == 1, 1, -1), 0.003)
-    alpha = np.zeros(12)
-    alpha[np.concatenate(groups)] = found.alpha
-    assert found.certificate.relative_gap <= 1e-10
-    assert certify(problem, alpha).relative_gap > 1e-6
+    assert settled(X) == [None]
 
 
 @pytest.mark.parametrize("bound", [0.0, np.inf])

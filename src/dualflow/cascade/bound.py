@@ -34,6 +34,8 @@ class Share:
         The points with a knot there.
     least : float
         The smallest hᵢ of all.
+    rounding : float
+        What float64 may have rounded away of the points' terms.
     """
 
     constant: float
@@ -42,6 +44,7 @@ class Share:
     e: NDArray
     u: NDArray
     least: float
+    rounding: float = 0.0
 
 
 def share_of(h: NDArray, e: NDArray | None, u: NDArray, window: Window) -> Share:

@@ -21,13 +21,17 @@ from ..core.clock import OutOfTime
 from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..core.values import immutable
+from ..exceptions import ProblemError
 from .bound import Window, reduced
 from .engines import Engine
 from .model import Model
 from .records import Ended, PairState, Round
-from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, sweep
+from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, squares_of, sweep
 
 __all__ = ["Cascade"]
+
+#: What a negative gap, or a row that is not what it was, says.
+CHANGED = "X: a part changed between two reads; parts must not change while they are fitted"
 
 #: The part of the tolerance that a round's own solve may leave, and the part that points may add which violate a
 #: condition by too little to be fetched.
@@ -142,6 +146,9 @@ class Cascade:
         told = Broadcast(self.model, pool.X[heavy], coefficients, nu, window, negligible, most)
         mine = [(pool.row[J], pool.alpha[J]) for J in self._by_part(pool.part)]
         found: list[Found] = self.engine.run(sweep, mine, told)
+        for number, (J, one) in enumerate(zip(self._by_part(pool.part), found, strict=True)):
+            if not np.allclose(squares_of(pool.X[J]), one.squares, rtol=1e-12, atol=0.0):
+                raise ProblemError(f"{CHANGED}: part {number} gives other rows now than before")
         whole, off = self._certified(problem, own, found, window)
         invaders = Survivors.joined([one.invaders for one in found])
         steps = state.steps + (not state.closed)
@@ -155,7 +162,7 @@ class Cascade:
         weights = problem.reading.coefficients(problem, pool.alpha, own.quadratic, whole.multiplier)
         answer = Ended(pool.take(heavy), weights[heavy], whole, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, and not what a checkpoint resumes.
-        closed = ended in (Status.OPTIMAL, Status.FINISHED)
+        closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
             pool = self._joined(pool, found, invaders)
         width = max(LEAST_WIDTH, WIDER * (2.0 * state.width if off is None else off))
@@ -166,8 +173,8 @@ class Cascade:
     def _standing(self, whole: Certificate, steps: int, alone: bool) -> Status | None:
         """What ends the cascade after a round; None if it goes on. ``alone`` are survivors that nobody joins, and that
         come no nearer to their own optimum."""
-        if whole.within(self.tol):
-            return Status.OPTIMAL
+        if whole.reaches(self.tol):
+            return Status.OPTIMAL if whole.within(self.tol) else Status.ROUNDED
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return Status.TIME_LIMIT
         if alone:
@@ -230,7 +237,8 @@ class Cascade:
         outside of the window may give a better bound."""
         shares = [one.share for one in found]
         bound, interval, inside = reduced(shares, window, own.quadratic, kind_of(self.model))
-        gap, relative = gaps(own.objective, bound)
+        rounding = (own.rounding or 0.0) + sum(share.rounding for share in shares)
+        gap, relative = gaps(own.objective, bound, rounding, CHANGED)
         off = 0.0
         if interval is not None and own.multiplier_interval is not None:
             off = max(abs(a - b) for a, b in zip(interval, own.multiplier_interval, strict=True))
@@ -245,6 +253,7 @@ class Cascade:
             lower_bound=bound,
             gap=gap,
             relative_gap=relative,
+            rounding=rounding,
             multiplier=None if interval is None else 0.5 * (interval[0] + interval[1]),
             multiplier_interval=interval,
             bias=bias,

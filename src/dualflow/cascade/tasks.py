@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._solve import solve
 from ..core import clock
+from ..core.bounds import EPS, growth_of
 from ..core.threads import blas_for
 from ..exceptions import ProblemError
 from .bound import Share, Window, share_of
@@ -130,12 +131,15 @@ class Found:
         How many there are of these, sent or not.
     idle : array of int
         Of its own rows among the survivors those without weight that lie far outside the margin.
+    squares : array
+        ‖x‖² of its own rows among the survivors, as they were read this time.
     """
 
     share: Share
     invaders: Survivors
     violators: int
     idle: NDArray
+    squares: NDArray
 
 
 def run_task(function: Any, part: Part, number: int, own: Any, shared: Any, left: float | None = None) -> Any:
@@ -196,9 +200,7 @@ def fetch(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Model) 
     """Rows of a part by number, with the multipliers given."""
     rows, alpha = own
     members = shared.members(load(part, number), number)
-    place = np.searchsorted(members.row, rows)
-    if len(rows) and (place.max(initial=0) >= len(members.row) or (members.row[place] != rows).any()):
-        raise ProblemError(f"part {number} does not hold the rows that the checkpoint names; delete the file")
+    place = _places(members, rows, f"part {number} does not hold the rows that the checkpoint names; delete the file")
     return replace(Survivors.of(number, members, place), alpha=alpha)
 
 
@@ -215,7 +217,7 @@ def sweep(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Broadca
     """
     model, (rows, alpha) = shared.model, own
     members = model.members(load(part, number), number)
-    place = np.searchsorted(members.row, rows)
+    place = _places(members, rows, f"part {number} does not hold rows that it held before; it must not change")
     h = _gradient(members, shared)
     upper, kind = np.full(len(h), np.inf), kind_of(model)
     if model.on_simplex:
@@ -228,12 +230,40 @@ def sweep(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Broadca
     outside = np.ones(len(h), dtype=bool)
     outside[place] = False
     worst = np.flatnonzero(outside & (rho < -shared.threshold))
+    share = replace(share, rounding=_rounding(members, shared, rho, upper))
     violators = len(worst)
     if violators > shared.most:
         worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: shared.most]])
     size = shared.nu if model.on_simplex else 1.0
     idle = rows[(alpha <= 0) & (rho[place] > RESERVE * abs(size))]
-    return Found(share, Survivors.of(number, members, worst), violators, idle)
+    return Found(share, Survivors.of(number, members, worst), violators, idle, squares_of(members.X[place]))
+
+
+def squares_of(X: NDArray) -> NDArray:
+    """‖x‖² of rows, by the same operations wherever they are."""
+    squares: NDArray = np.square(X).sum(axis=1)
+    return squares
+
+
+def _places(members: Members, rows: NDArray, message: str) -> NDArray:
+    """Where rows are among a part's members; `ProblemError` if they are not there."""
+    place: NDArray = np.searchsorted(members.row, rows)
+    if len(rows) and (place.max(initial=0) >= len(members.row) or (members.row[place] != rows).any()):
+        raise ProblemError(message)
+    return place
+
+
+def _rounding(members: Members, shared: Broadcast, rho: NDArray, upper: NDArray) -> float:
+    """What float64 may have rounded away of a part's share of the bound, as `core.bounds.rounding` says it."""
+    if not len(shared.X):
+        return 0.0
+    gram = shared.model.gram(shared.X)
+    reach = float(np.abs(shared.coefficient) @ np.sqrt(np.maximum(gram.diag() + shared.model.offset, 0.0)))
+    root = np.sqrt(np.maximum(gram.self_kernel(members.X) + shared.model.offset, 0.0))
+    doubt = EPS * (growth_of(gram) * root * reach + 1.0 + abs(shared.nu))
+    if shared.model.on_simplex:
+        return float(doubt.max(initial=0.0))
+    return float((upper * doubt)[rho <= doubt].sum())
 
 
 def kind_of(model: Model) -> str:

@@ -65,6 +65,45 @@ def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const
     return low, high, best
 
 
+def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha, const double[::1] root,
+            const double[::1] beside, double nu, double growth, double terms):
+    """What float64 may have rounded away of a gap; see `rounding_of`. Without an equality e is None and ν is 0."""
+    cdef Index n = h.shape[0]
+    cdef const double[::1] signs = h if e is None else e
+    if not u.shape[0] == alpha.shape[0] == root.shape[0] == beside.shape[0] == signs.shape[0] == n:
+        raise ValueError("h, e, u, alpha, root and beside must be of one length")
+    if n == 0:
+        return 0.0
+    return rounding_of(n, &h[0], &signs[0], &u[0], &alpha[0], &root[0], &beside[0], 0.0 if e is None else nu, growth, terms)
+
+
+cdef double rounding_of(Index n, const double *h, const double *e, const double *u, const double *alpha,
+                        const double *root, const double *beside, double nu, double growth, double terms) noexcept nogil:
+    """An estimate of the rounding error of f(α) − D(ν) = Σ αᵢρᵢ − min(0, uᵢρᵢ), ρ = h − νe.
+
+    (Qα)ᵢ is known to about δᵢ = ``growth`` · ε √Qᵢᵢ Σ|αⱼ|√Qⱼⱼ, by Cauchy and Schwarz, and ρᵢ to that and the last digit
+    of its other terms; a term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ where it is below. ``root`` is √Qᵢᵢ without
+    the ridge and ``beside`` the size of pᵢ and rᵢαᵢ; NULL is 1 for both. ``terms`` is the size of the terms of f and D, whose sums lose digits as the root of n.
+    """
+    cdef Index i
+    cdef double mass = 0.0, reach = 0.0, total = 0.0, rho, doubt, room
+    for i in range(n):
+        mass += fabs(alpha[i])
+        reach += fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
+    for i in range(n):
+        rho = h[i] - nu * e[i] if nu != 0 else h[i]
+        doubt = DBL_EPSILON * (growth * reach * (root[i] if root != NULL else 1.0)
+                               + (beside[i] if beside != NULL else 1.0) + fabs(nu))
+        room = u[i] - alpha[i] if isfinite(u[i]) else alpha[i]
+        if rho > doubt:
+            total += doubt * alpha[i]
+        elif rho < -doubt:
+            total += doubt * room
+        else:
+            total += doubt * max(alpha[i], room)
+    return total + DBL_EPSILON * (4.0 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass)
+
+
 def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] e, double low, double high, double price,
              double ease):
     """Whether a sign of ρ = e(sums − ν) − price is in ``doubt`` for ν at either end, and whose lesser ρ is within

@@ -9,7 +9,13 @@ import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, sqrt
 from libc.float cimport DBL_EPSILON, DBL_MIN
 
-from ._bound cimport Index, largest_at
+from ._bound cimport Index, largest_at, rounding_of
+
+
+#: Numbers of a row of figures; the growth of rounding errors where kernel values are at most 1 (`bounds.GROWTH`).
+cdef enum:
+    FIGURES = 9
+cdef double GROWTH = 2.0
 
 
 def check_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
@@ -40,26 +46,26 @@ cdef inline bint ends(long long start, long long rows, long long columns, long l
 
 def certify_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
                    const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
-                   double[::1] weights, double[:, ::1] figures):
+                   double[::1] weights, double[:, ::1] figures, double growth):
     """What the α of listed pairs of classes, see `check_listed`, are worth: as `Certifier` says, to round-off.
 
     Nothing that is written is shared. ``point`` receives their projections, laid out as they are, ``weights`` these
     with the labels' signs, and a row of ``figures`` objective, lower bound,
-    infeasibility, distance of the projection, the two ends of ν, αᵀQα, and how large f's terms may be. They are NaN
-    where the α is not feasible to round-off: that wants a real projection.
+    infeasibility, distance of the projection, the two ends of ν, αᵀQα, how large f's terms may be, and what float64 may
+    have rounded away of the gap, with ``growth`` as of `_bound.rounding_of`. They are NaN where the α is not feasible to round-off: that wants a real projection.
     """
     check_listed(within, between, listed, upper, alpha, sign)
     cdef Index count = listed.shape[0], largest = 0, k
-    if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != 8:
-        raise ValueError("point and weights must be as long as alpha, and figures (count, 8)")
+    if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != FIGURES:
+        raise ValueError("point and weights must be as long as alpha, and figures (count, 9)")
     for k in range(count):
         largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
-    cdef double[::1] work = np.empty(max(1, 5 * largest))
+    cdef double[::1] work = np.empty(max(1, 6 * largest))
     with nogil:
         for k in range(count):
             certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
                         &alpha[listed[k, 10]], &point[listed[k, 10]], &weights[listed[k, 10]],
-                        &figures[k, 0], &work[0])
+                        &figures[k, 0], &work[0], growth)
 
 
 def read_listed(const double[::1] weights, const long long[::1] starts, double left):
@@ -135,21 +141,25 @@ def certify_pair(Index m, const double[::1] upper, double sign, const double[::1
     for k in range(n):
         work[k], work[n + k] = sign * (values[k] if k < m else -values[k]), sign if k < m else -sign
         work[2 * n + k] = upper[k]
-    bound_one(n, &point[0], &figures[0], &work[0])
+    bound_one(n, &point[0], &figures[0], &work[0], NULL, GROWTH)
 
 
 cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,
                 const double[::1] figures):
-    if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == 8):
-        raise ValueError("a pair's vectors must be of one length, with points of both classes, and its figures 8")
+    if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == FIGURES):
+        raise ValueError("a pair's vectors must be of one length, with points of both classes, and its figures 9")
 
 
 cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
-                      const double *alpha, double *point, double *weights, double *figures, double *work) noexcept nogil:
-    cdef Index m = pair[0], n = pair[0] + pair[1]
+                      const double *alpha, double *point, double *weights, double *figures, double *work, double growth) noexcept nogil:
+    cdef Index m = pair[0], n = pair[0] + pair[1], k
+    cdef double *root = work + 5 * n
     if project_one(m, n, upper + pair[8], upper + pair[9], sign, alpha, point, weights, figures, work + n):
         product(within, between, pair, point, work)
-        bound_one(n, point, figures, work)
+        for k in range(n):
+            root[k] = within[pair[2] + k * (pair[5] + 1)] if k < m else within[pair[4] + (k - m) * (pair[7] + 1)]
+            root[k] = sqrt(max(root[k], 0.0))
+        bound_one(n, point, figures, work, root, growth)
 
 
 cdef bint project_one(Index m, Index n, const double *upper, const double *others, double sign, const double *alpha,
@@ -159,7 +169,7 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     cdef double *e = work
     cdef double *u = work + n
     cdef double missing = 0.0, given = 0.0, total = 0.0, off = 0.0, room, widest = -1.0, moved = 0.0, round_off
-    for k in range(8):
+    for k in range(FIGURES):
         figures[k] = NAN
     for k in range(n):
         u[k] = upper[k] if k < m else others[k - m]
@@ -186,8 +196,9 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     return True
 
 
-cdef void bound_one(Index n, const double *point, double *figures, double *work) noexcept nogil:
-    """Of Qα, labels and bounds in ``work``, which holds 5n."""
+cdef void bound_one(Index n, const double *point, double *figures, double *work, const double *root,
+                    double growth) noexcept nogil:
+    """Of Qα, labels and bounds in ``work``, which holds 5n; ``root`` is √Kᵢᵢ, NULL where that is 1."""
     cdef Index k
     cdef double *h = work
     cdef double *e = work + n
@@ -215,6 +226,7 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work)
         best = max(best, -0.5 * quadratic + left)
     figures[0], figures[1] = 0.5 * quadratic - total, best
     figures[4], figures[5], figures[6], figures[7] = low, high, quadratic, 0.5 * quadratic + total
+    figures[8] = rounding_of(n, h, e, u, point, root, NULL, 0.5 * (low + high), growth, figures[7])
 
 
 cdef void product(const double *within, const double *between, const long long *pair, const double *point,

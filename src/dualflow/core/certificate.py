@@ -22,11 +22,13 @@ from ..exceptions import ProblemError
 from . import clock
 from .bounds import (
     affine_bound,
+    contradiction,
     dual_bound,
     gaps,
     hard_margin_bound,
     kkt_violation,
     primal_product,
+    rounding,
     vanishing,
 )
 from .kept import KeptGram
@@ -92,6 +94,10 @@ class Certificate:
     primal : array of shape (m,) or None
         The weights w of a linear model that the bound is made of, where a solver handed them in and they make a better
         one than Σσαx does: gap = f(α) − D(w, ν). They are what predicts then.
+    rounding : float or None
+        An estimate of what float64 has rounded away of `gap`, absolute, in the same units: the gap in exact arithmetic,
+        of the exactly feasible point next to `alpha`, is at most gap + rounding. None where no gap is given, 0 where
+        `relative_gap` is 0 because both figures are the round-off of their terms.
 
     Examples
     --------
@@ -120,9 +126,22 @@ class Certificate:
     psd: SpectrumEvidence
     stationarity: float | None = None
     primal: NDArray | None = None
+    rounding: float | None = None
+
+    @property
+    def relative_rounding(self) -> float | None:
+        """`rounding` in the units of `relative_gap`: over max(|objective|, |lower_bound|)."""
+        if self.rounding is None or self.lower_bound is None:
+            return None
+        size = max(abs(self.objective), abs(self.lower_bound))
+        return self.rounding / size if 0 < size < math.inf else (0.0 if self.rounding == 0 else math.inf)
 
     def within(self, tol: float) -> bool:
-        """Whether a relative gap of at most ``tol`` is certified."""
+        """Whether a relative gap of at most ``tol`` is certified: as computed, and with what may be rounded away."""
+        return self.reaches(tol) and (self.relative_gap or 0.0) + (self.relative_rounding or 0.0) <= tol
+
+    def reaches(self, tol: float) -> bool:
+        """Whether the relative gap as computed is at most ``tol``: where a solver has no more to do in float64."""
         return self.relative_gap is not None and self.relative_gap <= tol
 
     def is_near_feasible(self, tol: float) -> bool:
@@ -145,8 +164,8 @@ class Certificate:
                 f"infeasibility {self.infeasibility:.2g}"
             )
         return (
-            f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}), "
-            f"infeasibility {self.infeasibility:.2g}, {self.psd}"
+            f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}, "
+            f"rounding {self.relative_rounding:.2g}), infeasibility {self.infeasibility:.2g}, {self.psd}"
             f"{'' if self.primal is None else ', bound by the weights of the features'}"
         )
 
@@ -344,11 +363,14 @@ def certificate_of(
     that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`."""
     (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
     objective = 0.5 * quadratic - float(problem.p @ point)
-    gap = relative_gap = None
+    gap = relative_gap = lost = None
     if psd.is_psd:
-        gap, relative_gap = gaps(objective, lower_bound)
+        lost = rounding(problem, point, Qa, objective, bound)
+        gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
-            relative_gap = 0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
+            relative_gap = lost = (
+                0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
+            )
     nu = None if interval is None else 0.5 * (interval[0] + interval[1])
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:
@@ -371,4 +393,5 @@ def certificate_of(
         quadratic=quadratic,
         psd=psd,
         stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
+        rounding=lost,
     )

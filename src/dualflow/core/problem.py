@@ -210,12 +210,14 @@ class DualProblem:
 
     @property
     def psd(self) -> psd.SpectrumEvidence:
-        """Evidence that Q is positive semidefinite, looked for at every call, up to `psd.CHECK_UP_TO` variables."""
+        """Evidence that Q is positive semidefinite, looked for at every call, up to `psd.CHECK_UP_TO` points."""
         if self.gram.is_psd_by_kernel:
             return psd.SpectrumEvidence("by kernel")
-        if self.n > psd.CHECK_UP_TO:
+        if self.gram.n > psd.CHECK_UP_TO:
             return psd.SpectrumEvidence("unknown")
-        return psd.examine(self.dense())
+        # Signs, repeated points, an offset and a ridge leave a semidefinite matrix semidefinite, and K is the smaller.
+        found = psd.examine(self.gram.full())
+        return found if found.is_psd else psd.examine(self.dense())
 
     # --- Q, a piece at a time ------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ class Status(Enum):
     """
 
     OPTIMAL = "The certified relative gap is within the tolerance."
+    ROUNDED = (
+        "The gap as computed is within the tolerance, but not with what float64 may have rounded away: scale the "
+        "features or lower the weights, or accept certificate.rounding by a larger tolerance."
+    )
     STATIONARY = "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
     FINISHED = "The solver ran its course; the certified relative gap is above the tolerance."
     STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
@@ -402,6 +406,8 @@ def _standing(ended: Status, certificate: Certificate, tol: float) -> Status:
     """How a run that ended so stands in the light of the certificate."""
     if ended in (Status.BROKEN, Status.NOT_SEPARABLE):
         return ended
-    if ended is Status.OPTIMAL:
-        return ended if certificate.within(tol) else Status.FINISHED
-    return Status.OPTIMAL if certificate.within(tol) and certificate.is_near_feasible(tol) else ended
+    if not certificate.reaches(tol):
+        return Status.FINISHED if ended is Status.OPTIMAL else ended
+    if ended is not Status.OPTIMAL and not certificate.is_near_feasible(tol):
+        return ended
+    return Status.OPTIMAL if certificate.within(tol) else Status.ROUNDED

@@ -258,7 +258,8 @@ class BatchMachine(KernelMachine):
             )
             _warn(
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}{absolute}. {_advice(worst)}"
+                f"relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}{absolute}. "
+                f"{_advice(worst)}"
             )
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:

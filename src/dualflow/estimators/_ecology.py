@@ -144,7 +144,7 @@ class Ecology(StreamMachine):
         flows, certifier = self.reequilibrate == "lotka-volterra", Certifier(problem)
         if not flows and problem.n <= SMALL and certifier.psd.is_psd and not problem.is_hard_margin:
             refined = refine(problem, alpha, certifier=certifier).alpha
-            if certifier.certify(refined).within(self.tol):
+            if certifier.certify(refined).reaches(self.tol):
                 return refined
         if flows:  # putting variables on their bounds costs the square root of the gap
             solution = solve(problem, self.reequilibrate, tol=1e-4 * self.tol, warm=alpha)

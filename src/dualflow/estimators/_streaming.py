@@ -30,7 +30,7 @@ def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
         found = solution.certificate
         if best is None or (found.relative_gap or 0.0) < (best.relative_gap or 0.0):
             best = found
-        if best.relative_gap is None or best.within(TOL):
+        if best.relative_gap is None or best.reaches(TOL):
             break
     assert best is not None
     return best

@@ -107,7 +107,7 @@ def each_without(
         products = iter(np.stack(asked) @ Q) if asked and Q is not None else iter(())  # Q is symmetric
         for c, rest, found in zip(points[part].tolist(), problems, proposals, strict=True):
             certificate = None if found is None else whole.certify_product(found, next(products), rest)
-            if refitted := certificate is None or not certificate.within(tol):
+            if refitted := certificate is None or not certificate.reaches(tol):
                 certificate = optimum(rest, rest.project(alpha))
             yield Without(c, rest, certificate, refitted, gram)
 

@@ -95,7 +95,9 @@ def fetch_rows(real[:, ::1] rows, long long[::1] slots, Index used, const long l
     """
     cdef Index n = slots.shape[0], count = which.shape[0]
     check_source(source, n, rows.shape[0], rows.shape[1])
-    if count and not 0 <= min(which) <= max(which) < n:
+    if count == 0:
+        return used
+    if not 0 <= min(which) <= max(which) < n:
         raise ValueError("rows are numbered from 0 to n - 1")
     cdef source_float single
     cdef source_double double_

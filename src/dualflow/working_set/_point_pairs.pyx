@@ -80,7 +80,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     cdef rules told
     check_table(points, half, points_32, half_32, members, upper, table, alpha, sign)
     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
-            and figures.shape[1] == 8 and 0 <= begin <= count):
+            and figures.shape[1] == 9 and 0 <= begin <= count):
         raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")
     for k in range(begin, count):
         n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
@@ -233,7 +233,7 @@ cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:
     cdef Index n = d.n, k
     for k in range(n):
         d.work[k], d.work[n + k], d.work[2 * n + k] = d.e[k] * d.sums[k], d.e[k], d.upper[k]
-    bound_one(n, point, figures, d.work)
+    bound_one(n, point, figures, d.work, NULL, 2.0)
 
 
 cdef void exact_sums(Desk *d, Index count, Index missing) noexcept nogil:
