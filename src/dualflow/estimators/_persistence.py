@@ -52,8 +52,8 @@ class Persistent(BaseEstimator):
         The file replaces ``path`` as a whole or not at all. It holds everything the model is made of: parameters,
         the α of its `solutions_`, and with them the *training data* (precomputed kernels: the matrix); what says how
         good it is (certificates, statuses) is computed when it is loaded. Equal models give equal bytes; two fits
-        differ in the seconds they took and, without a seed, in the one drawn. Parameters that were changed after the fit
-        are kept beside those of the fit.
+        differ in the seconds they took and, without a seed, in the one drawn. Parameters that were changed after
+        the fit are kept beside those of the fit.
 
         Parameters
         ----------

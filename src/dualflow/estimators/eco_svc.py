@@ -81,8 +81,9 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
     Notes
     -----
     Memory: the survivors and the reserve of each pair, and while learning what a fit of these and of a block of 1024
-    newcomers takes. Parameters that are changed count from the next call on, ``gamma`` at the next `fit`, C for newcomers.
-    While only one of a pair's classes has been met nobody has weight, and ``n_init`` points or the reserve stay.
+    newcomers takes. Parameters that are changed count from the next call on, ``gamma`` at the next `fit`, C for
+    newcomers. While only one of a pair's classes has been met nobody has weight, and ``n_init`` points or the reserve
+    stay.
 
     Examples
     --------
