@@ -129,7 +129,8 @@ def solve(
         solvers_own = twin(posed)
         engine.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
-        deadline = None if time_limit is None else asked + time_limit
+        # What follows a run passes over the points about as often as what comes before it.
+        deadline = None if time_limit is None else asked + time_limit - (started - asked)
         keeping = Keeping.of(checkpoint)
         run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
         try:

@@ -91,6 +91,7 @@ class Solving:
         self.jobs = min(jobs, len(self.units))
         self.found: dict[int, Solution | Settled] = {}
         self.keeps, self.interrupted = model.on_interrupt == "keep", False
+        self.struck: int | None = None  # the number that Ctrl-C came in, if that was not in a run
         # Side by side only.
         self.lock, self.begun = threading.Lock(), 0
         self.interrupt = Interrupt()
@@ -154,7 +155,7 @@ class Solving:
             )
         model._check_solution(solution)
         self.interrupted |= solution.ended is Status.INTERRUPTED
-        if interrupted and solution.ended is Status.STEP_LIMIT:
+        if interrupted and (solution.ended is Status.STEP_LIMIT or k == self.struck):
             solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
         return solution
 
@@ -167,7 +168,7 @@ class Solving:
         except KeyboardInterrupt:
             if not self.keeps:
                 raise
-            self.interrupted = True
+            self.interrupted, self.struck = True, k
             return None
 
     # --- side by side ----------------------------------------------------------------------------
