@@ -320,9 +320,13 @@ def test_files_of_something_else_are_refused_and_left_alone(folder, content):
 )
 def test_a_result_that_is_not_what_was_kept_is_not_used(folder, statement):
     changed(statement)
-    journal = Journal("jobs.db")
-    with pytest.raises(ProblemError, match="is damaged"):
+
+    def result():
+        journal = Journal("jobs.db")
         journal.result(journal.records()[0])
+
+    with pytest.raises(ProblemError, match="is damaged"):
+        result()
 
 
 def test_a_result_is_unpacked_to_its_circuits_size_and_no_further(folder):
