@@ -14,7 +14,18 @@ from ..core._points import small_numbers, two_labels
 from ..core.values import filled
 from ..exceptions import ProblemError
 
-__all__ = ["are_words", "class_weights", "classes_with_weight", "codes_of", "encode", "names_not_in", "same", "several", "shown", "winners"]
+__all__ = [
+    "are_words",
+    "class_weights",
+    "classes_with_weight",
+    "codes_of",
+    "encode",
+    "names_not_in",
+    "same",
+    "several",
+    "shown",
+    "winners",
+]
 
 
 def are_words(labels: NDArray) -> bool:

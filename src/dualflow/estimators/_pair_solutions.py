@@ -110,7 +110,13 @@ def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArr
 
 
 def among_all(
-    classes: int, present: NDArray, n_support: NDArray, bias: NDArray, pair_coef: NDArray, dual_coef: NDArray, steps: NDArray
+    classes: int,
+    present: NDArray,
+    n_support: NDArray,
+    bias: NDArray,
+    pair_coef: NDArray,
+    dual_coef: NDArray,
+    steps: NDArray,
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What the pairs of the classes that are present came to, as what all pairs of all classes have: without support
     vectors, coefficients and steps where a class is not present, with the bias of `constants_of`."""
@@ -118,7 +124,11 @@ def among_all(
     solved = np.flatnonzero(np.isin(pairs, present).all(axis=1))
     # Two classes by themselves have y = +1 for the second, of several a pair has it for the first.
     sign = -1.0 if len(present) == 2 else 1.0
-    counts, biases, iterations = np.zeros(classes, n_support.dtype), constants_of(classes, present), np.zeros(len(pairs), steps.dtype)
+    counts, biases, iterations = (
+        np.zeros(classes, n_support.dtype),
+        constants_of(classes, present),
+        np.zeros(len(pairs), steps.dtype),
+    )
     counts[present], biases[solved], iterations[solved] = n_support, sign * bias, steps
     codes = np.repeat(np.arange(classes), counts)
     place, pair = np.nonzero(pair_coef)
@@ -160,6 +170,10 @@ class PairSolutions:
     def __iter__(self) -> Iterator[Solution]:
         for k, found in enumerate(self._found):
             yield self._solution(k, found) if isinstance(found, Settled) else found
+
+    def relative_gaps(self) -> list[float | None]:
+        """The certified relative gap of each; None where the certificate is withheld."""
+        return [found.certificate.relative_gap for found in self._found]
 
     def _solution(self, k: int, settled: Settled) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)
