@@ -110,13 +110,7 @@ def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArr
 
 
 def among_all(
-    classes: int,
-    present: NDArray,
-    n_support: NDArray,
-    bias: NDArray,
-    pair_coef: NDArray,
-    dual_coef: NDArray,
-    steps: NDArray,
+    classes: int, present: NDArray, n_support: NDArray, bias: NDArray, pair_coef: NDArray, steps: NDArray
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What the pairs of the classes that are present came to, as what all pairs of all classes have: without support
     vectors, coefficients and steps where a class is not present, with the bias of `constants_of`."""
