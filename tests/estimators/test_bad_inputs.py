@@ -206,7 +206,6 @@ def test_contradicting_duplicates_work():
         ({"loss": "log"}, "loss="),
         ({"decision_function_shape": "ovx"}, "decision_function_shape="),
         ({"class_weight": {0: 1.0, 7: 2.0}}, "class_weight names .7."),
-        ({"class_weight": {0: 1.0, 1: 2.0, 7: 2.0}}, "class_weight names .7."),
         ({"class_weight": {0: -1.0}}, "class_weight must be"),
         ({"class_weight": "even"}, "class_weight"),
     ],

@@ -43,7 +43,7 @@ def test_it_stops_where_round_off_begins_however_large_the_bounds():
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])
-def test_scores_are_the_same_with_it_and_without(kind, monkeypatch):
+def test_scores_are_the_same_with_it_and_without(kind, monkeypatch, one_matrix):
     if kind == "classes":
         search = SVCSearchCV(SVC(), {"C": [0.1, 1.0, 100.0], "gamma": [0.05, 0.5]}, cv=4)
         data = X, y

@@ -11,7 +11,7 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
 
 from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
-from dualflow.selection import _duals, _left_out
+from dualflow.selection import _duals, _evaluation, _kernels, _left_out, _pace
 from dualflow.selection._models import FoldSVC
 from dualflow.selection._newton import Newton
 
@@ -139,13 +139,13 @@ def test_every_gap_is_certified_and_said():
     assert search.best_estimator_.certificate_.relative_gap <= 1e-8
 
 
-def test_a_gap_that_is_not_reached_is_said(monkeypatch):
+def test_a_gap_that_is_not_reached_is_said(monkeypatch, one_matrix):
     monkeypatch.setattr(_duals, "UPDATES", 0.01)
     monkeypatch.setattr(_duals, "CALLS", 1)
     monkeypatch.setattr(_duals.Duals, "descend", lambda self, *row: None)
     X, y = german()
     with pytest.warns(ConvergenceWarning, match="above their tol"):
-        search = SVCSearchCV(SVC(), {"C": [1.0]}, cv=3).fit(X, y)
+        search = SVCSearchCV(SVC(gamma=0.05), {"C": [1.0]}, cv=3).fit(X, y)
     assert search.cv_results_["max_relative_gap"][0] > 0.1
 
 
@@ -168,7 +168,7 @@ def test_leave_one_out_is_that_of_refits_and_of_the_incremental_engine(cv):
         np.testing.assert_allclose((found * (2 * y - 1) - 1)[exact.ids], exact.margins, atol=2e-5)
 
 
-def test_folds_that_leave_one_out_are_led_to_their_optimum(monkeypatch):
+def test_folds_that_leave_one_out_are_led_to_their_optimum(monkeypatch, one_matrix):
     X, y = make_classification(n_samples=80, n_features=5, flip_y=0.2, random_state=1)
     descents, honest = [], _duals.Duals.descend
 
@@ -259,7 +259,7 @@ def test_regression(folds):
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(monkeypatch, copies):
+def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(monkeypatch, copies, one_matrix):
     X, y = make_classification(n_samples=200, n_features=12, flip_y=0.1, random_state=3)
     X, y = np.repeat(X, copies, axis=0), np.repeat(y, copies)  # copies: singular systems
     grid = {"C": [1.0, 30.0, 1000.0], "gamma": [0.01, 0.1]}
@@ -290,3 +290,26 @@ def test_sparse_points_are_fitted_by_themselves_to_the_same_scores(layout):
     np.testing.assert_array_equal(dense.cv_results_["mean_test_score"], sparse.cv_results_["mean_test_score"])
     assert scipy.sparse.issparse(sparse.best_estimator_.support_vectors_)
     np.testing.assert_array_equal(sparse.predict(layout(X)), dense.predict(X))
+
+
+def test_a_matrix_that_is_slower_than_fits_one_by_one_is_given_up(monkeypatch):
+    X, y = german()
+    monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
+    monkeypatch.setattr(_pace, "ALLOWED", 0.0)
+    tried, honest = [], _kernels.Kernels.matrix
+    monkeypatch.setattr(_kernels.Kernels, "matrix", lambda *given: tried.append(1) or honest(*given))
+    ours = SVCSearchCV(SVC(), GRID, cv=5).fit(X, y)
+    assert len(tried) == 1  # of three: it is not tried again
+    same_tables(ours.cv_results_, peer(GRID, cv=5).fit(X, y).cv_results_, tolerance=1e-12)
+
+
+def test_fits_where_no_multiplier_is_at_its_bound_serve_every_larger_cost(monkeypatch):
+    X, y = make_classification(n_samples=60, n_features=40, flip_y=0.1, random_state=0)
+    fits, honest = [], SVC.fit
+    monkeypatch.setattr(SVC, "fit", lambda self, *given, **named: fits.append(self.C) or honest(self, *given, **named))
+    grid = {"C": [0.1, 10.0, 20.0, 40.0]}
+    ours = SVCSearchCV(SVC(gamma=0.5), grid, cv=2, refit=False, scoring=decisions).fit(X, y)
+    assert fits.count(10.0) >= 1
+    assert not {20.0, 40.0} & set(fits)
+    theirs = GridSearchCV(SVC(gamma=0.5), grid, cv=2, refit=False, scoring=decisions).fit(X, y)
+    same_tables(ours.cv_results_, theirs.cv_results_, tolerance=1e-9)

@@ -110,13 +110,7 @@ def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArr
 
 
 def among_all(
-    classes: int,
-    present: NDArray,
-    n_support: NDArray,
-    bias: NDArray,
-    pair_coef: NDArray,
-    dual_coef: NDArray,
-    steps: NDArray,
+    classes: int, present: NDArray, n_support: NDArray, bias: NDArray, pair_coef: NDArray, steps: NDArray
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What the pairs of the classes that are present came to, as what all pairs of all classes have: without support
     vectors, coefficients and steps where a class is not present, with the bias of `constants_of`."""
@@ -170,6 +164,10 @@ class PairSolutions:
     def __iter__(self) -> Iterator[Solution]:
         for k, found in enumerate(self._found):
             yield self._solution(k, found) if isinstance(found, Settled) else found
+
+    def relative_gaps(self) -> list[float | None]:
+        """The certified relative gap of each; None where the certificate is withheld."""
+        return [found.certificate.relative_gap for found in self._found]
 
     def _solution(self, k: int, settled: Settled) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)

@@ -112,10 +112,12 @@ class SavedPairs(BatchMachine):
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | Settled]) -> None:
         """Set what the pairs of a Gram's points came to is to the user."""
         steps = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
-        support, *read = read_pairs(pairs, found)
+        support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
         if self._present is not None:
-            *read, steps = among_all(len(self.classes_), self._present, *read, steps)
-        self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = read
+            counts, bias, pair_coef, dual_coef, steps = among_all(
+                len(self.classes_), self._present, counts, bias, pair_coef, steps
+            )
+        self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
         moved = gram.is_translatable and all(
             isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
         )

@@ -20,6 +20,8 @@ __all__ = ["are_things", "checked_data", "checked_weight", "exact_labels", "kept
 
 #: Columns that an error names.
 MOST_NAMED = 5
+#: Least and largest sample weight above 0: sums and squares of C times weights stay within float64.
+WEIGHT_RANGE = 1e-100, 1e100
 
 
 def checked_data(
@@ -66,6 +68,7 @@ def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     weight: NDArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():
         raise ProblemError(f"sample_weight must be ≥ 0, found {weight.min():.6g}")
+    _check_range(weight)
     return weight
 
 
@@ -80,7 +83,21 @@ def kept_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
             "weights above 0"
         )
     weight: NDArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    return np.maximum(weight, 0.0)
+    weight = np.maximum(weight, 0.0)
+    _check_range(weight)
+    return weight
+
+
+def _check_range(weight: NDArray) -> None:
+    """Refuse weights whose sums and squares overflow float64 or vanish."""
+    least, most = WEIGHT_RANGE
+    (wrong,) = np.nonzero((weight > 0) & ((weight < least) | (weight > most)))
+    if len(wrong):
+        raise ProblemError(
+            f"sample_weight: row {wrong[0]} has the weight {weight[wrong[0]]:.6g}; weights above 0 must be between "
+            f"{least:.0e} and {most:.0e}: divide them all by one number and multiply C by it, or give 0 to leave a "
+            "point out"
+        )
 
 
 def are_things(X: Any) -> bool:

@@ -21,8 +21,10 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core import clock
 from ..core.forks import cached_property
+from ._fold_fits import fits_of_fold, widest_gap
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
+from ._pace import TRIED_FROM, SlowerError, Watch, shared_seconds
 from ._plan import Plan
 
 __all__ = ["Evaluation", "Task", "Times"]
@@ -148,6 +150,7 @@ class Evaluation:
         self.task, self.times, self.of_fold = task, times, of_fold
         self.kernels, self.folds, self._rooms = kernels, folds, threading.local()
         self.rows: dict[tuple[int, int], dict[str, Any]] = {}
+        self._matrix_lost = False
 
     def run(self, plan: Plan, alone: list[tuple[int, int]], jobs: int) -> list[dict[str, Any]]:
         """The rows of all candidates, fold by fold; what was not reached in time says so."""
@@ -185,19 +188,58 @@ class Evaluation:
             work(*what)
 
     def _shared(self, setting: Setting, chains: list[tuple[Chain, list[int]]]) -> None:
-        """All candidates and folds of one kernel."""
+        """All candidates and folds of one kernel: by a fit each, or over one matrix where that is quicker."""
+        assert self.folds is not None
+        K = None
+        for chain, members in chains:
+            first, *rest = members
+            expected = self._fit_each(chain, first)
+            if rest and self._tries_matrix(expected, chain, len(rest)):
+                watch = Watch(expected, len(rest), self.times.check)
+                try:
+                    K = self._matrix(setting) if K is None else K
+                    for candidate, fold, answer in self.folds.answers(*K, chain, rest, watch):
+                        model = self._model(candidate, fold, answer)
+                        self.rows[candidate, fold] = self.task.row(candidate, fold, model, answer.seconds, answer.gap)
+                except SlowerError:
+                    self._matrix_lost = True
+            for fold in rest:
+                self._fit_each(chain, fold)
+
+    def _tries_matrix(self, expected: list[float], chain: Chain, folds: int) -> bool:
+        """Whether the shared matrix is worth a try, by what fits to one fold took; not again after it lost once."""
         assert self.kernels is not None
         assert self.folds is not None
-        began = time.perf_counter()
+        n, features = self.kernels.points.shape
+        least = shared_seconds(n, features, folds, len(chain.costs), len(self.folds.pairs))
+        return not self._matrix_lost and sum(expected) * folds > TRIED_FROM * least
+
+    def _matrix(self, setting: Setting) -> tuple[NDArray, float]:
+        assert self.kernels is not None
         K, scale = self.kernels.matrix(setting, getattr(self._rooms, "K", None))
-        self._rooms.K = K  # fresh memory is dear
-        share = (time.perf_counter() - began) / sum(len(chain.costs) * len(members) for chain, members in chains)
-        for chain, members in chains:
-            for candidate, fold, answer in self.folds.answers(K, scale, chain, members, self.times.check):
-                model = self._model(candidate, fold, answer)
-                seconds = answer.seconds + share
-                self.times.took(seconds, self.task.part_of(fold))
-                self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, answer.gap)
+        self._rooms.K = K  # new memory is expensive
+        return K, scale
+
+    def _fit_each(self, chain: Chain, fold: int) -> list[float]:
+        """A fit each of the candidates that have no row of this fold yet; the seconds of each, values included."""
+        models = {c: self.task.models[c] for c in chain.candidates if (c, fold) not in self.rows}
+        X_train, y_train, X_test, _ = self.task.parts[fold]
+        training = X_train, y_train, self.task.fit_params_of(fold)
+        tables = [X_test, X_train] if self.task.train_scores else [X_test]
+        raises, seconds = self.task.error_score == "raise", dict.fromkeys(models, 0.0)
+        for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
+            clock.look()  # a model that the search's time cut short is none of the candidate's
+            self.times.took(fit.seconds, self.task.part_of(fold))
+            seconds[fit.candidate] = fit.seconds
+            if fit.model is None:
+                self.rows[fit.candidate, fold] = self.task.without(fit.error, fit.seconds)
+                continue
+            answer = Answer(fit.values[0], fit.values[1] if self.task.train_scores else None)
+            model = self._model(fit.candidate, fold, answer)
+            if fit.model.C == model.C:
+                model._fitted = fit.model
+            self.rows[fit.candidate, fold] = self.task.row(fit.candidate, fold, model, fit.seconds, fit.gap)
+        return list(seconds.values())
 
     def _model(self, candidate: int, fold: int, answer: Answer) -> Any:
         X_train, y_train, X_test, _ = self.task.parts[fold]
@@ -218,7 +260,6 @@ class Evaluation:
             self.rows[candidate, fold] = self.task.without(format_exc(), time.perf_counter() - began)
             return
         clock.look()  # a model that the search's time cut short is none of the candidate's
-        self.times.took(time.perf_counter() - began, self.task.part_of(fold))
-        gaps = [certificate.relative_gap for certificate in model.certificates_]
-        gap = np.nan if None in gaps else max(gaps)
-        self.rows[candidate, fold] = self.task.row(candidate, fold, model, time.perf_counter() - began, gap)
+        seconds = time.perf_counter() - began
+        self.times.took(seconds, self.task.part_of(fold))
+        self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, widest_gap(model))

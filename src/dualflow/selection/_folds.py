@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..estimators._classifier import pairs_of
 from ..estimators._labels import class_weights
 from ._duals import Duals, Fits
+from ._pace import Watch
 
 __all__ = ["Answer", "Chain", "Classes", "Numbers"]
 
@@ -60,6 +61,8 @@ class _Folds:
     """What classification and regression share; ``fitted`` is what a model of any fold has once it is fitted."""
 
     fitted: dict[str, Any]
+    #: Pairs of classes, of which each has problems of its own.
+    pairs: Sequence[tuple[int, int]] = ((0, 1),)
 
     def __init__(self, splits: Sequence[Split], train_scores: bool) -> None:
         self.splits, self.train_scores = splits, train_scores
@@ -111,7 +114,7 @@ class Classes(_Folds):
         return own if whole and len(np.unique(rows)) == len(rows) else None
 
     def answers(
-        self, K: NDArray, scale: float, chain: Chain, folds: list[int], check: Callable[[], None]
+        self, K: NDArray, scale: float, chain: Chain, folds: list[int], watch: Watch
     ) -> Iterator[tuple[int, int, Answer]]:
         """Candidate, fold and answer, of every candidate in every fold; ``K`` is over ``scale``."""
         found: dict[tuple[int, int], Answer] = {}
@@ -127,12 +130,13 @@ class Classes(_Folds):
             codes, own = (np.concatenate([of[part] for part in parts]) for of in (self.codes, weight))
             block = np.block([[K[one, other] for other in parts] for one in parts]) if several else K
             target, intercept = np.where(codes == positive, 1.0, -1.0), chain.model.fit_intercept is True
-            duals = Duals(block, target, None, intercept, check)
+            duals = Duals(block, target, None, intercept, watch)
             bounds = np.concatenate([weights[:, part] for part in parts], axis=1)
             block_of_folds: list[Fits] = []
             for fits in duals.path(own, bounds, [scale * C for C in chain.costs], chain.model.tol):
+                watch.done(fits.number, len(fits.folds) / len(self.pairs))
                 block_of_folds.append(fits)
-                if fits.number < len(chain.costs) - 1:
+                if several and fits.number < len(chain.costs) - 1:
                     continue
                 for row, place in enumerate(fits.folds):
                     fold, began = folds[place], perf_counter()
@@ -147,7 +151,7 @@ class Classes(_Folds):
                         values, trained = everywhere[:, test], everywhere[:, train]
                     seconds = (perf_counter() - began) / len(block_of_folds)
                     for number, each in enumerate(block_of_folds):
-                        candidate = chain.candidates[number]
+                        candidate = chain.candidates[each.number]
                         answer = found.setdefault((candidate, fold), self.empty(fold, len(self.pairs)))
                         answer.test[:, k] = values[number] + bias[number]
                         if answer.train is not None:
@@ -192,15 +196,16 @@ class Numbers(_Folds):
         return own if own.any() and len(np.unique(rows)) == len(rows) else None
 
     def answers(
-        self, K: NDArray, scale: float, chain: Chain, folds: list[int], check: Callable[[], None]
+        self, K: NDArray, scale: float, chain: Chain, folds: list[int], watch: Watch
     ) -> Iterator[tuple[int, int, Answer]]:
         """As of `Classes`."""
         model = chain.model
         unit = float(np.abs(self.values).max()) + model.epsilon or 1.0
-        duals = Duals(K, self.values / unit, model.epsilon / unit, True, check)
+        duals = Duals(K, self.values / unit, model.epsilon / unit, True, watch)
         weights = np.tile([self.weights(model, self.splits[fold][0]) for fold in folds], 2)
         costs = [scale * C / unit for C in chain.costs]
         for fits in duals.path(np.tile(self.weight, 2), weights, costs, model.tol):
+            watch.done(fits.number, len(fits.folds))
             for row, place in enumerate(fits.folds):
                 fold = folds[place]
                 answer = self.empty(fold, 1)

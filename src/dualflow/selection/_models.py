@@ -75,6 +75,11 @@ class FoldSVC(_OfFold, SVC):
 
     _plain = SVC
 
+    @staticmethod
+    def values_of(model: SVC, X: Any) -> NDArray:
+        """What a fitted model says of rows, as it is known here."""
+        return model._pair_values(X)
+
     def _pair_values(self, X: ArrayLike) -> NDArray:
         self._check_parameters("decision_function_shape")
         values = self._values(X)
@@ -86,6 +91,11 @@ class FoldSVR(_OfFold, SVR):
     """An `SVR` of one fold; known are its predictions."""
 
     _plain = SVR
+
+    @staticmethod
+    def values_of(model: SVR, X: Any) -> NDArray:
+        """As of `FoldSVC`."""
+        return model.predict(X)[:, None]
 
     def predict(self, X: ArrayLike) -> NDArray:
         values = self._values(X)

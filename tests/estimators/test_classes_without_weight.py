@@ -1,0 +1,87 @@
+"""A class whose points all have weight 0 stays in `classes_`, is never predicted, and its pairs are not solved."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, load_iris
+from sklearn.ensemble import BaggingClassifier
+
+from dualflow import LSSVC, SVC, CascadeSVC, EcoSVC, ProblemError, SVCSearchCV, generalization_report, load
+from dualflow.interchange import from_libsvm, to_libsvm
+
+IRIS, NAMES = load_iris(return_X_y=True)
+X, Y = np.vstack([IRIS, IRIS[:50] + np.array([3.0, 0.0, 0.0, 0.0])]), np.r_[NAMES, np.full(50, 3)]
+MODELS = [
+    SVC(gamma=0.5),
+    SVC(gamma=0.5, fit_intercept=False),
+    SVC(gamma=0.5, loss="squared_hinge"),
+    LSSVC(gamma=0.5),
+    EcoSVC(gamma=0.5),
+    CascadeSVC(gamma=0.5, partitions=2, random_state=0),
+]
+
+
+@pytest.mark.parametrize("gone", [[1], [3], [0, 2], [2, 3]], ids=str)
+@pytest.mark.parametrize("shape", ["ovr", "ovo"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_it_is_never_predicted_and_the_others_are_as_without_it(model, shape, gone):
+    weight = np.where(np.isin(Y, gone), 0.0, 1.0)
+    model = model.set_params(decision_function_shape=shape).fit(X, Y, sample_weight=weight)
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert (model.n_support_[gone] == 0).all()
+    labels, values = model.predict(X), model.decision_function(X)
+    assert not set(labels) & set(gone)
+    assert np.isfinite(values).all()
+    assert values.shape == (200, 4 if shape == "ovr" else 6)
+    without = type(model)(**model.get_params()).fit(X[weight > 0], Y[weight > 0])
+    np.testing.assert_array_equal(labels, without.predict(X))
+
+
+@pytest.mark.parametrize("gone", [[1], [0, 2]], ids=str)
+def test_files_exports_and_reports_know_it(gone, tmp_path):
+    weight = np.where(np.isin(Y, gone), 0.0, 1.0)
+    model = SVC(gamma=0.5).fit(X, Y, sample_weight=weight)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").decision_function(X), model.decision_function(X))
+    to_libsvm(model, tmp_path / "text")
+    np.testing.assert_array_equal(from_libsvm(tmp_path / "text").predict(X), model.predict(X))
+    without = SVC(gamma=0.5).fit(X[weight > 0], Y[weight > 0])
+    assert generalization_report(model).loo_error == generalization_report(without).loo_error
+    assert len(model.certificates_) == len(without.certificates_)
+
+
+def test_bags_and_calibration_of_few_points_fit():
+    digits, labels = load_digits(return_X_y=True)
+    bags = BaggingClassifier(SVC(), n_estimators=3, max_samples=0.02, random_state=0).fit(digits, labels)
+    assert bags.score(digits, labels) > 0.6
+    weight = np.where(Y == 1, 0.0, 1.0)
+    model = CalibratedClassifierCV(SVC(gamma=0.5), cv=3, ensemble=False).fit(X, Y, sample_weight=weight)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_balanced_weights_and_a_search_take_it():
+    weight = np.where(Y == 2, 0.0, 1.0)
+    assert 2 not in SVC(class_weight="balanced").fit(X, Y, weight).predict(X)
+    search = SVCSearchCV(SVC(), {"C": [1.0, 10.0]}, cv=3).fit(X, Y, sample_weight=weight)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_one_class_left_is_an_error():
+    with pytest.raises(ProblemError, match="at least two classes need one"):
+        SVC().fit(X, Y, sample_weight=(Y == 1).astype(float))
+
+
+def test_class_weights_may_name_classes_that_a_fold_does_not_hold():
+    two = NAMES < 2
+    found = SVC(class_weight={0: 1, 1: 2, 7: 3}).fit(IRIS[two], NAMES[two])
+    np.testing.assert_array_equal(found.class_weight_, [1.0, 2.0])
+    with pytest.raises(ProblemError, match=r"class_weight names .7., .* have no weight"):
+        SVC(class_weight={0: 1, 7: 3}).fit(IRIS[two], NAMES[two])
+
+
+@pytest.mark.parametrize("model", [SVC(), SVC(loss="squared_hinge"), LSSVC(), EcoSVC(), CascadeSVC()], ids=repr)
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_weights_that_float64_cannot_square_are_refused(model, size):
+    weight = np.where(np.arange(len(Y)) % 2 == 0, size, 1.0)
+    with pytest.raises(ProblemError, match="sample_weight: row 0 has the weight"):
+        model.fit(X, Y, sample_weight=weight)
