@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -131,7 +133,7 @@ class Level(InUnits):
             total = gram.sum_rows(points, shares, self.precision)
             total = total if idx is None else total[idx]
         else:
-            others = self.points.take(where)
+            others: Any = self.points.take(where)  # of the same kind
             self.problem.gram.count(len(others) * len(J))
             total = others.expand(self.points.take(J), weights[:, None])[:, 0]
         self.G[where] += self.factor * self.sign[where] * (total + self.problem.offset * weights.sum())
