@@ -262,7 +262,7 @@ class Descent:
             return True
         free = 0 if self.on_simplex else level.free_ones()
         # Few that are free soon come to their end, but for the step of a refinement that each of the others takes.
-        return level.invaders() <= (FEW if free <= FEW else UNSETTLED * free)
+        return level.invaders() <= (AMONG if free <= FEW else UNSETTLED * free)
 
     def hands_over(self, level: Level, stuck: bool = False) -> bool:
         """Whether a refinement is the faster way on, from where it may be handed over; ``stuck``, by pairs none is."""
