@@ -32,6 +32,9 @@ _ROUGH = 1e-3
 #: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
 _NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
 
+#: Violators that are set free together, where fewer are free.
+_MANY = 32
+
 #: Free variables beyond which no factor is made: it takes 4.3 GB there, with what it is made of.
 _FACTORED = 16_384
 #: What the gradient a search starts from may be wrong by, as a part of its size: it comes from float32.
@@ -51,6 +54,8 @@ class ActiveSet:
         A point near it, and about Qα − p there.
     tol : float, default=0
         Relative gap that is enough; 0 asks for the end.
+    patient : int
+        Variables up to which it goes on to the end all the same, where that is near.
     """
 
     def __init__(
@@ -62,7 +67,9 @@ class ActiveSet:
         max_solves: int,
         deadline: float | None,
         tol: float = 0.0,
+        patient: int = 0,
     ) -> None:
+        self.patient = patient
         self.certifier, self.problem = certifier, certifier.workspace
         self.max_solves, self.deadline, self.tol = max_solves, deadline, tol
         self.alpha, self.h = alpha.copy(), gradient.copy()
@@ -121,7 +128,9 @@ class ActiveSet:
             if len(violators) == 0 and not from_scratch:
                 self.look(from_scratch=True)
                 violators = self.violators()
-            if len(violators) == 0 or self.is_enough():
+            # Most ends are near, and gone to; where each of many violators takes a step of its own, the gap is enough.
+            far = self.problem.n > self.patient or len(violators) > max(_MANY, len(self.free))
+            if len(violators) == 0 or (far and self.is_enough()):
                 self.converged = True
                 break
             if rough and not self.error:
@@ -136,7 +145,7 @@ class ActiveSet:
                 continue
             if stalled > 2:
                 break
-            newcomers = violators[: max(32, len(self.free)) if stalled == 0 else 2]
+            newcomers = violators[: max(_MANY, len(self.free)) if stalled == 0 else 2]
             if self.error or self.certifier.products.is_screened:
                 self.h[newcomers] = self.problem.product(self.alpha, newcomers) - self.problem.p[newcomers]
             self.free = np.union1d(self.free, newcomers)
@@ -162,7 +171,7 @@ class ActiveSet:
             violators = self.violators(near, self.residual())
             if len(violators) == 0:
                 break
-            self.free = np.union1d(self.free, violators[: max(32, len(self.free))])
+            self.free = np.union1d(self.free, violators[: max(_MANY, len(self.free))])
         if self.residual() > self.round_off():
             self.minimise_free()
 

@@ -47,7 +47,7 @@ class ProductPoints:
         X, linear = matrix._points(slice(None)), matrix.kernel == "linear"
         points = np.zeros((len(X), -(-X.shape[1] // 4) * 4), dtype=dtype)
         points[:, : X.shape[1]] = X if linear else math.sqrt(matrix.gamma) * X
-        half = np.full(len(X), 0.0 if linear else -0.5 * matrix.coef0, dtype=dtype)
+        half: NDArray = np.full(len(X), 0.0 if linear else -0.5 * matrix.coef0, dtype=dtype)
         return cls(points, half, 1 if linear else int(matrix.degree))
 
     def __len__(self) -> int:

@@ -121,7 +121,8 @@ def refine(
     gradient : array of shape (n,), optional
         About Qα − p, from anywhere: it may save a product, and decides nothing.
     tol : float, default=0
-        Relative gap at which a large problem's search ends; all others go to the end, which is near.
+        Relative gap at which the search of a large problem ends, or of one with many violators left; all others go to
+        the end, which is near.
 
     Returns
     -------
@@ -135,8 +136,8 @@ def refine(
         with clock.within(deadline):
             start, h, rho = _start(certifier, given, gradient)
             snapped = snap(problem, start, rho)
-            enough = tol if problem.n > LARGE else 0.0
-            search = ActiveSet(certifier, snapped, start, h, max_solves or 20 * problem.n + 200, deadline, enough)
+            most = max_solves or 20 * problem.n + 200
+            search = ActiveSet(certifier, snapped, start, h, most, deadline, tol, LARGE)
             witness = search.run()
             late = not search.converged and witness is None and clock.is_late()
     except clock.OutOfTime:

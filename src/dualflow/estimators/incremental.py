@@ -46,7 +46,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         As in `SVC`, for more than two classes.
     predict_dtype : {"float64", "float32"}, default="float64"
-        Precision of kernel values in prediction.
+        Precision of kernel values in prediction, as in `SVC`.
 
     Attributes
     ----------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,9 +29,9 @@ __all__ = [
 
 #: Least width of a block whose rows are made on demand.
 NARROW = 1536
-#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`; and of
-#: kernels of products, whose blocks are computed sooner.
-MADE, MADE_OF_FEW, MADE_OF_PRODUCTS = 256, 1024, 16
+#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`; of the
+#: linear kernel; and the rank of polynomials up to which they are: beyond, pairs crawl where C is large.
+MADE, MADE_OF_FEW, MADE_OF_PRODUCTS, MADE_OF_POWERS = 256, 1024, 64, 96
 #: Variables up to which all are in one block where no level is above or below (none of so few is ever asleep), or the
 #: whole matrix is at hand; and where products of that many features take most of the time, so that a row is not to be
 #: made twice: 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, 0.7 to 1 with 20 to 70.
@@ -40,7 +42,8 @@ def makes_rows(gram: KeptGram) -> bool:
     """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
     BLAS is the faster even so, of many points the sooner."""
     if ProductPoints.serve(gram):
-        return gram.X.shape[1] <= MADE_OF_PRODUCTS
+        m, degree = gram.X.shape[1], int(gram.degree)
+        return m <= MADE_OF_PRODUCTS if gram.kernel == "linear" else math.comb(m + degree, degree) <= MADE_OF_POWERS
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     return gram.X.shape[1] <= (MADE_OF_FEW if gram.n <= NARROW else MADE)

@@ -16,7 +16,7 @@ from .block_rows import makes_rows, one_block_of
 from .level import VAST, Level
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, afresh
-from .whole import END, nearly_free, solve_among, solve_whole
+from .whole import AMONG, END, nearly_free, solve_among, solve_whole
 
 __all__ = ["Descent"]
 
@@ -28,8 +28,9 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: ill-conditioned, and pairs crawl.
 BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 5
 #: The part of the free variables up to which others may want to be free when a problem is handed over: each round of a
-#: refinement takes a factor, and pairs settle many sooner. The part of the tolerances for these; the simplex's gap.
-UNSETTLED, FINER, SIMPLEX_GAP = 0.1, 0.1, 0.01
+#: refinement takes a factor, and pairs settle many sooner. The part of the tolerances for these, how often at most; the
+#: simplex's gap.
+UNSETTLED, FINER, FINEST, SIMPLEX_GAP = 0.1, 0.1, 3, 0.01
 #: Free variables from which a large problem is not handed over: a refinement's dense factor takes 2.4 GB then, with
 #: what it is made of. To a gap that float32 can reach none is either, unless pairs crawl.
 FACTORED = 12_288
@@ -37,6 +38,8 @@ FACTORED = 12_288
 #: would, in a box, and variables on the simplex; free variables up to which these, and those who nearly are, are
 #: brought there among themselves; and the violation that round-off may end at.
 WHOLE, FEW, SIMPLEX_WHOLE, ENDED, NEAR_END = 512, 200, 1536, 500, 1e-11
+#: How often those who nearly are free are brought to their end among themselves, where they are too many for once.
+ENDS = 6
 #: Variables up to which such a problem is solved over its whole matrix, in one go.
 SMALL_WHOLE = 112
 #: Points of the smallest level of the seeding at most. A block in a box that makes the rows it needs makes no more
@@ -170,10 +173,21 @@ class Descent:
 
     def ended(self, level: Level, after: dict[str, Any]) -> dict[str, Any]:
         """What the next state has, when those who are free, or nearly, were brought to their end in float64."""
-        left = None if self.max_updates is None else self.max_updates - after["updates"]
-        W = nearly_free(level.is_free, level.wishes(asleep=True), max(SINGLE_KKT, after["violation"]))
-        alpha, violation, updates = solve_among(self.workspace, after["alpha"], W, left)
-        end = {"alpha": alpha, "violation": violation, "updates": after["updates"] + updates}
+        alpha, updates, margin = after["alpha"], after["updates"], max(SINGLE_KKT, after["violation"])
+        for _ in range(ENDS):
+            left = None if self.max_updates is None else self.max_updates - updates
+            wish = level.wishes(asleep=True)
+            W = nearly_free(level.is_free, wish, margin)
+            alpha, violation, moved = solve_among(self.workspace, alpha, W, left)
+            updates += moved
+            if len(W) < AMONG or left == moved:
+                break
+            # Others are as near: they are looked at, in float64.
+            level.take(alpha, self.workspace.gradient(alpha))
+            margin = violation = level.standing()[0]
+            if violation <= NEAR_END:
+                break
+        end = {"alpha": alpha, "violation": violation, "updates": updates}
         return after | end | {"done": True, "offered": True}
 
     def wants_whole(self, state: WorkingSetState) -> bool:
@@ -201,11 +215,11 @@ class Descent:
         gap_tol, kkt_tol = self.wanted(level)
         if state.single:
             gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
-        n, updates, finer = level.problem.n, 0, False
+        n, updates, finer = level.problem.n, 0, 0
         for done in range(blocks + 1):
             violation, gap = level.standing()
-            if not finer and _at_rest(violation, gap, kkt_tol, gap_tol) and not self.is_settled(level):
-                finer, gap_tol, kkt_tol = True, FINER * gap_tol, FINER * kkt_tol
+            if finer < FINEST and _at_rest(violation, gap, kkt_tol, gap_tol) and not self.is_settled(level):
+                finer, gap_tol, kkt_tol = finer + 1, FINER * gap_tol, FINER * kkt_tol
             rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
             if rest or violation <= WAKE_AT * level.violation:
                 if level.wake():
@@ -221,11 +235,14 @@ class Descent:
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
             limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)) if n <= VAST else max(PAIRS_PER_BLOCK, n // PAIRED)
-            moved = level.improve(inner, limit if most is None else min(limit, most - updates))
+            room = limit if most is None else min(limit, most - updates)
+            moved = level.improve(inner, room)
             updates += moved
             if moved == 0 or updates == most:
                 rest = True  # nothing can be moved at this precision
                 break
+            if moved >= room:
+                level.slide()  # pairs of more free variables than there are dimensions crawl
         return done, updates, violation, gap, rest
 
     def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
@@ -233,17 +250,19 @@ class Descent:
         pairs = level.updates // CRAWLING // level.problem.n
         crawls = self.hands_over(level) and pairs > 0 and gap <= CRAWLING_GAP
         crawls = crawls and (pairs > 1 or self.is_settled(level))
-        # Below what its gradient is wrong by, a level has nothing to go by: an optimum of 0 has no gap to end at.
-        if violation <= SINGLE_KKT and violation <= level.doubt():
-            return True
         many = self.ends_here and not self.on_simplex and _may_hand_over(level, violation, gap)
-        return _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW)
+        if _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW):
+            return True
+        # Below what its gradient is wrong by, a level has nothing to go by: an optimum of 0 has no gap to end at.
+        return violation <= SINGLE_KKT and violation <= level.doubt()
 
     def is_settled(self, level: Level) -> bool:
         """Whether hardly any variable at a bound wants to leave it, beside those that are free."""
-        if self.on_simplex or level.free_ones() <= FEW or not self.hands_over(level):
+        if not self.hands_over(level):
             return True
-        return level.invaders() <= UNSETTLED * level.free_ones()
+        free = 0 if self.on_simplex else level.free_ones()
+        # Few that are free soon come to their end, but for the step of a refinement that each of the others takes.
+        return level.invaders() <= (AMONG if free <= FEW else UNSETTLED * free)
 
     def hands_over(self, level: Level, stuck: bool = False) -> bool:
         """Whether a refinement is the faster way on, from where it may be handed over; ``stuck``, by pairs none is."""

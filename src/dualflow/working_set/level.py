@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from ..core.problem import Kind
 from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
 from ..core.workspace import Workspace
+from . import sliding
 from ._pairs import extremes, shortfall, solve_pairs
 from .block_rows import NARROW, ONE_BLOCK, BlockRows, makes_rows, one_block_of, points_of
 from .units import InUnits
@@ -30,6 +33,8 @@ VAST, SHARE, WIDEST = 1 << 16, 64, 16_384
 LARGEST = 1e29
 #: Variables by which the error of a gradient is judged.
 SAMPLE = 64
+#: Free variables for each of their matrix's rank, at least, that a slide is worth.
+RANKS = 4
 #: How much worse than the worst of these the worst of all may be, of two gradients.
 DOUBT = 8
 #: What many roundings sum to at most, in units of the root of the sum of squares of what an ulp of each makes.
@@ -92,6 +97,12 @@ class Level(InUnits):
         """Replace G by a gradient Qα − p from elsewhere."""
         self.G[:], self._stands = self.e * h / self.slope, None
 
+    def take(self, alpha: NDArray, h: NDArray) -> None:
+        """Go on from another α, whose gradient is known."""
+        self.beta[:] = np.minimum(np.maximum(self.e * alpha / self.unit, self.low), self.high)
+        self.seen, self.awake[:] = self.beta.copy(), True
+        self.set_gradient(h)
+
     # --- M, a piece at a time --------------------------------------------------------------------
 
     def block(self, W: NDArray) -> NDArray:
@@ -122,7 +133,7 @@ class Level(InUnits):
             total = gram.sum_rows(points, shares, self.precision)
             total = total if idx is None else total[idx]
         else:
-            others = self.points.take(where)
+            others: Any = self.points.take(where)  # of the same kind
             self.problem.gram.count(len(others) * len(J))
             total = others.expand(self.points.take(J), weights[:, None])[:, 0]
         self.G[where] += self.factor * self.sign[where] * (total + self.problem.offset * weights.sum())
@@ -262,6 +273,32 @@ class Level(InUnits):
         self.blocks += 1
         self.chosen_at[block] = self.blocks
         return block
+
+    def slide(self) -> bool:
+        """Bring all free variables but as many as their matrix has rank to their bounds, along moves that change no
+        gradient; whether there were more of them, and the rank is low."""
+        (F,) = self.is_free.nonzero()
+        problem, most = self.problem, min(sliding.MOST, len(F) // RANKS)
+        if most < 1 or self.points is None or not problem.psd.is_psd or self.ridge[F].any():
+            return False
+        points, sign = (F if problem.idx is None else problem.idx[F]), self.sign[F]
+        L = sliding.low_rank(
+            problem.gram.diag()[points],
+            lambda k: problem.gram.block(points, points[k : k + 1])[:, 0],
+            most,
+        )
+        if L is None:
+            return False
+        size = np.sqrt(float(problem.gram.diag()[points].max()))
+        sums = problem.e is not None, problem.offset > 0
+        ones = (np.full(len(F), size), size * sign)
+        Y = np.column_stack([sign[:, None] * L, *(one for one, kept in zip(ones, sums, strict=True) if kept)])
+        beta = self.beta[F]
+        sliding.slide(Y, self.G[F], beta, self.low[F], self.high[F])
+        self.beta[F] = beta
+        self.set_gradient(problem.gradient(self.alpha))
+        self.seen = self.beta.copy()
+        return True
 
     def improve(self, tolerance: float, limit: int) -> int:
         """Solve one block and carry its changes to the whole gradient; returns the number of pair updates."""

@@ -37,8 +37,10 @@ class InUnits:
     @property
     def alpha(self) -> NDArray:
         """α, shape (n,)."""
-        # A bound is given back as it came: (u/b)·b may be an ulp off.
-        return np.minimum(np.maximum(self.e * self.beta * self.unit, 0.0), self.problem.upper)
+        # A bound is given back as it came: (u/b)·b may be an ulp off, either way.
+        upper = self.problem.effective_upper
+        full = np.where(self.e > 0, self.beta >= self.high, self.beta <= self.low)
+        return np.where(full, upper, np.minimum(np.maximum(self.e * self.beta * self.unit, 0.0), upper))
 
     @property
     def is_free(self) -> NDArray:

@@ -12,6 +12,7 @@ from .units import InUnits
 
 __all__ = [
     "AGAIN",
+    "AMONG",
     "END",
     "ENOUGH",
     "FEW_UPDATES",
