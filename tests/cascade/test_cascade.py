@@ -424,7 +424,7 @@ class Moving:
 
 
 def test_a_part_whose_points_change_between_two_reads_is_an_error_that_says_so():
-    with pytest.raises(ProblemError, match="X: a part changed between two reads.*part 0 gives other rows"):
+    with pytest.raises(ProblemError, match=r"X: a part changed between two reads.*part 0 gives other rows"):
         CascadeSVC(random_state=0).fit([Moving(), Fixed(X[1::2], Y[1::2])])
 
 
