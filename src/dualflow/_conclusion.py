@@ -112,7 +112,8 @@ def _finish(
     # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
     exact = (
         raw is not None
-        and raw.reaches(min(SHARP, run.tol))
+        and raw.reaches(SHARP)
+        and raw.within(run.tol)
         and run.state is not None
         and run.engine.is_exact(run.state)
     )
