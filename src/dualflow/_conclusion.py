@@ -170,7 +170,8 @@ def _finish(
     # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
     exact = (
         raw is not None
-        and raw.reaches(min(SHARP, run.tol))
+        and raw.reaches(SHARP)
+        and raw.within(run.tol)
         and run.state is not None
         and run.engine.is_exact(run.state)
     )
@@ -181,7 +182,7 @@ def _finish(
         witness = refinement.witness
         if refine and witness is None:
             certificate = run.certifier.certify(refinement.alpha)
-            if not certificate.reaches(run.tol):
+            if not certificate.within(run.tol):
                 certificate = _stretched(run.certifier, certificate)
             if raw is None and not certificate.reaches(run.tol):
                 raw = run.certifier.certify(raw_alpha, primal=primal)
@@ -203,11 +204,13 @@ def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:
     price = float(problem.p.max())
     if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
         return certificate
-    short = -float(certifier.rho(certificate).min()) / price
+    doubt = number(certificate.rounding) / float(problem.upper.max())  # of a margin, in float64
+    short = (doubt - float(certifier.rho(certificate).min())) / price
     if not 0 < short < MARGIN:
         return certificate
     other = certifier.certify(alpha * (1.0 + 2.0 * short))
-    return other if number(other.relative_gap) < number(certificate.relative_gap) else certificate
+    known, found = (number(one.relative_gap) + number(one.relative_rounding) for one in (certificate, other))
+    return other if found < known else certificate
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 from .core._pair_bound import certify_pair, project_pair
+from .core.bounds import growth_of
 from .core.forks import cached_property
 from .core.kernels import Gram
 from .core.radial import FEW_FEATURES, RadialPoints
@@ -146,6 +147,7 @@ class PointPairs:
                 sign,
                 self.gram.X.shape[1],
                 self.gram.reach,
+                growth_of(self.gram),
                 enough,
                 SINGLE_KKT,
                 WORTH,
@@ -204,8 +206,10 @@ def pair_from_points(
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 9))
 
+    growth = growth_of(gram)
+
     def certify(sums: NDArray) -> tuple[float, float]:
-        certify_pair(m, upper, sign, point, weights, sums, figures[0])
+        certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)
         return figures[0, 4], figures[0, 5]
 
     products = PointSums(gram, search.points, search.single, e, 1.0)

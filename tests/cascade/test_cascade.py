@@ -420,3 +420,29 @@ def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
         _checkpoint.save(_checkpoint.Saved(path, State({"0": state}), 1, 0.0, {}), header["key"])
         with pytest.raises(ProblemError, match=says):
             CascadeSVC(**options, checkpoint=path, tol=1e-9).fit(X, Y)
+
+
+class Moving:
+    """A part whose points are others from its third reading on, with the labels that they had."""
+
+    def __init__(self):
+        self.times = 0
+
+    def load(self):
+        self.times += 1
+        moved = X[::2].copy()
+        if self.times > 2:
+            moved += 0.5
+        return moved, Y[::2]
+
+
+def test_a_part_whose_points_change_between_two_reads_is_an_error_that_says_so():
+    with pytest.raises(ProblemError, match=r"X: a part changed between two reads.*part 0 gives other rows"):
+        CascadeSVC(random_state=0).fit([Moving(), Fixed(X[1::2], Y[1::2])])
+
+
+def test_the_certificate_of_all_parts_counts_what_float64_rounds_away_in_each():
+    model = CascadeSVC(partitions=3, random_state=0).fit(X, Y)
+    found = model.certificate_
+    assert 0 < found.rounding < 1e-9 * abs(found.objective)
+    assert found.within(model.tol)

@@ -264,10 +264,10 @@ def test_vectors_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match="pair's vectors"):
             project_pair(m, upper, 1.0, ones, values.copy(), np.ones(4), figures)
         with pytest.raises(ValueError, match="pair's vectors"):
-            certify_pair(m, upper, 1.0, ones, ones, values, figures)
+            certify_pair(m, upper, 1.0, ones, ones, values, figures, 2.0)
     project_pair(2, ones, 1.0, np.array([1.0, 1.0, 0.0, 0.0]), ones.copy(), np.ones(4), figures)
     assert np.isnan(figures).all()  # far from feasible: no figures
-    certify_pair(2, ones, 1.0, ones, ones, ones, figures)
+    certify_pair(2, ones, 1.0, ones, ones, ones, figures, 2.0)
     assert np.isnan(figures).all()
 
 

@@ -12,10 +12,9 @@ from libc.float cimport DBL_EPSILON, DBL_MIN
 from ._bound cimport Index, largest_at, rounding_of
 
 
-#: Numbers of a row of figures; the growth of rounding errors where kernel values are at most 1 (`bounds.GROWTH`).
+#: Numbers of a row of figures.
 cdef enum:
     FIGURES = 9
-cdef double GROWTH = 2.0
 
 
 def check_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
@@ -131,8 +130,8 @@ def project_pair(Index m, const double[::1] upper, double sign, const double[::1
 
 
 def certify_pair(Index m, const double[::1] upper, double sign, const double[::1] point, const double[::1] weights,
-                 const double[::1] values, double[::1] figures):
-    """The other figures of `certify_listed`, of one pair with K weights = ``values`` at hand."""
+                 const double[::1] values, double[::1] figures, double growth):
+    """The other figures of `certify_listed`, of one pair with K weights = ``values`` at hand, of a radial kernel."""
     cdef Index n = point.shape[0], k
     check_pair(m, n, upper, values, weights, figures)
     if figures[0] != figures[0]:
@@ -141,7 +140,7 @@ def certify_pair(Index m, const double[::1] upper, double sign, const double[::1
     for k in range(n):
         work[k], work[n + k] = sign * (values[k] if k < m else -values[k]), sign if k < m else -sign
         work[2 * n + k] = upper[k]
-    bound_one(n, &point[0], &figures[0], &work[0], NULL, GROWTH)
+    bound_one(n, &point[0], &figures[0], &work[0], NULL, growth)
 
 
 cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,

@@ -3,7 +3,7 @@
 cdef struct Desk:
     # One pair: n points of m coordinates (of which so many are `features`), `head` of the first class.
     Index n, m, head, features
-    double sign, reach, enough, rough, worth, few, ease
+    double sign, reach, growth, enough, rough, worth, few, ease
     # Of all pairs; `at` says which of them are this one's.
     const double *all
     # This one's own, if it is not searched in float32.

@@ -49,7 +49,7 @@ include "_point_steps.pxi"
 
 def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
                        const float[::1] half_32, const long long[::1] members, const double[::1] upper,
-                       const long long[:, ::1] table, double sign, Index features, double reach, double enough,
+                       const long long[:, ::1] table, double sign, Index features, double reach, double growth, double enough,
                        double rough, double worth, double few, double ease, const double[::1] start,
                        double[::1] alpha, double[::1] point, double[::1] weights, double[:, ::1] figures,
                        double[::1] entries, double[::1] sums, Index begin, double seconds):
@@ -58,7 +58,7 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     A row of ``table`` is m, n: how many points the classes have; where in ``members`` and in ``upper`` each begins;
     whether it is searched in float32; fills, limit, room and more of `solve_points`; and where in ``alpha`` the pair's
     multipliers begin. ``members`` are places in ``points``, which are scaled as `RadialPoints` has them, ``half`` with
-    half their squared lengths, of so many ``features``, their squared distances up to 4 ``reach`` times; the same in
+    half their squared lengths, of so many ``features``, their squared distances up to 4 ``reach`` times, the ``growth`` of their rounding errors that of `growth_of`; the same in
     float32, or none where no pair is searched in it. The first class of each has the label ``sign``, the other
     −``sign``.
 
@@ -97,7 +97,8 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
     lay_out(&desk, NULL, m, most, room, rows, spare)
     cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
     lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
-    desk.features, desk.sign, desk.reach, desk.enough, desk.rough = features, sign, reach, enough, rough
+    desk.features, desk.sign, desk.reach, desk.growth = features, sign, reach, growth
+    desk.enough, desk.rough = enough, rough
     desk.worth, desk.few, desk.ease = worth, few, ease
     for k in range(begin, count):
         told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
@@ -233,7 +234,7 @@ cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:
     cdef Index n = d.n, k
     for k in range(n):
         d.work[k], d.work[n + k], d.work[2 * n + k] = d.e[k] * d.sums[k], d.e[k], d.upper[k]
-    bound_one(n, point, figures, d.work, NULL, 2.0)
+    bound_one(n, point, figures, d.work, NULL, d.growth)
 
 
 cdef void exact_sums(Desk *d, Index count, Index missing) noexcept nogil:
