@@ -6,9 +6,11 @@ import time
 import numpy as np
 import pytest
 
-from dualflow import Gram, SolverMismatch, certify, problems, solve
+from dualflow import Gram, SolverMismatch, Workspace, certify, problems, solve
+from dualflow.core.threads import at_most
 from dualflow.interior.dense import Dense
 from dualflow.interior.low_rank import LowRank
+from dualflow.registry import make_solver
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(90, 3))
@@ -73,25 +75,13 @@ def test_bounds_are_met_exactly_and_support_vectors_are_those_of_the_working_set
 
 
 def test_few_columns_are_taken_where_they_are_few_and_the_whole_matrix_else():
-    solver = type(_engine())
+    solver = make_solver("interior-point")
     forms = {
-        kernel: type(solver().open(problem, _workspace(problem)))
+        kernel: type(solver.open(problem, Workspace(problem)))
         for kernel, problem in ((kernel, problems.svc(make(), LABELS)) for kernel, make in GRAMS.items())
     }
     few = {"linear", "quadratic", "smooth", "given", "callable"}
     assert forms == {kernel: LowRank if kernel in few else Dense for kernel in GRAMS}
-
-
-def _engine():
-    from dualflow.registry import make_solver
-
-    return make_solver("interior-point")
-
-
-def _workspace(problem):
-    from dualflow import Workspace
-
-    return Workspace(problem)
 
 
 def heavy(n=1200, d=6):
@@ -149,7 +139,7 @@ def test_hard_margin_and_its_absence():
 def test_too_many_points_of_too_high_a_rank_are_refused_with_a_way_out():
     points = RNG.normal(size=(4200, 6))
     y = np.where(points[:, 0] > 0, 1, -1)
-    with pytest.raises(SolverMismatch, match="at most 4000 variables.*'working-set'"):
+    with pytest.raises(SolverMismatch, match=r"at most 4000 variables.*'working-set'"):
         solve(problems.svc(Gram(points, "rbf", gamma=2.0), y), "interior-point")
     wide = RNG.normal(size=(4200, 1200))
     with pytest.raises(SolverMismatch, match="at most 4000 variables"):
@@ -190,8 +180,6 @@ def test_a_run_resumes_to_the_bit(large, tmp_path):
 
 
 def test_threads_leave_the_bits_as_they_are(large):
-    from dualflow.core.threads import at_most
-
     points = np.random.default_rng(6).normal(size=(30_000, 30))
     problem = problems.svc(Gram(points, "linear"), np.where(points[:, 0] + points[:, 1] ** 2 > 1, 1, -1), 1.0)
     found = []
