@@ -47,7 +47,13 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
         f"dualflow.{name}",
         [f"{folder}/{stem}.pyx"],
         depends=[f"src/dualflow/{header}" for header in headers],
-        include_dirs=["src/dualflow/core", "src/dualflow/evolution", "src/dualflow/interior", "src/dualflow/online", "src/dualflow/working_set"],
+        include_dirs=[
+            "src/dualflow/core",
+            "src/dualflow/evolution",
+            "src/dualflow/interior",
+            "src/dualflow/online",
+            "src/dualflow/working_set",
+        ],
         extra_compile_args=flags,
     )
 

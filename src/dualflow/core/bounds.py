@@ -21,6 +21,7 @@ __all__ = [
     "affine_bound",
     "contradiction",
     "dual_bound",
+    "expanded",
     "gaps",
     "growth_of",
     "hard_margin_bound",
@@ -176,6 +177,14 @@ def affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float
     nu = float(Qe @ h) / float(Qe @ e)
     rho = h - nu * e
     return objective - 0.5 * float(rho @ inverse(rho)), (nu, nu)
+
+
+def expanded(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """Σσαx of the points less their centre, shape (m,), for a linear kernel."""
+    weights = problem.sigma * alpha
+    if problem.idx is not None:
+        weights = np.bincount(problem.idx, weights, minlength=problem.gram.n)
+    return problem.gram.summed(weights, np.flatnonzero(weights))
 
 
 def primal_product(problem: DualProblem, alpha: NDArray, w: NDArray) -> tuple[NDArray, float]:

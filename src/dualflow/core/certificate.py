@@ -24,6 +24,7 @@ from .bounds import (
     affine_bound,
     contradiction,
     dual_bound,
+    expanded,
     gaps,
     hard_margin_bound,
     kkt_violation,
@@ -306,6 +307,8 @@ class Certifier:
             return certificate
         assert w is not None  # for the type checker
         w = immutable(w)
+        # Kernel values of such points have lost the digits that f needs: Qα by way of Σσαx.
+        Qa = primal_product(problem, point, expanded(problem, point))[0]
         bound = dual_bound(problem, point, *primal_product(problem, point, w))
         shift = self.shift(point, w)
         other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift)

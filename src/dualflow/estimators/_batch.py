@@ -25,6 +25,7 @@ from ..core.problem import DualProblem
 from ..core.solution import LeftOut, Solution, Status
 from ..core.sparse_points import is_sparse
 from ..core.threads import at_most
+from ..core.values import in_parts
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..quantum.runs.fidelity import DEVIATIONS, WARN_BELOW
 from ..registry import make_solver
@@ -108,12 +109,12 @@ class BatchMachine(KernelMachine):
         if self._linear is None:
             return super()._expansion(X)
         self._check_parameters("predict_dtype")
-        center = self._vectors.gram.center
+        center, W = self._vectors.gram.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
             if center is None or is_sparse(X):
-                values = np.asarray(X @ self._linear.T)
-                return values if center is None else values - self._linear @ center
-            return np.asarray((X - center) @ self._linear.T)
+                values: NDArray = X @ W
+                return values if center is None else values - center @ W
+            return np.concatenate([(X[rows] - center) @ W for rows in in_parts(X, slice(None))])
 
     def _publish(self) -> None:
         """Coefficients as scikit-learn has them, CSR if X was sparse; read-only, for they are what was certified."""

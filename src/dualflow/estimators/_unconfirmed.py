@@ -8,6 +8,7 @@ from typing import Any
 
 from .._unconfirmed import Unconfirmed
 from ..quantum.devices import CATALOGUE as DEVICES
+from ..registry import AUTO
 from ..solvers import CATALOGUE as SOLVERS
 from ..solvers import Solver
 
@@ -21,7 +22,7 @@ def unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters, those that name code or files marked as `Unconfirmed`; names of dualflow's own need no word."""
     marked = dict(parameters)
     solver, options = marked.get("solver"), marked.get("solver_options")
-    if isinstance(solver, str) and solver not in SOLVERS:
+    if isinstance(solver, str) and solver != AUTO and solver not in SOLVERS:
         marked["solver"] = Unconfirmed(solver)
     elif isinstance(solver, Solver):
         held = {f.name: getattr(solver, f.name) for f in fields(solver) if f.init and f.name in REACHING}

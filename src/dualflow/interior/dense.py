@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ..core.bounds import vanishing
 from ..core.workspace import Workspace
-from ..flows.gradient import balance, interior_point, weights
+from ..flows.gradient import balance, weights
 from ..integrate.free import ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from .crossover import at_bounds
-from .state import InteriorState
+from .state import InteriorState, inside
 
 __all__ = ["Affine", "Dense"]
 
@@ -50,9 +50,7 @@ class Dense:
     def start(self, warm: NDArray | None) -> InteriorState:
         """α as far from its bounds as the equality lets it, and multipliers of the size of p."""
         problem = self.problem
-        alpha = interior_point(problem)
-        if warm is not None:
-            alpha = 0.9 * warm + 0.1 * alpha
+        alpha = inside(problem, warm)
         g = problem.p - self.Q @ alpha
         nu = balance(problem, weights(problem, alpha), g)
         size = float(np.abs(problem.p).mean()) or float(-g @ alpha) / float(alpha.sum())

@@ -26,10 +26,9 @@ from ..core.bounds import vanishing
 from ..core.features import Features
 from ..core.problem import DualProblem
 from ..core.threads import share, stretches
-from ..flows.gradient import interior_point
 from ._passes import Rows
 from .crossover import at_bounds
-from .state import InteriorState
+from .state import InteriorState, inside
 
 __all__ = ["LowRank"]
 
@@ -136,9 +135,7 @@ class LowRank:
     def start(self, warm: NDArray | None) -> InteriorState:
         """w = 0, and α as far from its bounds as the equality lets it."""
         problem, live = self.problem, self.live
-        alpha = interior_point(problem)
-        if warm is not None:
-            alpha = 0.9 * warm + 0.1 * alpha
+        alpha = inside(problem, warm)
         size = float(np.abs(problem.p).mean())
         if not size:
             w = self.gathered(alpha)

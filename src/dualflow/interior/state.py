@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["InteriorState"]
+from ..core.problem import DualProblem
+from ..flows.gradient import interior_point
+
+__all__ = ["InteriorState", "inside"]
+
+#: The part of a given start that is kept, and of a bound below which every start is: where the equality wants all
+#: variables at their bounds nothing lies inside, and the steps make up for what is missing.
+WARM, BELOW = 0.9, 0.99
 
 
 @dataclass(frozen=True)
@@ -49,3 +56,11 @@ class InteriorState:
         """α, shape (n,)."""
         alpha: NDArray = self.at[0]
         return alpha
+
+
+def inside(problem: DualProblem, warm: NDArray | None) -> NDArray:
+    """A start within the bounds, shape (n,): as far from them as the equality lets it, or most of ``warm``."""
+    alpha = interior_point(problem)
+    if warm is not None:
+        alpha = WARM * warm + (1.0 - WARM) * alpha
+    return np.minimum(alpha, BELOW * problem.upper)
