@@ -105,9 +105,9 @@ class BatchMachine(KernelMachine):
             found[k] = found[k] if w is None else w
         self._linear = frozen(found)
 
-    def _expansion(self, X: Any) -> NDArray:
+    def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
-            return super()._expansion(X)
+            return super()._expansion(X, beside)
         self._check_parameters("predict_dtype")
         center, W = self._vectors.gram.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):

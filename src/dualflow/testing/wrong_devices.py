@@ -12,7 +12,7 @@ from ..quantum.circuits import HardwareEfficientCircuit, ParametricCircuit, Tree
 from ..quantum.devices import Device, make_device
 from ..quantum.devices.emulator import EmulatorDevice, sampled
 from ..quantum.runs.laboratory import Account, Laboratory
-from .check import CheckFailed
+from .check import CheckFailed, CheckReport
 
 __all__ = ["WRONG_DEVICES", "WrongDevice", "check_device"]
 
@@ -128,6 +128,10 @@ WRONG_DEVICES: dict[str, Distort] = {
 }
 
 
+def _failed(device: str, why: str) -> CheckFailed:
+    return CheckFailed(CheckReport(device, failed={"fidelity": [why]}))
+
+
 def check_device(
     device: str | Device, *, shots: int | None = 2000, min_fidelity: float = 0.5, random_state: int = 0
 ) -> dict[str, Any]:
@@ -176,16 +180,18 @@ def check_device(
     fidelity = account.fidelity
     report = fidelity.report()
     if fidelity.is_below(min_fidelity):
-        raise CheckFailed(
+        raise _failed(
+            made.name,
             f"device {made.name!r}: the fidelity of its read-outs is {fidelity.slope:.3f} ± {fidelity.deviation:.3f}, "
             f"below min_fidelity={min_fidelity:g}; look at the order of bits and of circuits, the binding of angles, "
-            "and results of other jobs"
+            "and results of other jobs",
         )
     off = report["p_value"] < MIN_P_VALUE if shots is not None else abs(fidelity.slope - 1.0) > 1e-6
     if off and not made.capabilities.noisy:
-        raise CheckFailed(
+        raise _failed(
+            made.name,
             f"device {made.name!r} says it has no noise (capabilities.noisy is False), and its read-outs differ from "
             f"the circuits' distributions: fidelity {fidelity.slope:.3f} ± {fidelity.deviation:.3f}"
-            + (f", χ² {report['chi_square_per_degree']:.3g} a degree of freedom" if shots is not None else "")
+            + (f", χ² {report['chi_square_per_degree']:.3g} a degree of freedom" if shots is not None else ""),
         )
     return report
