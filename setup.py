@@ -33,8 +33,8 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles thirteen C files (kernel, points, bounds, memory, mating, passes, path, pairs); that failed:\n"
-                f"  {error}\n"
+                "dualflow compiles thirteen C files (kernel, points, bounds, memory, mating, passes, path, pairs); "
+                f"that failed:\n  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
                 "Studio Build Tools with C++."

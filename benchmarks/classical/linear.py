@@ -2,8 +2,8 @@
 
 Classes of make_classification (5 % of labels flipped, columns standardised), bits, rare positives, a column of scale
 1e7 beside others of 1, and values for an ε-tube; C = 0.01 … 1e4; one thread. Peers: `SVC(kernel="linear")` or
-`SVR(kernel="linear")` at their defaults, and `LinearSVC(loss="hinge")` or `LinearSVR`, which penalise the intercept, end
-at a tolerance, and warn where they do not reach it: they are shown. Default solver throughout.
+`SVR(kernel="linear")` at their defaults. Shown: `LinearSVC(loss="hinge")` or `LinearSVR`, which penalise the intercept,
+end at a tolerance, and warn where they do not reach it. Default solver throughout.
 """
 
 from __future__ import annotations

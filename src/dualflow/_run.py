@@ -288,7 +288,7 @@ class Run:
         self.overhead_s += time.monotonic() - begun
 
     def add_row(self) -> None:
-        started, certificate = self.state is not None, self.certifier.certify(self.alpha(), primal=self.primal())
+        started, certificate = self.state is not None, self.certifier.certify(self.alpha())
         t, nu = (self.flow_time(), self.engine.multiplier(self.state)) if started else (0.0, None)
         nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
         self.rows.add(t, self.alpha(), nu, certificate)

@@ -19,7 +19,7 @@ MODELS = [
     (SVC(kernel="linear", class_weight={1: 3.0}), SIGNS),
     (SVC(kernel="linear", loss="squared_hinge"), SIGNS),
     (SVC(kernel="linear", fit_intercept=False), SIGNS),
-    (SVC(kernel="linear"), SIGNS + (X[:, 3] > 1.5)),
+    (SVC(kernel="linear"), SIGNS + ((X[:, 3] > 0.8) & (SIGNS > 0))),
     (SVC(kernel="poly", degree=2, coef0=1.0), SIGNS),
     (SVR(kernel="linear"), VALUES),
     (SVDD(nu=0.1, kernel="linear"), None),

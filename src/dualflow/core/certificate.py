@@ -228,7 +228,10 @@ class Certifier:
     def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
         """Before the first certificate; ``given`` is what this problem is the centred form of, if not itself."""
         self.problem, self._moved = problem, problem is not given
-        self._last: Certificate | None = None
+        self._last: tuple[Certificate, NDArray, NDArray] | None = None  # with its point and product
+        self._told: tuple[NDArray, Certificate] | None = (
+            None  # the weights that were handed in for it, and what they make
+        )
         self._Q: NDArray | None = None  # for quick certificates
         self._given = np.empty(0)
         self._timed = 0, 0.0  # variables with weight when the speed of a product was measured, seconds an entry
@@ -290,8 +293,13 @@ class Certifier:
             projection = problem.project(given)
             made = self._certify(given, projection, self.compute(projection))
             self.products.keep(*made[1:])
-            self._given, self._last = given, self._by_primal(made, given, projection, primal)
-        return self._last
+            self._given, self._last = given, made
+            self._told = None
+        if primal is None:
+            return self._last[0]
+        if self._told is None or not np.array_equal(primal, self._told[0]):
+            self._told = primal, self._by_primal(self._last, given, problem.project(given), primal)
+        return self._told[1]
 
     def _by_primal(
         self,

@@ -39,7 +39,9 @@ class FreeStep(Protocol):
 class Form(Protocol):
     """A form of the iteration: with few columns, or over the whole Q."""
 
-    problem: DualProblem
+    @property
+    def problem(self) -> DualProblem:
+        """What is solved."""
 
     def free_step(self, free: NDArray) -> FreeStep:
         """Newton's step of some variables alone."""

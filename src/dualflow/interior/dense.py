@@ -40,7 +40,8 @@ class Dense:
     """
 
     def __init__(self, problem: Workspace) -> None:
-        self.problem, self.Q = problem, problem.dense()
+        self.problem: Workspace = problem
+        self.Q = problem.dense()
         self.capped = (problem.upper > 0) & np.isfinite(problem.upper)
 
     def values(self, w: NDArray) -> NDArray:

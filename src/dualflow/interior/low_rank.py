@@ -74,7 +74,6 @@ class LowRank:
         width = self.rows.width
         height = max(STRETCH // max(1, width * width), -(-self.rows.n // MOST_STRETCHES), 1)
         self.parts = stretches(self.rows.n, height)
-        self.largest = 0.0
 
     # --- sums over all rows ----------------------------------------------------------------------
 
@@ -155,10 +154,9 @@ class LowRank:
         q, rho = np.empty((2, problem.n))
         self.shared(
             lambda k, start, stop: rows.weigh(
-                start, stop, at, state.values, state.nu, NOTHING * self.largest, q, rho, grams[k], vectors[k], sums[k]
+                start, stop, at, state.values, state.nu, NOTHING * state.largest, q, rho, grams[k], vectors[k], sums[k]
             )
         )
-        self.largest = float(q.max())
         half = grams.sum(axis=0)  # the lower triangle
         G = half + half.T
         G.flat[:: width + 1] = half.diagonal()
@@ -172,7 +170,7 @@ class LowRank:
         gap = left / max(abs(objective), vanishes, TINY)
         fell = gap < 0.9 * state.best
         stalled = 0 if fell else state.stalled + 1
-        state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled)
+        state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled, largest=float(q.max()))
         if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
             return self.ended(state, q)
         system = _System(G, by_e, sum_q, s, problem.e is not None)

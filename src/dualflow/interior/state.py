@@ -34,6 +34,8 @@ class InteriorState:
         What is left by the iteration's own sums, as a part of |f|.
     best, stalled : float, int
         The least gap so far, and steps since it fell by a tenth.
+    largest : float
+        The largest q of the last step.
     moved : float
         The part of the last step that the bounds allowed.
     done, exact : bool
@@ -47,6 +49,7 @@ class InteriorState:
     gap: float = np.inf
     best: float = np.inf
     stalled: int = 0
+    largest: float = 0.0
     moved: float = 0.0
     done: bool = False
     exact: bool = False
