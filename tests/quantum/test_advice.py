@@ -16,12 +16,12 @@ def ball(kernel="rbf"):
 
 
 @pytest.mark.parametrize(
-    ("shots", "steps", "said"), [(10, None, "Shot noise binds"), (10**8, 10, "length binds, not its shots")]
+    ("shots", "steps", "said"), [(10, None, "Shot noise binds"), (10**8, 10, "steps binds more than the shots")]
 )
 def test_advice_names_shots_or_steps_by_what_binds(shots, steps, said):
     found = solve(ball(), "hamiltonian-dilation", device="emulator", shots=shots, steps=steps, random_state=0, tol=1e-9)
     assert said in found.advice
-    assert ("Raise steps" in found.advice) == (steps is not None)
+    assert ("Raise steps first" in found.advice) == (steps is not None)
 
 
 def test_advice_names_the_device_the_budget_and_the_ansatz():

@@ -102,8 +102,8 @@ def _on_circuits(
     length = (given or [name for name in LENGTHS[1:] if name in options])[:1]
     if shots and length:
         return (
-            f"The run's length binds, not its shots: it took {steps} steps, and {shots:,} shots leave this gap as it "
-            f"is. Raise {length[0]}; {_REFINED}."
+            f"The number of steps binds more than the shots: of {steps} steps, a quarter of their {shots:,} shots "
+            f"leaves the gap nearly as it is. Raise {length[0]} first; {_REFINED}."
         )
     return f"The solver itself binds: it came to rest, and no shots or steps are missing. Take another one; {_REFINED}."
 
