@@ -113,7 +113,7 @@ def test_verbose_says_it(capsys):
 @pytest.mark.parametrize(
     ("device", "words"),
     [
-        ("emulator", "Raise shots or the solver's own number of steps"),
+        ("emulator", "steps binds more than the shots: .* Raise steps first"),
         (WrongDevice("75 % noise"), "more shots or steps do not help"),
     ],
 )

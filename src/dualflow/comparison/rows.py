@@ -247,6 +247,8 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
     if extra is not None and np.isfinite(extra).all():
         parameter_gap = task.certifier.certify(extra).relative_gap
     note = solution.provenance.get("device_error")
+    if row.role != "control" and solution.refined and solution.ran_circuits and not solution.shows_circuits:
+        note = "; ".join(filter(None, (note, solution.raw_summary())))
     if raw.relative_gap is None:
         note = f"no gap is certified, so it is not ranked: Q is {raw.psd}; "
         note += f"objective {raw.objective:.6g}, stationarity {raw.stationarity:.2g}"
@@ -271,6 +273,7 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
         shots=cost.shots,
         excess=excess,
         parameter_gap=parameter_gap,
+        fidelity=(solution.provenance.get("fidelity") or {}).get("slope"),
         solution=solution,
     )
 

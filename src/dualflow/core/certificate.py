@@ -51,6 +51,8 @@ TIMED = 1 << 22
 FASTER = 1.5
 #: Room in the price for a machine that is busier when the certificate is made.
 ROOM = 1.25
+#: Relative gap beyond which it says little alone: it ends at 2 where objective and bound differ in sign.
+WIDE = 0.1
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,16 @@ class Certificate:
         size = max(abs(self.objective), abs(self.lower_bound))
         return self.rounding / size if 0 < size < math.inf else (0.0 if self.rounding == 0 else math.inf)
 
+    @property
+    def sides(self) -> str:
+        """ " (objective …, bound …)", which stands behind a relative gap above 0.1; empty behind others.
+
+        A relative gap is at most 2 where the objective and its bound differ in sign, however far the two are apart.
+        """
+        if self.lower_bound is None or self.relative_gap is None or self.relative_gap <= WIDE:
+            return ""
+        return f" (objective {self.objective:.3g}, bound {self.lower_bound:.3g})"
+
     def within(self, tol: float) -> bool:
         """Whether a relative gap of at most ``tol`` is certified: as computed, and with what may be rounded away."""
         return self.reaches(tol) and (self.relative_gap or 0.0) + (self.relative_rounding or 0.0) <= tol
@@ -164,8 +176,9 @@ class Certificate:
                 f"objective {self.objective:.10g}; {self.psd}; stationary to {self.stationarity:.2g}; "
                 f"infeasibility {self.infeasibility:.2g}"
             )
+        bound = f"bound {self.lower_bound:.10g}, " if self.sides else ""
         return (
-            f"objective {self.objective:.10g}, gap {self.gap:.3g} (relative {self.relative_gap:.3g}, "
+            f"objective {self.objective:.10g}, {bound}gap {self.gap:.3g} (relative {self.relative_gap:.3g}, "
             f"rounding {self.relative_rounding:.2g}), infeasibility {self.infeasibility:.2g}, {self.psd}"
             f"{'' if self.primal is None else ', bound by the weights of the features'}"
         )

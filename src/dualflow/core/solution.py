@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
+from .advice import advice_on
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
 from .forks import cached_property
 from .problem import DualProblem
 from .shot_floor import sampled_excess
+from .status import Status
 from .values import packed, unpacked
 
 __all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory"]
@@ -25,47 +26,6 @@ SHARP = 1e-10
 MAX_EXCESS = 0.05
 #: Times the excess of the optimum itself, sampled with the same shots, up to which they did.
 FLOORS = 3.0
-
-
-class Status(Enum):
-    """How a solve ended; the value is the sentence a user reads.
-
-    Examples
-    --------
-    >>> from dualflow import Gram, problems, solve
-    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
-    >>> solve(problem).status.name
-    'OPTIMAL'
-    >>> solve(problem, "gradient-flow", max_steps=1).status.name
-    'STEP_LIMIT'
-    """
-
-    OPTIMAL = "The certified relative gap is within the tolerance."
-    ROUNDED = (
-        "The gap as computed is within the tolerance, but not with what float64 may have rounded away: scale the "
-        "features or lower the weights, or accept certificate.rounding by a larger tolerance."
-    )
-    STATIONARY = "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
-    FINISHED = "The solver ran its course; the certified relative gap is above the tolerance."
-    STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
-    TIME_LIMIT = "The time limit was reached before the tolerance; this is the best state so far."
-    INTERRUPTED = "Interrupted (Ctrl-C, or an error); this is the state that was reached."
-    DEVICE_FAILED = (
-        "The device failed, or lost its job; this is the state before it, and the same checkpoint resumes it."
-    )
-    BUDGET_SPENT = (
-        "The budget of the run does not hold its next circuits; this is the state that was reached within it, and a "
-        "larger budget goes on from the same checkpoint or journal."
-    )
-    DROWNED = "Noise drowned the circuits: what was measured cannot be told from uniform outcomes."
-    STOPPED = "The callback asked to stop; this is the state that was reached."
-    NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
-    BROKEN = "The solver returned NaN or infinity; its last finite state is given."
-
-    @property
-    def text(self) -> str:
-        """The sentence a user reads."""
-        return self.value
 
 
 @dataclass
@@ -367,6 +327,28 @@ class Solution:
         if self.raw_ended is Status.DROWNED or excess <= MAX_EXCESS:
             return self.raw_ended is not Status.DROWNED
         return self.cost.shots > 0 and excess <= FLOORS * sampled_excess(self.problem, self.alpha, self.cost.shots)
+
+    @property
+    def advice(self) -> str:
+        """What may help where `alpha` is above its tolerance, by what bound the run: the device, its noise, a budget, a
+        limit, the shots, the ansatz or the solver's steps; empty where nothing is to be done.
+
+        Whether shots bound it is seen by sampling `alpha` anew with a quarter of the run's: its gap grows then. That
+        takes 11 certificates.
+
+        Examples
+        --------
+        >>> from dualflow import Gram, problems, solve
+        >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+        >>> solve(problem, "gradient-flow", max_steps=1).advice
+        'Raise max_steps or time_limit, scale the features, or lower C.'
+        >>> solve(problem).advice
+        ''
+        """
+        if self.status in (Status.OPTIMAL, Status.NOT_SEPARABLE, Status.BROKEN) or self.certificate.gap is None:
+            return ""
+        shots, steps = self.cost.shots, self.cost.steps
+        return advice_on(self.problem, self.certificate, self.ended, self.ran_circuits, shots, steps, self.provenance)
 
     def raw_summary(self) -> str:
         """What the solver itself found, in a line, beside what the refinement made of it.

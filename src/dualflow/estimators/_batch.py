@@ -18,7 +18,7 @@ from sklearn.utils.validation import _num_samples
 from .._solve import ON_INTERRUPT, check_limits
 from ..core.certificate import Certificate
 from ..core.forks import cached_property
-from ..core.kernel_values import check_callable, kernel_values, largest, mean_of, read_again
+from ..core.kernel_values import check_callable, kernel_values, read_again
 from ..core.kernels import Gram
 from ..core.options import Flag
 from ..core.problem import DualProblem
@@ -27,7 +27,6 @@ from ..core.sparse_points import is_sparse
 from ..core.threads import at_most
 from ..core.values import in_parts
 from ..exceptions import FitError, UnusedCircuitsWarning
-from ..quantum.runs.fidelity import DEVIATIONS, WARN_BELOW
 from ..registry import make_solver
 from ..solvers import Solver
 from ..solvers.base import BOUNDED
@@ -46,11 +45,6 @@ _CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
 
 #: What a projection's rounding leaves of a weight that is 0, as a part of the largest.
 LEFT = 16 * float(np.finfo(float).eps)
-
-#: How many times as far from the origin as from one another points must be for that to be said of a wide gap.
-FAR = 20.0
-#: Points that this is asked of, of many: advice follows a limit that was kept.
-ADVISED_BY = 10_000
 
 
 class BatchMachine(KernelMachine):
@@ -253,16 +247,11 @@ class BatchMachine(KernelMachine):
             )
         if short:
             worst = max(short, key=_gap)
-            # A relative gap is below 2 where the objective and its bound differ in sign, however far the two are apart.
-            absolute = (
-                f" (objective {worst.certificate.objective:.3g}, bound {worst.certificate.lower_bound:.3g})"
-                if worst.ran_circuits
-                else ""
-            )
             _warn(
                 f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}{absolute}. "
-                f"{_advice(worst)}"
+                f"relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}"
+                f"{worst.certificate.sides}. "
+                f"{worst.advice}"
             )
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:
@@ -305,46 +294,6 @@ def kept(coefficients: NDArray) -> NDArray:
     """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin."""
     sizes = np.abs(coefficients)
     return np.where(sizes > LEFT * sizes.max(initial=0.0), coefficients, 0.0)
-
-
-def _advice(solution: Solution) -> str:
-    """What may help where a solve ended short of its tolerance, by what ended it."""
-    if solution.ended is Status.DEVICE_FAILED:
-        return f"{solution.provenance.get('device_error', 'The device failed')}."
-    if solution.ran_circuits:
-        return _advice_on_circuits(solution)
-    gram = solution.problem.gram
-    if gram.kernel in ("linear", "poly", "sigmoid") and not solution.problem.is_translatable:
-        points = gram.X[np.arange(0, gram.n, max(1, gram.n // ADVISED_BY))]
-        mean = mean_of(points)
-        spread, size = largest(points - mean), float(np.abs(mean).max())
-        if 0 < FAR * spread < size:
-            return (
-                f"The points are {size / spread:.3g} times as far from the origin as from one another, and "
-                f"kernel={gram.kernel!r} has lost the digits in which its values differ: centre the features."
-            )
-    return "Raise max_steps or time_limit, scale the features, or lower C."
-
-
-def _advice_on_circuits(solution: Solution) -> str:
-    """The same of circuits: what limits them is the device, the time, the steps or the shots."""
-    fidelity = solution.provenance.get("fidelity") or {}
-    slope = fidelity.get("slope")
-    if slope is not None and slope + DEVIATIONS * (fidelity["deviation"] or 0.0) < WARN_BELOW:
-        return (
-            f"The device's read-outs are not those of its circuits (fidelity {slope:.2f}): more shots or steps do not "
-            "help; check the device by dualflow.testing.check_device, or take another one."
-        )
-    if solution.ended is Status.DROWNED:
-        return "Take a device with less noise, fewer points, or mitigation='confusion'; more shots alone do not help."
-    if solution.ended in (Status.STEP_LIMIT, Status.TIME_LIMIT):
-        return "Raise max_steps or time_limit, or take a solver whose steps go farther."
-    if solution.cost.shots:
-        return (
-            "Raise shots or the solver's own number of steps, whichever limits it: doubling one shows. shots=None "
-            "takes exact distributions where the device gives them. refine=True refines the answer classically."
-        )
-    return "Raise the solver's own number of steps, or refine the answer classically with refine=True."
 
 
 def iterations_of(solution: Solution) -> int:

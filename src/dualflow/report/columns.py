@@ -171,6 +171,14 @@ QUANTUM = (
         "evi-\ndence",
     ),
     Column(
+        "fidelity",
+        "of the read-outs to the distributions of their circuits (linear cross-entropy): 1 for the right device, 0 for "
+        "one that ignores its circuits",
+        _of("fidelity"),
+        lambda x: f"{x:.2f}",
+        "fide-\nlity",
+    ),
+    Column(
         "extra: angles",
         "relative gap of the state computed classically from the circuit's angles, not measured; an extra",
         _of("parameter_gap"),

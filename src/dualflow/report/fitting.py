@@ -19,7 +19,18 @@ __all__ = ["Cells", "Fitting", "lines_of"]
 #: What is kept longest, first; a column that is not named goes first.
 KEPT = (
     ("raw gap", "time", "accuracy", "excess", "support", "refined gap", "steps", "infeasibility", "classical"),
-    ("evidence", "circuits", "shots", "excess/floor", "shot floor", "gap/floor", "2-qubit", "depth", "qubits"),
+    (
+        "evidence",
+        "fidelity",
+        "circuits",
+        "shots",
+        "excess/floor",
+        "shot floor",
+        "gap/floor",
+        "2-qubit",
+        "depth",
+        "qubits",
+    ),
 )
 
 #: A row: the cells of the columns that name it, those of its figures, and its style.

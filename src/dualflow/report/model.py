@@ -72,6 +72,8 @@ class Row:
     margin : float or None
         How many times fewer circuits a quantum row needed, or how many times nearer it ended, than the same solver on
         the devices "null" and "control:random": against the better of them. Below 5 it is no evidence.
+    fidelity : float or None
+        Slope of the measured to the circuits' own distributions (``provenance["fidelity"]``): 1 for the right device.
     parameter_gap : float or None
         Relative gap of `parameter_alpha`, what the classical side knows of the circuit's angles. An extra, never
         ranked.
@@ -111,6 +113,7 @@ class Row:
     excess_floor: float | None = None
     margin: float | None = None
     parameter_gap: float | None = None
+    fidelity: float | None = None
     raw_objective: float | None = None
     repair: str | None = None
     solution: Solution | None = field(default=None, repr=False, compare=False)

@@ -21,9 +21,10 @@ def verdict(section: Section) -> str:
     if times := _times(section):
         return _use(times, section.tol, "optimal in", "")
     best = ranking[0]
+    excess = "" if best.excess is None else f", excess {gap_text(best.excess)}"
     return (
-        f"No solver met tol = {section.tol:g}: the first is {_name(best)}, raw gap {gap_text(best.raw_gap or 0.0)} "
-        f"({status_text(best)})."
+        f"No solver met tol = {section.tol:g}: the first is {_name(best)}, raw gap {gap_text(best.raw_gap or 0.0)}"
+        f"{excess} ({status_text(best)})."
     )
 
 

@@ -20,6 +20,9 @@ from .quantum import QuantumSolver
 
 __all__ = ["MOST_ANCILLAS", "LinearisedSolver"]
 
+#: How a run goes on, as its provenance says it.
+EXACT = "exact: a window is taken only where f falls; the answer is the final state"
+SAMPLED = "sampled: windows within the noise are taken, cut ones too; the answer is an average of them"
 #: Most ancillas: with 16 variables, 20 qubits.
 MOST_ANCILLAS = 16
 #: Steps of a splitting in a window, where there is something to split; with shots, windows until the solver rests.
@@ -43,6 +46,9 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     longest: float | None = option(None, Number(above=0, none=True))
 
     state_type: ClassVar[type] = LinearisedState
+    no_final_circuit: ClassVar[str] = (
+        "its answer is an average of what many circuits measured, which no one of them prepares; shots=None leaves one"
+    )
 
     kinds = frozenset({Kind.SIMPLEX})
     max_n: ClassVar[int | None] = 16
@@ -115,6 +121,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
 
     def provenance(self, context: LinearisedContext, state: LinearisedState) -> dict[str, Any]:
         return super().provenance(context, state) | {
+            "method": EXACT if self.shots is None else SAMPLED,
             "ancillas": self.ancillas,
             "trotter_steps": context.circuit.trotter_steps,
             "rejected_windows": state.rejected,

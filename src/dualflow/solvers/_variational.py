@@ -17,6 +17,9 @@ from .quantum import QuantumSolver
 
 __all__ = ["VariationalSolver"]
 
+#: How a run goes on, as its provenance says it.
+EXACT = "exact: a step is taken only where f falls, or LSODA's; the answer is the final state"
+SAMPLED = "sampled: every step is taken, and damped; the answer is the mean of what the later steps measured"
 SEMI_IMPLICIT, LSODA = "semi-implicit", "lsoda"
 
 ContextT = TypeVar("ContextT", bound=AngleFlow[Any])
@@ -77,4 +80,7 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
         return context.circuit
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        return super().provenance(context, state) | {"circuits_a_step": context.circuits_a_step}
+        return super().provenance(context, state) | {
+            "circuits_a_step": context.circuits_a_step,
+            "method": EXACT if self.shots is None else SAMPLED,
+        }

@@ -89,6 +89,10 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
 
     state_type: ClassVar[type] = DilationState
+    no_final_circuit: ClassVar[str] = (
+        "its answer is an average of what many circuits measured, which no one of them prepares; shots=None with "
+        "method='implicit' leaves one"
+    )
 
     name: ClassVar[str] = "hamiltonian-dilation"
     reaches: ClassVar[str] = (

@@ -89,6 +89,8 @@ class CircuitSolver(Solver[ContextT, StateT]):
     own_controls: ClassVar[tuple[str, ...]] = ()
     #: Where there is no option ``shots``: why, and what to do about it.
     without_shots: ClassVar[str] = "takes no shots; leave shots out"
+    #: Why there is no final circuit, where `final_angles` gives none.
+    no_final_circuit: ClassVar[str] = "no one circuit prepares its final state"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -187,12 +189,16 @@ class CircuitSolver(Solver[ContextT, StateT]):
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
         if not device.control:
             warn_below_half(fidelity, device.name)
-        return context.lab.provenance(state.account) | {
-            "circuit": circuit.name,
-            "angles": circuit.n_parameters,
-            "job_ids": list(state.account.job_ids),
-            "fidelity": fidelity.report(),
-        }
+        return (
+            context.lab.provenance(state.account)
+            | {
+                "circuit": circuit.name,
+                "angles": circuit.n_parameters,
+                "job_ids": list(state.account.job_ids),
+                "fidelity": fidelity.report(),
+            }
+            | ({"final_circuit": self.no_final_circuit} if self.final_angles(context, state) is None else {})
+        )
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ WARN_BELOW = 0.5
 MIN_EXPECTED = 5.0
 #: Σ d² below which a distribution is uniform but for rounding, and no read-out can be told from another.
 MIN_NORM = 1e-9
+#: Slope of exact read-outs that is 0 but for rounding.
+ROUND_OFF = 1e-6
 #: Standard deviations of shot noise that a slope is allowed before it counts as low: one false alarm in 3 · 10⁵.
 DEVIATIONS = 4.5
 
@@ -136,16 +138,31 @@ class Fidelity:
         """Whether the slope is below ``least`` by more than the shot noise of the right device explains."""
         return bool(self.is_known and self.slope + DEVIATIONS * self.deviation < least)
 
+    def is_zero(self) -> bool:
+        """Whether the slope is 0 but for shot noise, in which the right device's would not be."""
+        if not self.is_known:
+            return False
+        allowed = DEVIATIONS * self.deviation
+        return bool(2 * allowed < 1.0 and abs(self.slope) <= max(allowed, ROUND_OFF))
+
     def report(self) -> dict[str, Any]:
         """What provenance says of it: plain numbers, None where nothing is known."""
         if not self.is_known:
-            return {"slope": None, "deviation": None, "chi_square_per_degree": None, "p_value": None, "circuits": 0}
+            return {
+                "slope": None,
+                "deviation": None,
+                "chi_square_per_degree": None,
+                "p_value": None,
+                "low": False,
+                "circuits": 0,
+            }
         sampled = self.degrees > 0
         return {
             "slope": self.slope,
             "deviation": self.deviation,
             "chi_square_per_degree": self.chi_square / self.degrees if sampled else None,
             "p_value": float(scipy.stats.chi2.sf(self.chi_square, self.degrees)) if sampled else None,
+            "low": self.is_below(WARN_BELOW),
             "circuits": self.circuits,
         }
 

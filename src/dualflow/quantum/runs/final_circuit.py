@@ -71,7 +71,8 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     data = solution.extras.get(FINAL_CIRCUIT)
     if data is None:
         name = solution.provenance.get("solver", "its solver")
-        raise ProblemError(f"the solution of {name!r} holds no final circuit; variational solvers leave one")
+        reason = solution.provenance.get("final_circuit", "the run ended before one, or the solver runs none")
+        raise ProblemError(f"the solution of {name!r} holds no final circuit: {reason}")
     content = np.asarray(data, dtype=np.uint8).tobytes()
     if not content.startswith(QPY_START):
         raise ProblemError(f"the final circuit is not QPY of version {QPY_START[6]}, the one that dualflow writes")

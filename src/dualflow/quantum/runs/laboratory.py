@@ -196,9 +196,12 @@ class Laboratory:
     def drowned(
         self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
     ) -> bool:
-        """Whether a measured distribution is uniform although the circuit's own, at these angles, is not."""
+        """Whether a measured distribution is uniform although the circuit's own, at these angles, is not; or, where a
+        state has never left an even start, those of the other circuits of the run are not."""
         fair = None if shots is None else self.effective_shots(account, circuit, shots)
-        return is_uniform(found, fair) and is_told_from_uniform(circuit.distribution(theta), fair)
+        if not is_uniform(found, fair):
+            return False
+        return is_told_from_uniform(circuit.distribution(theta), fair) or account.fidelity.is_zero()
 
     def effective_shots(self, account: Account, circuit: ParametricCircuit, shots: int) -> float:
         """Shots without mitigation that would leave as much noise at most."""

@@ -1,0 +1,117 @@
+"""What may help where a solve ended short of its tolerance: by what bound it, and in one place for all who tell it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .certificate import Certificate, Certifier
+from .kernel_values import largest, mean_of
+from .problem import DualProblem
+from .shot_floor import DRAWS, sampled
+from .status import Status
+
+__all__ = ["advice_on"]
+
+#: How many times as far from the origin as from one another points must be for that to be said of a wide gap.
+FAR = 20.0
+#: Times the gap of an answer that the same answer has, sampled anew, where shots bind: what steps left stays as it is.
+GROWS = 1.2
+#: Part of a run's shots that it is sampled with: an average is over the last steps.
+PART = 0.25
+#: Options that say how long a sampled run is, in the order in which one of them is named.
+LENGTHS = ("shot_budget", "steps", "windows", "max_blocks")
+_REFINED = "refine=True refines the answer classically"
+
+
+def advice_on(
+    problem: DualProblem,
+    certificate: Certificate,
+    ended: Status,
+    circuits: bool,
+    shots: int,
+    steps: int,
+    provenance: dict[str, Any],
+) -> str:
+    """Advice on an answer above its tolerance.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Of the answer; its gap is known.
+    ended : Status
+        How the run ended.
+    circuits : bool
+        Whether it ran any.
+    shots, steps : int
+        Of the whole run.
+    provenance : dict
+        Its solver, options, device error and fidelity.
+    """
+    if ended is Status.DEVICE_FAILED:
+        return f"{provenance.get('device_error', 'The device failed')}."
+    if ended is Status.BUDGET_SPENT:
+        return f"{provenance.get('device_error', 'The budget is spent')}. The budget binds: raise it to go on."
+    if circuits:
+        return _on_circuits(problem, certificate, ended, shots, steps, provenance)
+    if problem.gram.kernel in ("linear", "poly", "sigmoid") and not problem.is_translatable:
+        mean = mean_of(problem.gram.X)
+        spread, size = largest(problem.gram.X - mean), float(np.abs(mean).max())
+        if 0 < FAR * spread < size:
+            return (
+                f"The points are {size / spread:.3g} times as far from the origin as from one another, and "
+                f"kernel={problem.gram.kernel!r} has lost the digits in which its values differ: centre the features."
+            )
+    return "Raise max_steps or time_limit, scale the features, or lower C."
+
+
+def _on_circuits(
+    problem: DualProblem,
+    certificate: Certificate,
+    ended: Status,
+    shots: int,
+    steps: int,
+    provenance: dict[str, Any],
+) -> str:
+    options, fidelity = provenance.get("options", {}), provenance.get("fidelity") or {}
+    if fidelity.get("low"):
+        return (
+            f"The device binds: its read-outs are not those of its circuits (fidelity {fidelity['slope']:.2f}), and "
+            "more shots or steps do not help. Check it by dualflow.testing.check_device, or take another one."
+        )
+    if ended is Status.DROWNED:
+        return "Noise binds: take a device with less, fewer points, or mitigation='confusion'; shots alone do not help."
+    if ended is Status.TIME_LIMIT:
+        return f"The time binds: raise time_limit; {_REFINED}."
+    if shots and (again := _sampled_gap(problem, certificate, shots)) > GROWS * (certificate.gap or 0.0):
+        return (
+            f"Shot noise binds: sampled anew with a quarter of the run's {shots:,} shots, this answer has a gap of "
+            f"{again:.2g}, not {certificate.gap:.2g}. Raise shots or the number of steps; shots=None takes exact "
+            f"distributions where the device gives them, and {_REFINED}."
+        )
+    if ended is Status.STEP_LIMIT:
+        return f"The steps bind: raise max_steps, or take a solver whose steps go farther; {_REFINED}."
+    angles = provenance.get("angles")
+    if provenance.get("ansatz", "tree") != "tree" and angles is not None and angles < problem.n - 1:
+        return (
+            f"The ansatz binds: its {angles} angles do not reach every point of {problem.n} variables. Take "
+            f"ansatz='tree' or more layers; {_REFINED}."
+        )
+    given = [name for name in LENGTHS if options.get(name) is not None]
+    length = (given or [name for name in LENGTHS[1:] if name in options])[:1]
+    if shots and length:
+        return (
+            f"The number of steps binds more than the shots: of {steps} steps, a quarter of their {shots:,} shots "
+            f"leaves the gap nearly as it is. Raise {length[0]} first; {_REFINED}."
+        )
+    return f"The solver itself binds: it came to rest, and no shots or steps are missing. Take another one; {_REFINED}."
+
+
+def _sampled_gap(problem: DualProblem, certificate: Certificate, shots: int) -> float:
+    """Median gap of an answer over draws of it, with seeds 0 to 10."""
+    certifier, found, count = Certifier(problem), [], max(1, round(PART * shots))
+    for seed in range(DRAWS):
+        gap = certifier.certify(sampled(problem, certificate.alpha, count, np.random.default_rng(seed))).gap
+        found.append(np.inf if gap is None else gap)
+    return float(np.median(found))

@@ -1,0 +1,83 @@
+"""What a run on circuits says of itself: what bound it, its final circuit, its device's fidelity."""
+
+from __future__ import annotations
+
+import pytest
+
+from dualflow import Gram, compare, final_circuit, problems, solve
+from dualflow.exceptions import ProblemError
+from dualflow.report.columns import QUANTUM
+
+X = [[0.0, 0.1], [1.0, 0.3], [0.2, 2.0], [3.0, 1.0], [2.0, 2.5], [1.5, 0.7], [0.4, 1.4], [2.6, 0.2]]
+
+
+def ball(kernel="rbf"):
+    return problems.svdd(Gram(X, kernel, gamma=1.0) if kernel == "rbf" else Gram(X, kernel))
+
+
+@pytest.mark.parametrize(
+    ("shots", "steps", "said"), [(10, None, "Shot noise binds"), (10**8, 10, "steps binds more than the shots")]
+)
+def test_advice_names_shots_or_steps_by_what_binds(shots, steps, said):
+    found = solve(ball(), "hamiltonian-dilation", device="emulator", shots=shots, steps=steps, random_state=0, tol=1e-9)
+    assert said in found.advice
+    assert ("Raise steps first" in found.advice) == (steps is not None)
+
+
+def test_advice_names_the_device_the_budget_and_the_ansatz():
+    wrong = solve(ball(), "variational-flow", device="control:random", shots=2000, steps=4, random_state=0)
+    assert wrong.provenance["fidelity"]["low"]
+    assert "The device binds" in wrong.advice
+    spent = solve(ball(), "variational-flow", device="emulator", shots=100, max_shots=350, random_state=0)
+    assert spent.status.name == "BUDGET_SPENT"
+    assert "budget binds" in spent.advice
+    few = {"ansatz": "hardware-efficient", "layers": 0}
+    ansatz = solve(ball(), "variational-flow", device="emulator", random_state=0, max_steps=300, **few)
+    assert "The ansatz binds" in ansatz.advice
+    assert solve(ball()).advice == ""
+
+
+def test_a_state_that_never_left_an_even_start_is_drowned():
+    """With exact uniform outcomes no step is taken: the circuit of the state itself is even, its trials are not."""
+    found = solve(ball(), "variational-flow", device="null", max_steps=6, random_state=0)
+    assert found.status.name == "DROWNED"
+    assert solve(ball(), "variational-flow", device="emulator", max_steps=2).status.name == "STEP_LIMIT"
+
+
+@pytest.mark.parametrize("solver", ["hamiltonian-dilation", "hamiltonian-lchs", "hamiltonian-schrodingerisation"])
+def test_a_sampled_average_has_no_final_circuit_and_says_why(solver):
+    name = "windows" if solver != "hamiltonian-dilation" else "steps"
+    found = solve(ball(), solver, device="emulator", shots=1e3, random_state=0, **{name: 3})
+    with pytest.raises(ProblemError, match="average of what many circuits measured"):
+        final_circuit(found)
+
+
+def test_a_wide_relative_gap_stands_beside_its_two_sides():
+    far = solve(problems.svc(Gram(X, "linear"), [1, -1] * 4, C=10.0), "gradient-flow", max_steps=1).certificate
+    assert far.relative_gap > 0.1
+    assert f"bound {far.lower_bound:.10g}" in str(far)
+    assert "objective" in far.sides
+    assert solve(ball()).certificate.sides == ""
+
+
+def test_a_comparison_shows_the_fidelity_of_its_devices():
+    y = [0, 1] * 4
+    found = compare(X, y, "svdd", ["variational-flow"], devices=["emulator"], shots=200)
+    (row,) = [row for row in found.rows if row.role == "emulated"]
+    assert 0.9 < row.fidelity < 1.1
+    (column,) = [column for column in QUANTUM if column.header == "fidelity"]
+    assert column.cell(row) == f"{row.fidelity:.2f}"
+
+
+@pytest.mark.parametrize("solver", ["variational-flow", "hamiltonian-dilation", "hamiltonian-lchs"])
+def test_provenance_says_that_sampled_runs_go_another_way_than_exact_ones(solver):
+    runs = [solve(ball(), solver, device="emulator", shots=shots, max_steps=2, random_state=0) for shots in (None, 99)]
+    exact, sampled = (run.provenance["method"] for run in runs)
+    assert exact != sampled
+
+
+def test_a_linear_solver_s_circuits_are_compared_too():
+    problem = problems.least_squares(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=1.0)
+    found = solve(problem, "hhl", device="emulator")
+    assert found.provenance["fidelity"]["slope"] == pytest.approx(1.0)
+    assert found.provenance["fidelity"]["circuits"] == 2
