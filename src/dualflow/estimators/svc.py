@@ -82,7 +82,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Seed of stochastic solvers. The one that was used is in ``solution_.provenance["seed"]``.
     predict_dtype : {"float64", "float32"}, default="float64"
         Precision of kernel values in prediction, not in training. "float32" is faster and good to about 1e-4 of
-        the largest decision value.
+        the largest decision value. Linear kernels over dense points predict by `coef_`, in float64.
     n_jobs : int, optional
         Threads for the pairs of classes, whatever BLAS has, and for predictions; -1 is all processors. None is 1 for
         pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. Answers do not depend on it,
