@@ -88,7 +88,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     predict_dtype : {"float64", "float32"}, default="float64"
         Precision of kernel values in prediction, not in training. "float32" is faster and good to about 1e-4 of
         the largest decision value; where a few points in both precisions say that it is not (terms that cancel:
-        polynomials away from the origin), and of less than 64 points, it is "float64".
+        polynomials away from the origin), of less than 64 points, and of linear kernels over dense points, which
+        predict by `coef_`, it is "float64".
     n_jobs : int, optional
         Threads for the pairs of classes, whatever BLAS has, and for predictions; -1 is all processors. None is 1 for
         pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. Answers do not depend on it,

@@ -30,7 +30,7 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["LowRank"]
+__all__ = ["EXACT", "LowRank"]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows, a few milliseconds, and stretches at most: each has a Gram matrix of its own.
