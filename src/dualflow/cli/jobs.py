@@ -179,16 +179,17 @@ def _chosen(records: list[JobRecord], job: str | None) -> list[JobRecord]:
 def _device(name: str, given: str | None) -> Device:
     """The device of a journal; names that reach beyond dualflow's own are the user's to say, not the file's."""
     from .._unconfirmed import Unconfirmed
-    from ..exceptions import ProblemError
+    from ..exceptions import DeviceError, ProblemError
     from ..quantum.devices import make_device
 
     try:
         made = make_device(given or Unconfirmed(name))
-    except ProblemError as error:
+    except (ProblemError, DeviceError) as error:
         if given is not None:
             raise
+        made_by = "backend:<module>:<factory>, which makes it" if name.endswith(")") else name
         raise ProblemError(
-            f"the journal's jobs are on device {name!r}; if you trust that, say --device {name}"
+            f"the journal's jobs are on device {name!r}; if you trust that, say --device {made_by}"
         ) from error
     if made.identity != name:
         raise ProblemError(f"--device {given or name} is {made.identity!r}; the journal's jobs are on {name!r}")

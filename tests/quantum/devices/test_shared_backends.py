@@ -1,5 +1,7 @@
 """One backend in several threads: each fit has the noise it has alone."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -60,3 +62,40 @@ def test_a_simulator_is_used_by_one_thread_at_a_time():
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(lambda seed: fit(device, seed), range(THREADS)))
     assert Watched.most == 1
+
+
+CODE = """
+import threading
+import dualflow
+from dualflow.testing.cloud import FakeCloud
+
+
+def fit(k):
+    # Circuits of other sizes each time, so that each is built anew.
+    points = [[float(i)] for i in range(2 ** (2 + k % 3))]
+    problem = dualflow.problems.svdd(dualflow.Gram(points, "linear"))
+    device = FakeCloud(f"cloud-{k}.db") if k % 2 else "emulator"
+    dualflow.solve(problem, "variational-flow", device=device, shots=50, steps=2, max_steps=1, tol=1e-9)
+
+for k in range(6):
+    if IN_THREADS:
+        thread = threading.Thread(target=fit, args=(k,))
+        thread.start()
+        thread.join()
+    else:
+        fit(k)
+print("alive")
+"""
+
+
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_qiskit_is_loaded_where_no_thread_ends(in_threads, tmp_path):
+    """Its first import in a thread that ends crashes the process later."""
+    found = subprocess.run(
+        [sys.executable, "-c", CODE.replace("IN_THREADS", str(in_threads))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout == "alive\n", found.stderr[-2000:]

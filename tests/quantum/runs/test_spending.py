@@ -295,7 +295,7 @@ def readout(r, counts=None, shots=None, job_id=None):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: readout(r, 2 * r.counts), "probabilities that sum to 2"),
+        (lambda r: readout(r, 2 * r.counts), "200 shots where 100 were asked for"),
         (lambda r: readout(r, r.counts[:3]), "3 circuits where 7 were sent"),
         (lambda r: readout(r, np.tile(r.counts, 2)), "8 outcomes where 2 qubits have 4"),
         (lambda r: readout(r, shots=50), "50 shots where 100 were asked for"),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib.util
 import os
 import queue
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from ...core import clock
 from ...exceptions import DualflowError
 from .vendor_errors import cause, device_error
 
-__all__ = ["Guard", "held", "translated"]
+__all__ = ["Guard", "held", "load", "translated"]
 
 #: Seconds between two looks at the clock.
 LOOK_S = 0.05
@@ -78,6 +80,34 @@ def _lock_of(shared: Any) -> threading.RLock:
                 life = shared
             _locks[key] = (life, threading.RLock())
         return _locks[key][1]
+
+
+def load(packages: Iterable[str]) -> None:
+    """Import packages where nothing ends before the process does: what is not installed is left out.
+
+    Qiskit 2 crashes the process once the thread that first imported it has ended (a segmentation fault in the next
+    thread that makes a `Parameter`).
+    """
+    missing = [name for name in packages if name not in sys.modules and importlib.util.find_spec(name) is not None]
+    if not missing:
+        return
+    if threading.current_thread() is threading.main_thread():
+        _import(missing)
+        return
+    loaded = threading.Event()
+    threading.Thread(target=_import, args=(missing, loaded), name="dualflow imports", daemon=True).start()
+    loaded.wait()
+
+
+def _import(packages: Iterable[str], loaded: threading.Event | None = None) -> None:
+    try:
+        for name in packages:
+            with contextlib.suppress(Exception):  # who needs it says so, and better
+                importlib.import_module(name)
+    finally:
+        if loaded is not None:
+            loaded.set()
+            threading.Event().wait()  # the thread is there until the process ends
 
 
 class _Errand:

@@ -12,10 +12,13 @@ from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources
 from ..devices import Device, Job, Price, Readout
 from ..devices.base import is_own
-from ..devices.guard import Guard, translated
+from ..devices.guard import Guard, load, translated
 from ..devices.local import LocalJob
 
 __all__ = ["Guarded", "GuardedJob", "guarded"]
+
+#: What circuits are built by.
+QISKIT = "qiskit"
 
 T = TypeVar("T")
 
@@ -51,6 +54,7 @@ class Guarded:
         if self._guard is None:
             with translated(self.name, doing, sent):
                 return call()
+        load((QISKIT, *self._device.requires))
         return self._guard.call(doing, call, sent)
 
     def submit(
@@ -73,6 +77,7 @@ class Guarded:
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
         doing = f"could not say what gates circuit {circuit.name!r} has"
+        load((QISKIT,))  # which builds it
         return self.call(doing, lambda: self._device.resources(circuit))
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
