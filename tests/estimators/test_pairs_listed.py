@@ -56,7 +56,7 @@ def test_what_is_no_optimum_gets_the_gap_it_has_or_none(alpha, monkeypatch):
         out[:] = alpha
         return 1
 
-    def kept(batch, tol):
+    def kept(batch, tol, growth):
         batches.append(batch)
         return np.zeros(1, dtype=bool)
 
