@@ -104,6 +104,10 @@ def _solved(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArr
             free, system = free[inside], system.without(inside)
         elif np.abs(step).max(initial=0.0) <= RESTS * float(alpha.max()):
             break
+    if problem.e is not None and len(free):
+        # What is left of the equality goes to the free variables: a projection would move those at their bounds too.
+        moved = alpha[free] + problem.e[free] * (problem.d - float(problem.e @ alpha)) / len(free)
+        alpha[free] = np.clip(moved, 0.0, problem.upper[free])
     room = np.where(np.isfinite(problem.upper), problem.upper - alpha, 1.0)
     at = np.stack([alpha, room, *state.at[2:]])
     return replace(state, at=at, w=w, values=form.values(w), nu=nu)
