@@ -88,7 +88,7 @@ def hard_problem(seed):
 
 
 def error_and_estimate(seed):
-    """What the certified gap of a hard problem lacks in exact arithmetic, and `rounding`; None where none is certified."""
+    """What the certified gap of a hard problem lacks in exact arithmetic, and `rounding`; None if there is none."""
     problem = hard_problem(seed)
     certificate = solve(problem, refine="early", max_steps=300).certificate
     if not certificate.reaches(1e-3) or certificate.relative_gap == 0 < certificate.gap:

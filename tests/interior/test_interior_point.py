@@ -201,7 +201,9 @@ def test_ctrl_c_gives_the_state_before(large):
         if progress.step == 2:
             raise KeyboardInterrupt
 
-    solution = solve(large, "interior-point", callback=interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        solve(large, "interior-point", callback=interrupt)
+    solution = caught.value.solution
     assert solution.status.name == "INTERRUPTED"
     assert solution.cost.steps == 2
 
