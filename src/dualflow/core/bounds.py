@@ -73,7 +73,8 @@ def growth_of(gram: KernelMatrix) -> float:
     """Rounding errors of sums of a kernel's values, as `GROWTH`: a power has as many times those of its base, and an
     exponential those of its exponent, in which squared lengths cancel."""
     if gram.kernel == "rbf":
-        return GROWTH + 2.0 * float(gram.gamma) * float(gram.squares.mean())
+        mean = float(np.add.reduce(gram.squares)) / gram.n  # of a few points `mean` takes four times as long
+        return GROWTH + 2.0 * float(gram.gamma) * mean
     return GROWTH * (1.0 + gram.degree) if gram.kernel == "poly" else GROWTH
 
 
