@@ -188,10 +188,15 @@ def _finish(
                 raw = run.certifier.certify(raw_alpha, primal=primal)
             if refinement.late and not certificate.reaches(run.tol):
                 status = Status.TIME_LIMIT
-            if raw is None or not number(certificate.relative_gap) > number(raw.relative_gap):
+            if raw is None or not _rank(certificate, run.tol) > _rank(raw, run.tol):
                 return raw, certificate, status, None
     raw = run.certifier.certify(start, primal=primal) if raw is None else raw
     return raw, raw, Status.NOT_SEPARABLE if witness is not None else status, witness
+
+
+def _rank(certificate: Certificate, tol: float) -> tuple[bool, float]:
+    """Certificates in order of what they are worth: what rounding may hide counts where it decides, then the gap."""
+    return not certificate.within(tol), number(certificate.relative_gap)
 
 
 def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:

@@ -13,6 +13,7 @@ from sklearn.svm import SVC as LIBSVM
 
 from dualflow import Gram, certify, problems
 from dualflow._pair_points import FoundPair, PointPairs
+from dualflow.core.bounds import growth_of
 from dualflow.core.solution import SHARP
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
@@ -45,8 +46,8 @@ def given(pairs):
 
 def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
     size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
-    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 8), np.nan), np.full(count, np.nan), np.zeros(size))
-    told = (sign, pairs.gram.X.shape[1], pairs.gram.reach, *rules.values())
+    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
+    told = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *rules.values())
     end = settle_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *told, *found, begin, seconds)
     return found, end
 
@@ -243,8 +244,9 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
     told = table.copy()
     told[row, column] = value
-    found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 8)), np.zeros(3))
-    points, rest = given(pairs), (1.0, pairs.gram.X.shape[1], pairs.gram.reach, *RULES.values())
+    found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
+    points = given(pairs)
+    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *RULES.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):
         settle_point_pairs(*points, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
     members = pairs.members.copy()
@@ -256,6 +258,6 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     for fewer in (points[2][1:], points[3]), (points[2][:, 1:].copy(), points[3]), (points[2], points[3][1:]):
         with pytest.raises(ValueError, match="float32"):
             settle_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
-    short = found._replace(figures=np.zeros((2, 8)))
+    short = found._replace(figures=np.zeros((2, 9)))
     with pytest.raises(ValueError, match="results"):
         settle_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)

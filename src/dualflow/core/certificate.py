@@ -29,6 +29,7 @@ from .bounds import (
     hard_margin_bound,
     kkt_violation,
     primal_product,
+    primal_rounding,
     rounding,
     vanishing,
 )
@@ -321,20 +322,21 @@ class Certifier:
         projection: NDArray,
         w: NDArray | None,
     ) -> Certificate:
-        """The certificate that is made, or one by weights of the features, if that has the smaller gap."""
+        """The certificate that is made, or one by weights of the features, if that leaves less of a gap in doubt."""
         problem, (certificate, point, Qa) = self.problem, made
         fits = w is not None and problem.gram.is_linear and not problem.kind.may_be_unbounded
-        if not fits or problem.kind is Kind.AFFINE or certificate.gap in (None, 0.0):
+        if not fits or problem.kind is Kind.AFFINE or certificate.gap is None or _in_doubt(certificate) == 0:
             return certificate
         assert w is not None  # for the type checker
         w = immutable(w)
         # Kernel values of such points have lost the digits that f needs: Qα by way of Σσαx.
-        Qa = primal_product(problem, point, expanded(problem, point))[0]
-        bound = dual_bound(problem, point, *primal_product(problem, point, w))
+        v = expanded(problem, point)
+        Qa, (product, square) = primal_product(problem, point, v)[0], primal_product(problem, point, w)
+        bound = dual_bound(problem, point, product, square)
+        lost = primal_rounding(problem, point, (v, Qa), (w, product), bound)
         shift = self.shift(point, w)
-        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift)
-        better = other.gap is not None and certificate.gap is not None and other.gap < certificate.gap
-        return replace(other, primal=w) if better else certificate
+        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost)
+        return replace(made_by_w, primal=w) if _in_doubt(made_by_w) < _in_doubt(certificate) else certificate
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
         """Of an α feasible for `problem` within other bounds (`DualProblem.within`), whose Qα was made from scratch."""
@@ -373,6 +375,13 @@ class Certifier:
         return point, Qa, dual_bound(problem, point, Qa)
 
 
+def _in_doubt(certificate: Certificate) -> float:
+    """The gap and what rounding may hide of it, absolute; ∞ where there is none."""
+    return (
+        math.inf if certificate.gap is None or certificate.rounding is None else certificate.gap + certificate.rounding
+    )
+
+
 def certificate_of(
     problem: DualProblem,
     psd: SpectrumEvidence,
@@ -382,14 +391,16 @@ def certificate_of(
     Qa: NDArray,
     bound: tuple[float, Interval | None],
     shift: float = 0.0,
+    lost: float | None = None,
 ) -> Certificate:
     """What an α is worth, of which ``projection`` is the feasible one and ``point`` the best on its ray, given Qα of
-    that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`."""
+    that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`, and ``lost``
+    what rounding may hide of the gap, where that is not `rounding` of Qα."""
     (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
     objective = 0.5 * quadratic - float(problem.p @ point)
-    gap = relative_gap = lost = None
-    if psd.is_psd:
-        lost = rounding(problem, point, Qa, objective, bound)
+    gap = relative_gap = None
+    lost = None if not psd.is_psd else rounding(problem, point, Qa, objective, bound) if lost is None else lost
+    if lost is not None:
         gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
             relative_gap = lost = (

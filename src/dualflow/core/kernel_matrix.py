@@ -223,6 +223,16 @@ class KernelMatrix:
             done += len(points)
         return out
 
+    def sizes(self, v: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+        """Σᵢ|vᵢxᵢ| of each feature and Σ|wx| of each point: the sizes of the terms of `summed` and `along`."""
+        features, points, v, w = np.zeros(self.X.shape[1]), np.empty(self.n), np.abs(v), np.abs(w)
+        for part in in_parts(self.X, slice(None)):
+            look()
+            size = abs(self._centred(self.X[part]))
+            features += v[part] @ size
+            points[part] = size @ w
+        return features, points
+
     def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:
         """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
         if (known := self._known()) is not None:
