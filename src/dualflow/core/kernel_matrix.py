@@ -204,6 +204,11 @@ class KernelMatrix:
         """Whether K = XXᵀ of dense points, so that products need no kernel values."""
         return self.kernel == "linear" and isinstance(self.X, np.ndarray)
 
+    def entries(self, rows: int, columns: int) -> int:
+        """Kernel values, of about the cost of a dot product each, that so many rows of a product with so many columns
+        take: where `is_linear`, a pass over the points of either."""
+        return rows + columns if self.is_linear else rows * columns
+
     def summed(self, v: NDArray, J: NDArray) -> NDArray:
         """Σⱼ vⱼxⱼ over points J, less the centre, shape (m,), for a kernel that `is_linear`."""
         total = np.zeros(self.X.shape[1])
