@@ -266,14 +266,17 @@ class Certifier:
         problem, gram = self.problem, self.problem.gram
         some = np.flatnonzero(alpha)
         weights = len(some) if problem.idx is None else int(np.count_nonzero(np.bincount(problem.idx[some])))
-        if gram.entries(gram.n, weights) <= TIMED:
+        if self.workspace.gram.has_whole or gram.work(weights) <= TIMED:
             return 0.0
         if weights > FASTER * self._timed[0]:
-            begun, rows = time.monotonic(), np.linspace(0, problem.n - 1, max(1, TIMED // weights)).astype(np.intp)
+            rows = np.linspace(0, problem.n - 1, max(1, TIMED // weights)).astype(np.intp)
             with clock.at_leisure():
-                self.workspace.product(np.array(alpha), rows)
-            self._timed = weights, (time.monotonic() - begun) / gram.entries(len(rows), weights)
-        return ROOM * gram.entries(gram.n, weights) * self._timed[1]
+                # Of the problem, not of the workspace: what that keeps, and so last bits, must not be up to a limit.
+                problem.product(alpha, rows[:1])
+                begun = time.monotonic()
+                problem.product(alpha, rows)
+            self._timed = weights, (time.monotonic() - begun) / gram.work(weights, len(rows))
+        return ROOM * gram.work(weights) * self._timed[1]
 
     def compute(self, alpha: NDArray) -> NDArray:
         """Qα, shape (n,), as `Products` makes it."""
