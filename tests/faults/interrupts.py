@@ -12,6 +12,7 @@ import argparse
 import gc
 import json
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -36,6 +37,8 @@ Begin = Callable[[Path], Begun]
 SOON_S = 0.5
 #: Seconds after which a child counts as deaf.
 DEAF_S = 30.0
+#: Seconds in which the processes that a child started are to be gone after it.
+GONE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,7 @@ CASES = ("SVC.fit", "GridSearchCV", "SVCSearchCV", "ConformalSVR", "compare", "t
 
 def _child(begin: Begin, delay: float, pipe: int, folder: Path) -> None:
     """Of a forked child: do it, be interrupted, say what came of it."""
+    os.setpgid(0, 0)  # whatever it starts is of its group, by which the parent finds what is left
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -208,6 +212,19 @@ def _child(begin: Begin, delay: float, pipe: int, folder: Path) -> None:
     os._exit(0)
 
 
+def _left_over(group: int) -> bool:
+    """Whether processes of a child's group outlive it by more than `GONE_S`; they are ended then."""
+    end = time.monotonic() + GONE_S
+    try:
+        while time.monotonic() < end:
+            os.killpg(group, 0)
+            time.sleep(0.005)
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def _forked(begin: Begin, delay: float) -> tuple[Outcome, float]:
     """What came of one try, and how long it took."""
     mine, theirs = os.pipe()
@@ -217,7 +234,7 @@ def _forked(begin: Begin, delay: float) -> tuple[Outcome, float]:
         child = os.fork()
         if child == 0:
             _child(begin, delay, theirs, Path(folder))
-        os.close(theirs)
+        os.close(theirs)  # what is left holds it open, so that the end of what was written is not waited for
         end = begun + delay + DEAF_S
         pid = 0
         while not pid and time.monotonic() < end:
@@ -229,8 +246,10 @@ def _forked(begin: Begin, delay: float) -> tuple[Outcome, float]:
             os.waitpid(child, 0)
             os.close(mine)
             return Outcome("deaf", took), took
-        said = os.read(mine, 1 << 16)
+        said = os.read(mine, 1 << 16) if select.select([mine], [], [], 0)[0] else b""
         os.close(mine)
+        if _left_over(child):
+            return Outcome("processes were left", took), took
     return Outcome(*json.loads(said)) if said else Outcome("died", took), took
 
 

@@ -21,6 +21,7 @@ from dualflow import (
 from dualflow.core import clock
 from dualflow.core.certificate import Certifier
 from dualflow.core.cholesky import AT_ONCE, factorise
+from dualflow.core.problem import DualProblem
 from dualflow.core.workspace import Workspace
 from dualflow.integrate import stiff_system
 from dualflow.integrate.stiff_system import StiffSystem, low_rank
@@ -178,11 +179,11 @@ def test_a_state_that_cannot_be_certified_in_time_gives_way_to_the_one_before_it
     """Prices are estimates: the dear state is tried while the time of the cheap one stays set aside."""
     problem, real, calls = posed(300), Certifier.certify, []
 
-    def certify(self, alpha, quick=False):
+    def certify(self, alpha, quick=False, primal=None):
         calls.append(np.count_nonzero(alpha))
         if len(calls) == 1 and not in_time:
             raise clock.OutOfTime
-        return real(self, alpha, quick)
+        return real(self, alpha, quick, primal)
 
     monkeypatch.setattr(Certifier, "certify", certify)
     monkeypatch.setattr(Certifier, "seconds", lambda self, alpha: 1e6 * np.count_nonzero(alpha))
@@ -231,21 +232,53 @@ def test_a_certificate_that_takes_too_long_is_left_for_later(monkeypatch):
 
 
 def test_the_price_of_a_certificate_is_measured_on_some_entries(monkeypatch):
-    problem, asked = posed(4000), []
-    certifier, product = Certifier(problem), Workspace.product
+    problem, asked = posed(6000), []
+    certifier, product = Certifier(problem), DualProblem.product
 
     def counted(self, alpha, rows=None, dtype=float):
         asked.append(problem.n if rows is None else len(rows))
         return product(self, alpha, rows, dtype)
 
-    monkeypatch.setattr(Workspace, "product", counted)
+    monkeypatch.setattr(DualProblem, "product", counted)
     assert certifier.seconds(np.zeros(problem.n)) == 0.0
     assert asked == []
     dear = certifier.seconds(np.full(problem.n, 0.1))
-    assert 0 < asked[0] < problem.n // 2
-    half = certifier.seconds(np.where(np.arange(problem.n) % 2, 0.1, 0.0))
-    assert len(asked) == 1
-    assert half == pytest.approx(0.5 * dear)
+    assert asked[0] == 1  # makes ready what is not of the price
+    assert 0 < asked[1] < problem.n // 2
+    tenth = certifier.seconds(np.where(np.arange(problem.n) % 5, 0.0, 0.1))
+    assert len(asked) == 2
+    assert tenth == pytest.approx(0.4 * dear)  # of all, every pair is made once
+
+
+def test_the_price_is_of_what_a_product_takes():
+    """A linear kernel's takes no kernel values, and the two variables of a regression's point have one sum."""
+    linear = Certifier(posed(30_000, kernel="linear"))
+    assert linear.seconds(np.full(30_000, 0.1)) == 0.0
+    X = np.random.default_rng(0).standard_normal((3000, 4))
+    tube = Certifier(problems.svr(Gram(X, "rbf"), X[:, 0], C=1.0, epsilon=0.1))
+    both = tube.seconds(np.full(6000, 0.1))
+    assert tube.seconds(np.repeat([0.1, 0.0], 3000)) == both > 0.0
+
+
+@pytest.mark.parametrize(("m", "kernel"), [(4, "rbf"), (30, "rbf"), (30, "linear")])
+def test_a_limit_that_is_not_reached_changes_no_bit(m, kernel):
+    """Not even where its prices are measured on a matrix that is kept once half of it was paid for."""
+    found = [solve(posed(2500, m, kernel=kernel), refine="early", time_limit=limit) for limit in (None, 1e4)]
+    assert found[0].status is found[1].status is Status.OPTIMAL
+    assert (found[0].alpha == found[1].alpha).all()
+    assert (found[0].raw_alpha == found[1].raw_alpha).all()
+    assert found[0].certificate.gap == found[1].certificate.gap
+    assert found[0].certificate.objective == found[1].certificate.objective
+
+
+def test_the_sums_of_a_point_are_made_once(monkeypatch):
+    X, asked = np.random.default_rng(0).standard_normal((50, 2)), []
+    problem = problems.svr(Gram(X, "rbf"), X[:, 0], C=1.0, epsilon=0.1)
+    alpha, rows, matvec = np.random.default_rng(1).random(100), np.array([70, 3, 20, 4]), Gram.matvec
+    monkeypatch.setattr(Gram, "matvec", lambda self, v, rows, dtype: asked.append(rows) or matvec(self, v, rows, dtype))
+    product = problem.product(alpha, rows)
+    assert [list(points) for points in asked] == [[3, 4, 20]]
+    assert product == pytest.approx(problem.dense()[rows] @ alpha)
 
 
 def test_a_run_without_a_limit_of_its_own_ends_with_that_of_the_work_around_it():

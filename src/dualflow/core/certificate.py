@@ -48,7 +48,7 @@ WHOLE_UP_TO = 1024
 #: Entries of Qα's sum from which a certificate has a price, and of those that it is measured by: some hundredths of a
 #: second.
 TIMED = 1 << 22
-#: How many times as many variables must have weight for the speed to be measured anew.
+#: How many times as many points must have weight for the speed to be measured anew.
 FASTER = 1.5
 #: Room in the price for a machine that is busier when the certificate is made.
 ROOM = 1.25
@@ -248,7 +248,7 @@ class Certifier:
         )
         self._Q: NDArray | None = None  # for quick certificates
         self._given = np.empty(0)
-        self._timed = 0, 0.0  # variables with weight when the speed of a product was measured, seconds an entry
+        self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds an entry
 
     @property
     def psd(self) -> SpectrumEvidence:
@@ -277,15 +277,20 @@ class Certifier:
 
     def seconds(self, alpha: NDArray) -> float:
         """About how long a certificate of α takes: that of Qα from scratch, at the speed of some entries of it."""
-        problem, weights = self.problem, int(np.count_nonzero(alpha))
-        if problem.n * weights <= TIMED:
+        problem, gram = self.problem, self.problem.gram
+        some = np.flatnonzero(alpha)
+        weights = len(some) if problem.idx is None else int(np.count_nonzero(np.bincount(problem.idx[some])))
+        if self.workspace.gram.has_whole or gram.work(weights) <= TIMED:
             return 0.0
         if weights > FASTER * self._timed[0]:
-            begun, count = time.monotonic(), max(1, TIMED // weights)
+            rows = np.linspace(0, problem.n - 1, max(1, TIMED // weights)).astype(np.intp)
             with clock.at_leisure():
-                self.workspace.product(np.array(alpha), np.linspace(0, problem.n - 1, count).astype(np.intp))
-            self._timed = weights, (time.monotonic() - begun) / (count * weights)
-        return ROOM * problem.n * weights * self._timed[1]
+                # Of the problem, not of the workspace: what that keeps, and so last bits, must not be up to a limit.
+                problem.product(alpha, rows[:1])
+                begun = time.monotonic()
+                problem.product(alpha, rows)
+            self._timed = weights, (time.monotonic() - begun) / gram.work(weights, len(rows))
+        return ROOM * gram.work(weights) * self._timed[1]
 
     def compute(self, alpha: NDArray) -> NDArray:
         """Qα, shape (n,), as `Products` makes it."""

@@ -19,7 +19,7 @@ from .kernel_values import called, from_differences, of_products, squared_length
 from .memory import check_block, check_memory
 from .picking import picked
 from .radial import FEW_FEATURES, RadialPoints
-from .radial_product import radial_product
+from .radial_product import MANY, radial_product
 from .sparse_points import SparsePoints, alike, given_points, products
 from .thin_kernel import is_thin, thin_product
 from .values import in_parts
@@ -203,6 +203,15 @@ class KernelMatrix:
     def is_linear(self) -> bool:
         """Whether K = XXᵀ of dense points, so that products need no kernel values."""
         return self.kernel == "linear" and isinstance(self.X, np.ndarray)
+
+    def work(self, columns: int, rows: int | None = None) -> int:
+        """How many kernel values a product with so many columns takes, in all rows or some. Those of a linear kernel
+        need none, but a pass over the points of either."""
+        if self.kernel == "linear":
+            return (self.n if rows is None else rows) + columns
+        if rows is None and self.is_radial and columns > MANY * self.n:  # values between two columns are made once
+            return self.n * columns - columns * columns // 2
+        return (self.n if rows is None else rows) * columns
 
     def summed(self, v: NDArray, J: NDArray) -> NDArray:
         """Σⱼ vⱼxⱼ over points J, less the centre, shape (m,), for a kernel that `is_linear`."""

@@ -274,8 +274,11 @@ class DualProblem:
             Kv = self.gram.matvec(signed, rows, dtype)
         else:
             weights = np.bincount(self.idx, signed, minlength=self.gram.n)
-            Kv = self.gram.matvec(weights, None if rows is None else self.idx[rows], dtype)
-            Kv = Kv[self.idx] if rows is None else Kv
+            if rows is None:
+                Kv = self.gram.matvec(weights, None, dtype)[self.idx]
+            else:  # the variables of a point share its sum
+                points, of = np.unique(self.idx[rows], return_inverse=True)
+                Kv = self.gram.matvec(weights, points, dtype)[of]
         plain = self.scale * self.sigma[which] * (Kv + self.offset * signed.sum())
         return plain + self.ridge[which] * v[which]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["radial_product"]
+__all__ = ["MANY", "radial_product"]
 
 #: The part of all columns that is many.
 MANY = 1 / 4
