@@ -139,7 +139,8 @@ def test_no_state_is_silently_inexact(make, kernel, scale, heavy):
             model = make(C=C, kernel=kernel).fit(X[:40], y[:40])
             model.partial_fit(X[40:], y[40:])
         told = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-        assert told or model.certificate_.within(TOL)
+        # What float64 rounds away of such kernel values stands in the certificate.
+        assert told or model.certificate_.reaches(TOL)
 
 
 @pytest.mark.parametrize("make", [IncrementalSVC, EcoSVC])

@@ -74,7 +74,9 @@ def growth_of(gram: KernelMatrix) -> float:
     exponential those of its exponent, in which squared lengths cancel."""
     if gram.kernel == "rbf":
         mean = float(np.add.reduce(gram.squares)) / gram.n  # of a few points `mean` takes four times as long
-        return GROWTH + 2.0 * float(gram.gamma) * mean
+        exponent = 2.0 * float(gram.gamma) * mean
+        # An exponent of which no digit is left is that of a kernel that is 0 between points that are not copies.
+        return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
     return GROWTH * (1.0 + gram.degree) if gram.kernel == "poly" else GROWTH
 
 
