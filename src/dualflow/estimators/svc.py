@@ -115,17 +115,19 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         yᵢαᵢ (squared hinge: yᵢaᵢ, a = μ/(μᵀHμ)) in LIBSVM's layout: a support vector of class i has its
         coefficient against class j in row j if j < i, else in row j − 1.
     intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
+        Of a pair with a class without weight ±1, which decides for the other class; 0 if both have none.
     coef_ : array of shape (n_pairs, n_features)
         Linear kernel only; read-only, as are `dual_coef_` and `intercept_`.
     solutions_ : list of Solution
-        One a pair of classes (0, 1), (0, 2), …, over the pair's points of positive weight, in their order.
+        One a pair of classes (0, 1), (0, 2), …, over the pair's points of positive weight, in their order. A pair
+        with a class without weight is left out, here and in `certificates_`.
     certificates_ : list of Certificate
     solution_ : Solution
         Two classes only.
     certificate_ : Certificate
         The worst pair's: how far from the optimum the model is.
     n_iter_ : array of shape (n_pairs,)
-        Steps, or what ``max_iter`` counts where it is given.
+        Steps, or what ``max_iter`` counts where it is given; 0 of a pair with a class without weight.
     fit_status_ : int
         0 if every solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_

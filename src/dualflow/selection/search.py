@@ -23,7 +23,7 @@ class SVCSearchCV(Search):
     """Cross-validated search for the parameters of an `SVC`: `sklearn.model_selection.GridSearchCV` in a fraction of
     its time, with a certificate.
 
-    The kernel matrix of all points is made once for each kernel setting. All folds, all C and all pairs of classes are
+    Where it pays, the kernel matrix of all points is made once for each kernel setting. All folds, all C and all pairs of classes are
     boxes over it: a point left out has the box [0, 0], the model of all points is a fold's start, and one product a C
     gives every fold's certificate and the decision values of its test rows, at no new kernel value. A fold in which no
     point is at its box has the same answer for every larger C, and none is solved for again.
@@ -62,6 +62,9 @@ class SVCSearchCV(Search):
 
     Notes
     -----
+    The first fold of a kernel setting is fitted by itself and timed. The matrix of all points is made only where an
+    estimate from that time says that it pays, and is given up where it does not; `GridSearchCV`'s way is then taken.
+
     Scores are those of fits one by one, brought to KKT violation 1e-6 and to ``tol``. Shared are the hinge, with or
     without intercept, at finite C, with kernels "linear", "poly" (of whole degree, coef0 ≥ 0) and "rbf", the
     default solver, and up to 8000 points. Other candidates are fitted one by one, as `GridSearchCV` does. Memory is
