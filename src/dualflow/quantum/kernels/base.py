@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +18,7 @@ from ...core.seeds import generator, generator_of, generator_state
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
-from ..runs.fidelity import KERNEL_PAIRS, warn_below_half
+from ..runs.fidelity import KERNEL_PAIRS, Fidelity, warn_below_half
 from ..runs.laboratory import Account, Laboratory
 from ..runs.mitigation import check_method
 from .feature_maps import make_feature_map
@@ -217,7 +217,7 @@ class QuantumKernel:
         """What the next values are drawn with; None where nothing is drawn or sent."""
         if self._by_states and self.shots is None:
             return None
-        account = {f.name: getattr(self._account, f.name) for f in fields(Account)}
+        account = asdict(self._account)
         return {"rng": generator_state(self._rng), "watching": self._watching, "account": account}
 
     @classmethod
@@ -245,8 +245,10 @@ class QuantumKernel:
             kernel._rng, kernel._watching, kernel._account = (
                 generator(state["rng"]),
                 state["watching"],
-                Account(**account),
+                Account(**account | {"fidelity": Fidelity(**account.get("fidelity", {}))}),
             )
+            if not kernel._account.fidelity.is_sound:
+                raise ValueError("its kernel has a fidelity that is none")
             counts = kernel._account.circuits, kernel._account.shots
             if type(kernel._watching) is not bool or not all(type(count) is int and count >= 0 for count in counts):
                 raise ValueError("its kernel has an account that is none")

@@ -9,6 +9,7 @@ freedom is 1 for the right device and grows with the shots for any other.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -66,8 +67,6 @@ class Fidelity:
         Its degrees of freedom.
     circuits : int
         Circuits that were compared.
-    lowest : float
-        The lowest slope of a batch, plus what its shot noise allows; infinite until a batch tells anything.
 
     Examples
     --------
@@ -86,7 +85,6 @@ class Fidelity:
     chi_square: float = 0.0
     degrees: int = 0
     circuits: int = 0
-    lowest: float = np.inf
 
     def with_batch(self, found: NDArray, ideal: NDArray, shots: int | None) -> Fidelity:
         """The sums with a batch added.
@@ -106,9 +104,6 @@ class Fidelity:
             for f, p in zip(found, ideal, strict=True):
                 statistic, cells = _chi_square(f * shots, p * shots)
                 chi_square, degrees = chi_square + statistic, degrees + cells - 1
-        lowest = self.lowest
-        if norm > MIN_NORM * len(ideal):
-            lowest = min(lowest, (cross + DEVIATIONS * variance**0.5) / norm)
         return Fidelity(
             self.cross + cross,
             self.norm + norm,
@@ -116,8 +111,13 @@ class Fidelity:
             self.chi_square + chi_square,
             self.degrees + degrees,
             self.circuits + len(ideal),
-            lowest,
         )
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the sums are numbers that a device can have given; those of a file may be anything."""
+        sums = (self.cross, self.norm, self.variance, self.chi_square, self.degrees, self.circuits)
+        return all(type(s) in (int, float) and math.isfinite(s) for s in sums) and min(sums[1:]) >= 0
 
     @property
     def is_known(self) -> bool:
