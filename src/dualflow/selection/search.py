@@ -23,10 +23,11 @@ class SVCSearchCV(Search):
     """Cross-validated search for the parameters of an `SVC`: `sklearn.model_selection.GridSearchCV` in a fraction of
     its time, with a certificate.
 
-    Where it pays, the kernel matrix of all points is made once for each kernel setting. All folds, all C and all pairs of classes are
-    boxes over it: a point left out has the box [0, 0], the model of all points is a fold's start, and one product a C
-    gives every fold's certificate and the decision values of its test rows, at no new kernel value. A fold in which no
-    point is at its box has the same answer for every larger C, and none is solved for again.
+    Where it pays, the kernel matrix of all points is made once for each kernel setting. All folds, all C and all
+    pairs of classes are boxes over it: a point left out has the box [0, 0], the model of all points is a fold's
+    start, and one product a C gives every fold's certificate and the decision values of its test rows, at no new
+    kernel value. A fold in which no point is at its box has the same answer for every larger C, and none is solved
+    for again.
 
     Parameters
     ----------
