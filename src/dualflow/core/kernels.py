@@ -124,7 +124,8 @@ class Gram(KernelMatrix, Value):
     def _take(self, points: Any, squares: NDArray | None = None) -> None:
         """Copy points, and hold what `measured` says of them, their squared lengths if they are known already; few of
         them are made ready for the kernel at once."""
-        if callable(self.kernel):
+        # A kernel that keeps its values, as those that circuits measure do, cannot contradict itself.
+        if callable(self.kernel) and not getattr(self.kernel, "keeps_values", False):
             check_callable(self.kernel, points[read_again(len(points))])
         squares, diag = measured(self, points, squares)
         radial, sparse = self.kernel == "rbf", isinstance(points, SparsePoints)

@@ -113,7 +113,7 @@ def test_what_cannot_be_compiled():
 
     pairs = [[0, 1], [1, 0], [2, 3], [3, 2]]  # no three qubits hang together
     device = BackendDevice(GenericBackendV2(4, coupling_map=pairs, seed=0))
-    with pytest.raises(DeviceError, match="could not be compiled for it"):
+    with pytest.raises(DeviceError, match="could not compile circuit"):
         device.submit(TreeCircuit(3), np.ones(7), 10)
 
 

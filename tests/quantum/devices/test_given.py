@@ -182,13 +182,16 @@ def test_what_cannot_be_compiled_is_a_device_error():
         device.submit(CIRCUIT, THETA, 10)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shots", [None, 100])
 def test_a_fitted_simulator_of_pennylane_is_cloned_and_pickled(shots):
     pytest.importorskip("pennylane_lightning")
     given = pennylane("lightning.qubit", wires=2)
     X, y = np.random.default_rng(0).normal(size=(4, 2)), [1, -1, 1, -1]
     options = {"device": given, "steps": 2, "shots": shots}
-    model = dualflow.SVC(loss="squared_hinge", solver="variational-flow", solver_options=options).fit(X, y)
+    model = dualflow.SVC(loss="squared_hinge", solver="variational-flow", solver_options=options, random_state=0).fit(
+        X, y
+    )
     for other in (clone(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(other.fit(X, y).decision_function(X), model.decision_function(X))
     solver = dualflow.VariationalFlow(given, shots, steps=2)

@@ -498,7 +498,7 @@ def test_resuming_measures_nothing_twice(tmp_path):
     [
         ({"shots": 0}, "shots=0"),
         ({"shots": -5}, "shots=-5"),
-        ({"shots": 10.0}, "shots=10.0"),
+        ({"shots": 10.5}, "shots=10.5"),
         ({"shots": 10, "final_shots": 0}, "final_shots=0"),
         ({"final_shots": 10}, "needs shots"),
         ({"shots": "many"}, "shots='many'"),

@@ -45,6 +45,8 @@ class QuantumKernel:
     """
 
     kind = ""
+    #: Equal points have equal values at every call, and k(x, z) = k(z, x): nothing is read twice to see it.
+    keeps_values = True
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class QuantumKernel:
         self._points: list[NDArray] = []
         self._states: dict[int, NDArray] = {}
         self._watching = self._trusting = True
+        self._compared = 0  # circuits whose fidelity was looked at
 
     @property
     def __name__(self) -> str:
@@ -247,6 +250,7 @@ class QuantumKernel:
                 state["watching"],
                 Account(**account | {"fidelity": Fidelity(**account.get("fidelity", {}))}),
             )
+            kernel._compared = kernel._account.fidelity.circuits
             if not kernel._account.fidelity.is_sound:
                 raise ValueError("its kernel has a fidelity that is none")
             counts = kernel._account.circuits, kernel._account.shots
@@ -312,8 +316,10 @@ class QuantumKernel:
         rows, columns = self._numbers(X), self._numbers(Z)
         K = self._between(rows, columns)
         self._watch(rows, columns, K)
-        if self._trusting and self._account.fidelity.is_known and not self.device.control:
+        compared = self._account.fidelity.circuits
+        if self._trusting and compared > self._compared and not self.device.control:  # values of a file need no device
             self._trusting = not warn_below_half(self._account.fidelity, self.device.name)
+        self._compared = compared
         return K
 
     def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
