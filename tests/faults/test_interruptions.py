@@ -146,7 +146,7 @@ def test_ctrl_c_before_there_is_a_state_gives_the_start_back():
 
 
 def test_a_second_ctrl_c_is_raised_where_the_first_is_kept(monkeypatch):
-    def certify(self, alpha, quick=False):
+    def certify(self, alpha, quick=False, primal=None):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Certifier, "certify", certify)
@@ -204,11 +204,11 @@ def test_an_error_that_holds_nothing_is_raised_as_it_is():
 def test_ctrl_c_while_the_answer_is_certified_keeps_the_answer(monkeypatch):
     problem, real, calls = posed(), Certifier.certify, []
 
-    def certify(self, alpha, quick=False):
+    def certify(self, alpha, quick=False, primal=None):
         calls.append(quick)
         if len(calls) == 1:
             raise KeyboardInterrupt
-        return real(self, alpha, quick)
+        return real(self, alpha, quick, primal)
 
     monkeypatch.setattr(Certifier, "certify", certify)
     found = solve(problem, "working-set", refine=True, on_interrupt="keep")
