@@ -151,7 +151,7 @@ def solve(
 
 @contextlib.contextmanager
 def limited(seconds: float | None, what: str, limit: float | None = None) -> Iterator[None]:
-    """Work that is given up when so many seconds are over, of a ``limit`` that may be more; `FitError` then, which
+    """Give up work when ``seconds`` are over, of a ``limit`` that may be more; `FitError` then, which
     names ``what`` was not done."""
     deadline = None if seconds is None else time.monotonic() + seconds
     try:

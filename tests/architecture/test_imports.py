@@ -271,7 +271,7 @@ def test_every_solver_is_a_door_and_not_a_house():
     targets = {target.partition(":")[0].rpartition(".")[2] for target in CATALOGUE.values()}
     files = {p.stem for p in (SOURCE / "solvers").glob("*.py")} - {"__init__", "base", "quantum"}
     sizes = {name: _lines(SOURCE / "solvers" / f"{name}.py") for name in files}
-    assert {name: size for name, size in sizes.items() if size > 200} == {}  # about 150, most of them docstring
+    assert {name: size for name, size in sizes.items() if size > 180} == {}  # about 150, most of them docstring
     assert len(targets) == len(CATALOGUE), "one file a solver"
     assert {name for name in files if not name.startswith("_")} == targets
 

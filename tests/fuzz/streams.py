@@ -236,7 +236,7 @@ def look(life: Life, told: bool) -> None:
         return
     life.steps += 1
     certificate = life.model.certificate_
-    if not (told or certificate.reaches(TOL)):
+    if not (told or certificate.within(TOL)):
         life.wrong.append(f"silent: certified gap {certificate.relative_gap}")
     worth = judged(life)
     lost = worth is not None and worth.unknown > LOST

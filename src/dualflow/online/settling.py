@@ -24,7 +24,8 @@ Improve = Callable[[DualProblem, NDArray], Certificate]
 
 
 def settle(stream: Stream, optimum: Improve, gone: NDArray = NOBODY) -> float | None:
-    """See to it that all points of a stream but those ``gone`` are at their optimum; the relative gap that is left.
+    """Bring all points of a stream but those ``gone`` to their optimum; return the relative gap that is left, with what
+    float64 may have rounded away of it where a certificate was made.
 
     By what is known, if that says so; else by the margin's system and all g made anew; else by ``optimum``, which
     solves the batch problem from where this stands, and from whose answer the path goes on. None if there is no
@@ -39,33 +40,35 @@ def settle(stream: Stream, optimum: Improve, gone: NDArray = NOBODY) -> float | 
     if stream.n == len(gone):
         stream.lost = None
         return 0.0
-    if stream.lost is None and (gap := _gap(stream, gone)) <= ENOUGH:
-        return gap
     if stream.lost is None:
+        gap, rounding = _gap(stream, gone)
+        if gap <= ENOUGH:
+            return gap + rounding
         with stream.on_the_path():
             engine.refactorise(engine)
             engine.refresh(patient=False)
-            if (gap := _gap(stream, gone)) <= ENOUGH:
-                return gap
+            gap, rounding = _gap(stream, gone)
+            if gap <= ENOUGH:
+                return gap + rounding
     return _solve_anew(stream, optimum, gone)
 
 
-def _gap(stream: Stream, gone: NDArray) -> float:
-    """The relative gap: what is known of it, or where that leaves it open, the certified one.
+def _gap(stream: Stream, gone: NDArray) -> tuple[float, float]:
+    """The relative gap, and its rounding: what is known of it, or where that leaves it open, the certified one.
 
     Then g and b are the certificate's as well: those of the engine are known to less than the model is worth.
     """
     gap, most = known_gap(stream.engine)
     if gap > ENOUGH or most <= ENOUGH:
-        return gap
+        return gap, 0.0
     balance(stream.engine)  # the certificate's b would be that of another α
     live = np.setdiff1d(np.arange(stream.n), gone)
     certificate = certify(stream.problem_of(live), stream.alpha_of(live))
     if certificate.relative_gap is None:
-        return np.inf
+        return np.inf, 0.0
     stream.engine.figures[MULTIPLIER] = -(certificate.multiplier or 0.0) * stream.unit
     stream.engine.recompute()
-    return certificate.relative_gap
+    return certificate.relative_gap, certificate.relative_rounding or 0.0
 
 
 def _solve_anew(stream: Stream, optimum: Improve, gone: NDArray) -> float | None:
@@ -91,8 +94,9 @@ def _solve_anew(stream: Stream, optimum: Improve, gone: NDArray) -> float | None
     b = -(found.multiplier or 0.0) * stream.unit
     with stream.on_the_path():
         seat(engine, alpha, b)
-    if stream.lost is None and _gap(stream, gone) <= max(ENOUGH, found.relative_gap):
-        return certify(problem, stream.alpha_of(live)).relative_gap
-    stream.lost = None
-    seat(engine, alpha, b, lead=False)
-    return certify(problem, stream.alpha_of(live)).relative_gap
+    if stream.lost is not None or _gap(stream, gone)[0] > max(ENOUGH, found.relative_gap):
+        stream.lost = None
+        seat(engine, alpha, b, lead=False)
+    certificate = certify(problem, stream.alpha_of(live))
+    gap, rounding = certificate.relative_gap, certificate.relative_rounding
+    return None if gap is None else gap + (rounding or 0.0)

@@ -20,8 +20,8 @@ __all__ = ["SVCSearchCV", "SVRSearchCV"]
 
 
 class SVCSearchCV(Search):
-    """Cross-validated search for the parameters of an `SVC`: `sklearn.model_selection.GridSearchCV` in a fraction of
-    its time, with a certificate.
+    """Cross-validated search for the parameters of an `SVC`: the results of `sklearn.model_selection.GridSearchCV`,
+    with a certificate for each fold.
 
     Where it pays, the kernel matrix of all points is made once for each kernel setting. All folds, all C and all
     pairs of classes are boxes over it: a point left out has the box [0, 0], the model of all points is a fold's

@@ -89,10 +89,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
 
     state_type: ClassVar[type] = DilationState
-    no_final_circuit: ClassVar[str] = (
-        "its answer is an average of what many circuits measured, which no one of them prepares; shots=None with "
-        "method='implicit' leaves one"
-    )
+    no_final_circuit: ClassVar[str] = "its answer is an average of what many circuits measured, and no one circuit's"
 
     name: ClassVar[str] = "hamiltonian-dilation"
     reaches: ClassVar[str] = (
@@ -125,10 +122,8 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     def _last_step(self, preparation: int) -> float:
         """Steps until the solver rests; shots that go before its first circuit."""
         shots = self._plan.first
-        if shots is None:
-            return self.steps or math.inf
-        if self.shot_budget is None:
-            return self.steps or DEFAULT_STEPS
+        if shots is None or self.shot_budget is None:
+            return self.steps or (math.inf if shots is None else DEFAULT_STEPS)
         return min(self.steps or math.inf, (self.shot_budget - preparation) // shots - 1)
 
     def mismatch(self, problem: DualProblem) -> str | None:
