@@ -31,6 +31,9 @@ from dualflow.report.chart import HEIGHT, WIDTH, chart
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.solvers.base import EVERY_CONVEX, Solver
 
+#: The comparison that most of these tests read takes a minute: one process makes it once.
+pytestmark = pytest.mark.xdist_group("compare")
+
 SHOTS = 4000
 FIGURES = ("raw_gap", "refined_gap", "infeasibility", "accuracy", "support_agreement", "excess", "parameter_gap")
 
@@ -49,7 +52,7 @@ def comparison() -> dualflow.Comparison:
     small = [registry.solver_class(name)(device="aer", shots=SHOTS, ancillas=4) for name in sorted(large)]
     studies = {info.name for info in dualflow.list_solvers() if info.maturity == "study"}
     others = [name for name in registry.solver_names() if name not in large | studies]
-    return compare(*blobs(), solvers=[*others, *small], max_n=16, shots=SHOTS, time_limit=2.5)
+    return compare(*blobs(), solvers=[*others, *small], max_n=16, shots=SHOTS, time_limit=1.0)
 
 
 @pytest.fixture(scope="module")

@@ -74,12 +74,21 @@ def _two_a_kind(solver):
     return [*bench.few, *more]
 
 
+#: Half a minute and more even on the small problems. Their own tests in tests/quantum/engines compare sampled answers
+#: with the shot floor in every run.
+SLOW_FROM_COUNTS = ("hamiltonian-dilation", "quantum-invasion")
+
+
+def _sampled_runs():
+    for name in _sampled_solver_names():
+        marks = pytest.mark.long if name in SLOW_FROM_COUNTS else ()
+        yield pytest.param(name, _two_a_kind, id=f"{name}-small", marks=marks)
+        yield pytest.param(name, lambda solver: None, id=f"{name}-all", marks=pytest.mark.long)
+
+
 # Every small problem is solved from exact distributions above. From counts each takes 11 seeds and more, over the same
 # way for all of a kind: some of each here, all in .ci/long.
-@pytest.mark.parametrize(
-    "chosen", [_two_a_kind, pytest.param(lambda solver: None, marks=pytest.mark.long)], ids=["small", "all"]
-)
-@pytest.mark.parametrize("name", _sampled_solver_names())
+@pytest.mark.parametrize(("name", "chosen"), list(_sampled_runs()))
 def test_quantum_solver_with_shots_stays_within_the_shot_floor(name, chosen):
     # The classical sampler draws from the same distributions as the emulator, at a tenth of its price.
     solver = solver_class(name).from_options({"shots": 10_000, "device": "classical-sampler"})

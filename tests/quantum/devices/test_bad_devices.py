@@ -256,8 +256,9 @@ def test_exact_uniform_distributions_are_drowned_too():
     assert solution.raw_status is Status.DROWNED
 
 
-def test_rates_of_the_uniformity_test():
-    rng, draws = np.random.default_rng(0), 20_000
+@pytest.mark.parametrize("draws", [4000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_rates_of_the_uniformity_test(draws):
+    rng = np.random.default_rng(0)
     uniform = rng.multinomial(500, np.full(16, 1 / 16), draws) / 500
     alarms = sum(not is_uniform(row, 500) for row in uniform)
     assert abs(alarms - 1e-3 * draws) < 5 * np.sqrt(1e-3 * draws)
