@@ -7,6 +7,7 @@ import functools
 import importlib.metadata
 import platform
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,9 @@ def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
             return _concluded(run, problem, run.told, refine)
     except clock.OutOfTime:
         run.status = Status.TIME_LIMIT
-        return uncertified(run, problem)
+        with clock.at_leisure():
+            price = run.certifier.seconds(run.alpha())
+        return replace(uncertified(run, problem), extras={"certificate_s": np.array(price)})
 
 
 def conclude_interrupted(run: Run, problem: DualProblem) -> Solution:

@@ -106,13 +106,46 @@ def test_the_estimate_covers_the_error_of_certified_gaps_on_random_hard_problems
 
 @needs_long
 @pytest.mark.long
-def test_of_1000_hard_problems_all_are_covered_and_a_thousandfold_is_rare():
-    """The figures that docs/trust.md gives."""
+def test_the_estimate_covers_1000_hard_problems_and_is_60_times_the_error_in_the_median():
+    """The figures that docs/trust.md gives, with room for other machines."""
     found = np.array([pair for seed in range(1000) if (pair := error_and_estimate(seed)) is not None])
     error, estimate = found.T
     assert len(found) > 950
-    assert (error <= 0.5 * estimate).all()
-    assert np.median(np.abs(error) / estimate) > 1e-3
+    assert (error <= 0.8 * estimate).all()
+    assert 1 / np.median(np.abs(error) / estimate) < 80
+
+
+@needs_long
+def test_the_estimate_is_within_80_times_the_error_in_the_median():
+    pairs = [pair for seed in range(40) if (pair := error_and_estimate(seed)) is not None]
+    error, estimate = np.array(pairs).T
+    assert 1 / np.median(np.abs(error) / estimate) < 80
+
+
+@needs_long
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+def test_the_estimate_covers_problems_whose_sums_hold_one_class_after_the_other(kernel):
+    """Partial sums are as large as the classes then, and so are their errors."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((700, 3))
+    X = X[np.argsort(X[:, 0])]
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(700) > 0, 1.0, -1.0)
+    order = np.argsort(y, kind="stable")
+    gram = Gram(X[order], kernel, coef0=1.0)
+    for problem in (
+        problems.svc(gram, y[order], C=1e3),
+        problems.svc(gram, y[order], C=1e3, loss="squared_hinge"),
+        problems.svdd(gram, nu=0.3),
+    ):
+        certificate = solve(problem, refine="early", max_steps=300).certificate
+        assert float(exact_gap(problem, certificate) - Long(certificate.gap)) <= certificate.rounding
+
+
+@pytest.mark.parametrize("gamma", [1e6, 1e9, 1e12, 1e15])
+def test_a_kernel_that_is_0_between_different_points_is_certified_at_any_width(gamma):
+    X = np.random.default_rng(0).standard_normal((300, 5))
+    certificate = SVC(gamma=gamma).fit(X, np.arange(300) % 2).certificate_
+    assert certificate.within(1e-6)
 
 
 @needs_long

@@ -49,7 +49,6 @@ def plain(array):
 
 
 @pytest.mark.filterwarnings("ignore:kernel. the problem's matrix is:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:The gap as computed is within the tolerance:sklearn.exceptions.ConvergenceWarning")
 @BOTH
 @KERNELS
 @pytest.mark.parametrize("model", MODELS)

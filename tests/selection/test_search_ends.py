@@ -1,6 +1,7 @@
 """What a search does where something goes wrong, or ends early."""
 
 import itertools
+import re
 import threading
 import time
 import warnings
@@ -14,7 +15,8 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 import dualflow
-from dualflow import SVC, ProblemError, SVCSearchCV, SVRSearchCV
+from dualflow import SVC, SVR, FitError, ProblemError, SVCSearchCV, SVRSearchCV
+from dualflow.core import clock
 from dualflow.selection import _evaluation
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
@@ -118,8 +120,47 @@ def test_ctrl_c_is_raised_whatever_is_whole(monkeypatch, nth, jobs):
 
 def test_no_time_at_all_is_an_error_that_says_so():
     X, y = german()
-    with pytest.raises(ValueError, match="time_limit"):
+    with pytest.raises(FitError, match=r"time_limit=1e-09 was over before a candidate .* 0 of 45 fits ended"):
         SVCSearchCV(SVC(), GRID, cv=5, time_limit=1e-9).fit(X, y)
+
+
+@pytest.mark.parametrize("search", [SVCSearchCV, SVRSearchCV])
+@pytest.mark.parametrize("fits", [0, 2])
+def test_a_limit_before_a_candidate_is_whole_is_an_error_with_what_a_candidate_costs(monkeypatch, search, fits):
+    """The fit after those that end lasts until the clock says stop; a fit to all points is then of 9/4 such fits."""
+    X, y = german()
+    began, model = time.monotonic(), SVC if search is SVCSearchCV else SVR
+    count, whole = itertools.count(), model.fit
+
+    def slow(self, X, y, sample_weight=None):
+        if next(count) < fits:
+            return whole(self, X, y, sample_weight)
+        while True:
+            clock.look()
+
+    monkeypatch.setattr(model, "fit", slow)
+    with pytest.raises(FitError, match=rf"time_limit=0.6 was over before .*: {fits} of 6 fits ended") as caught:
+        search(model(), {"gamma": [0.1, 1.0]}, cv=3, time_limit=0.6).fit(X, y)
+    assert time.monotonic() - began < 1.6
+    took, least = map(float, re.search(r"had taken (\S+) s\. .* at least (\S+) s", str(caught.value)).groups())
+    assert 0 < took <= 0.7
+    assert least == pytest.approx((3 + 9 / 4) * took, rel=0.1)
+
+
+def test_a_limit_before_the_best_is_fitted_to_all_points_is_an_error_of_the_search(monkeypatch):
+    X, y = german()
+    whole = SVC.fit
+
+    def slow(self, X, y, sample_weight=None):
+        if len(X) < 260:
+            return whole(self, X, y, sample_weight)
+        time.sleep(self.time_limit)
+        raise FitError("time_limit=0.1 was over before what the solver had reached could be certified")
+
+    monkeypatch.setattr(SVC, "fit", slow)
+    search = SVCSearchCV(SVC(), {"C": [1.0]}, cv=3, time_limit=1.5)
+    with pytest.raises(FitError, match=r"time_limit=1.5 was over before the best candidate, {'C': 1.0}, was fitted"):
+        search.fit(X, y)
 
 
 def test_a_search_is_cloned_and_nested():

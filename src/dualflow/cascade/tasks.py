@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._solve import solve
 from ..core import clock
-from ..core.bounds import EPS, growth_of
+from ..core.bounds import EPS, growth_of, reach_of
 from ..core.threads import blas_for
 from ..exceptions import ProblemError
 from .bound import Share, Window, share_of
@@ -258,7 +258,7 @@ def _rounding(members: Members, shared: Broadcast, rho: NDArray, upper: NDArray)
     if not len(shared.X):
         return 0.0
     gram = shared.model.gram(shared.X)
-    reach = float(np.abs(shared.coefficient) @ np.sqrt(np.maximum(gram.diag() + shared.model.offset, 0.0)))
+    reach = reach_of(np.abs(shared.coefficient) * np.sqrt(np.maximum(gram.diag() + shared.model.offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + shared.model.offset, 0.0))
     doubt = EPS * (growth_of(gram) * root * reach + 1.0 + abs(shared.nu))
     if shared.model.on_simplex:

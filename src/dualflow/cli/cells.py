@@ -95,6 +95,19 @@ class Cells:
             return nan
         return number(cell if self._is_plain else self.plain(cell))  # type: ignore[attr-defined]
 
+    def values(self, cells: list[str]) -> list[float] | None:
+        """The numbers that stripped cells are, as `value` says, if all are numbers; None where one may be none."""
+        if not (self._is_plain and self._missing.isdisjoint(cells)):  # type: ignore[attr-defined]
+            return None
+        text = "".join(cells)
+        if not text.isascii() or "_" in text:
+            return None
+        try:
+            values = list(map(float, cells))
+        except ValueError:
+            return None
+        return values if all(map(isfinite, values)) else None
+
     def number(self, cell: str) -> float | None:
         """The number that a stripped cell is, whatever stands for nothing."""
         return number(self.plain(cell))

@@ -7,7 +7,8 @@ import io
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
+from operator import eq
 from typing import BinaryIO
 
 import numpy as np
@@ -25,6 +26,8 @@ MAX_LINE = 1 << 24
 DELIMITERS = "\t;|, "
 #: Lines, and characters of them, from which the delimiter is told.
 _LINES, _SAMPLE = 20, 1 << 16
+#: Cells of a row that are read at once where all are numbers; one that is none has so many read one by one.
+_PIECE = 64
 
 Line = tuple[int, list[str]]
 
@@ -95,12 +98,14 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
     labels: list[str] | None = None if chosen.label is None else []
     seen: dict[str, str] = {}  # one object a label, however often it is there
     numbers = []
+    pieces = _pieces(list(zip(columns, chosen.places, strict=True)))
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
         for number, row in islice((line for line in lines if line[1]), int(header), None):
             place = f"{source.name}, line {number}"
             _check_width(row, len(cells), place)
-            for column, k in zip(columns, chosen.places, strict=True):
-                column.add(row[k].strip(), place, form.cells)
+            for piece in pieces:
+                found = [row[k].strip() for _, k in piece]
+                _gather(piece, found, place, form.cells)
             if labels is not None and chosen.label is not None:
                 label = form.cells.label(row[chosen.label].strip())
                 labels.append(seen.setdefault(label, label))
@@ -121,6 +126,9 @@ def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tal
             raise ProblemError(f"{source.name} is empty; rows of data are needed")
         top = [cell.strip() for cell in first[1]]
         tallies, blanks, pending = [Tally() for _ in top], list[int](), list[int]()
+        starts = range(0, len(top), _PIECE)
+        pieces = [(tallies[start : start + _PIECE], top[start : start + _PIECE]) for start in starts]
+        plain = [0] * len(pieces)  # rows in which all cells of a piece are numbers
         for number, row in lines:
             if not row:
                 pending.append(number)
@@ -133,11 +141,41 @@ def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tal
             blanks += pending
             pending.clear()
             _check_width(row, len(top), f"{source.name}, line {number}")
-            for tally, cell, above in zip(tallies, row, top, strict=True):
-                tally.add(cell := cell.strip(), number, form)
-                if cell == above:
-                    tally.again = True
+            for piece, (own, above) in enumerate(pieces):
+                start = _PIECE * piece
+                found = [cell.strip() for cell in row[start : start + _PIECE]]
+                if form.values(found) is not None:
+                    plain[piece] += 1
+                else:
+                    for tally, cell in zip(own, found, strict=True):
+                        tally.add(cell, number, form)
+                if any(map(eq, found, above)):
+                    for tally, cell, once in zip(own, found, above, strict=True):
+                        tally.again |= cell == once
+    for (own, _), count in zip(pieces, plain, strict=True):
+        for tally in own:
+            tally.numbers += count
     return first, tallies, blanks
+
+
+def _gather(piece: list[tuple[Gathered, int]], cells: list[str], place: str, form: Cells) -> None:
+    """Take in stripped cells of a row, those of a piece of the columns."""
+    values = form.values(cells) if piece[0][0].values is not None else None
+    if values is None:
+        for (column, _), cell in zip(piece, cells, strict=True):
+            column.add(cell, place, form)
+        return
+    for (column, _), value in zip(piece, values, strict=True):
+        column.values.append(value)  # type: ignore[union-attr]
+
+
+def _pieces(columns: list[tuple[Gathered, int]]) -> list[list[tuple[Gathered, int]]]:
+    """Columns, each with its place, so many at once: numbers, or texts."""
+    found = []
+    for _, run in groupby(columns, key=lambda column: column[0].values is None):
+        alike = list(run)
+        found += [alike[start : start + _PIECE] for start in range(0, len(alike), _PIECE)]
+    return found
 
 
 def _has_header(first: list[str], tallies: list[Tally], form: Cells) -> bool:

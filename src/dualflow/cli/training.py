@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError
+from ..exceptions import FitError, ProblemError
 from .prepared import KINDS, How
 from .table import Sparse, Table
 
@@ -50,11 +50,14 @@ def searched(
     )
     try:
         search.fit(X, y)
+    except FitError as error:  # the time was over
+        said = str(error).replace("time_limit=", "--time-limit ").replace("raise time_limit", "raise --time-limit")
+        raise ProblemError(f"--search found nothing: {said}; or name --C and --gamma") from None
     except ProblemError:
         raise
-    except ValueError as error:  # no fit came to its end
+    except ValueError as error:  # all fits failed
         said = str(error).partition(".")[0].strip()
-        raise ProblemError(f"--search found nothing: {said}; raise --time-limit, or name --C and --gamma") from None
+        raise ProblemError(f"--search found nothing: {said}; name --C and --gamma") from None
     found = {"score": float(search.best_score_), "candidates": len(search.cv_results_["params"])}
     return search.best_estimator_, found
 

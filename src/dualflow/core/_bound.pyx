@@ -9,6 +9,8 @@ import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
 from libc.float cimport DBL_EPSILON
 
+#: The part of a sum of positive terms that its rounding errors come to in units of ε, over the root of their number.
+cdef double WALK = 0.008
 #: Unit round-off of float32; what a kernel value loses beside its exponent (by the exponential, and its weight's
 #: rounding); below this a kernel value in float32 may be 0.
 cdef double UNIT = 2.0**-24, BESIDE = 1e-6, VANISHED = 1e-37
@@ -81,27 +83,55 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
                         const double *root, const double *beside, double nu, double growth, double terms) noexcept nogil:
     """An estimate of the rounding error of f(α) − D(ν) = Σ αᵢρᵢ − min(0, uᵢρᵢ), ρ = h − νe.
 
-    (Qα)ᵢ is known to about δᵢ = ``growth`` · ε √Qᵢᵢ Σ|αⱼ|√Qⱼⱼ, by Cauchy and Schwarz, and ρᵢ to that and the last digit
-    of its other terms; a term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ where it is below. ``root`` is √Qᵢᵢ without
-    the ridge and ``beside`` the size of pᵢ and rᵢαᵢ; NULL is 1 for both. ``terms`` is the size of the terms of f and D, whose sums lose digits as the root of n.
+    (Qα)ᵢ is known to about δᵢ = ``growth`` · ε √Qᵢᵢ r, r the `reach_of` |αⱼ|√Qⱼⱼ, by Cauchy and Schwarz, and ρᵢ to that
+    and the last digit of its other terms; a term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ where it is below, and
+    the errors of terms mostly cancel: the root of their squares counts. ``root`` is √Qᵢᵢ without the ridge and
+    ``beside`` the size of pᵢ and rᵢαᵢ; NULL is 1 for both. ``terms`` is the size of the terms of f and D, whose sums
+    lose digits as the root of n.
     """
     cdef Index i
-    cdef double mass = 0.0, reach = 0.0, total = 0.0, rho, doubt, room
+    cdef double mass = 0.0, sum = 0.0, largest = 0.0, squares = 0.0, total = 0.0, reach, rho, doubt, room, size
     for i in range(n):
+        size = fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
         mass += fabs(alpha[i])
-        reach += fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
+        sum += size
+        add_square(size, &largest, &squares)
+    reach = reached(n, sum, largest * sqrt(squares))
+    largest = 0.0
     for i in range(n):
         rho = h[i] - nu * e[i] if nu != 0 else h[i]
         doubt = DBL_EPSILON * (growth * reach * (root[i] if root != NULL else 1.0)
                                + (beside[i] if beside != NULL else 1.0) + fabs(nu))
         room = u[i] - alpha[i] if isfinite(u[i]) else alpha[i]
-        if rho > doubt:
-            total += doubt * alpha[i]
-        elif rho < -doubt:
-            total += doubt * room
-        else:
-            total += doubt * max(alpha[i], room)
-    return total + DBL_EPSILON * (4.0 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass)
+        size = doubt * (alpha[i] if rho > doubt else (room if rho < -doubt else max(alpha[i], room)))
+        add_square(size, &largest, &total)
+    return largest * sqrt(total) + DBL_EPSILON * (0.5 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass)
+
+
+def reach_of(const double[::1] sizes):
+    """How large the rounding error of a sum is, in units of ε, of terms that have these sizes: the root of their squares,
+    as errors of terms are independent, and a part of their sum that grows with its length, as partial sums have errors."""
+    cdef double sum = 0.0, largest = 0.0, squares = 0.0
+    cdef Index i
+    for i in range(sizes.shape[0]):
+        sum += sizes[i]
+        add_square(sizes[i], &largest, &squares)
+    return reached(sizes.shape[0], sum, largest * sqrt(squares))
+
+
+cdef inline double reached(Index n, double sum, double norm) noexcept nogil:
+    return norm + min(1.0, WALK * sqrt(<double>n)) * sum
+
+
+cdef inline void add_square(double size, double *largest, double *squares) noexcept nogil:
+    """Add the square of a size ≥ 0 to ``squares``, which are in units of the largest size's: none is 0 or ∞."""
+    if size > largest[0]:
+        squares[0] = 1.0 + squares[0] * (largest[0] / size) * (largest[0] / size)
+        largest[0] = size
+    elif size > 0:
+        squares[0] += (size / largest[0]) * (size / largest[0])
+    elif isnan(size):
+        largest[0] = size
 
 
 def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] e, double low, double high, double price,

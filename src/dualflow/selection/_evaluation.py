@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core import clock
 from ..core.forks import cached_property
+from ..exceptions import FitError
 from ._fold_fits import fits_of_fold, widest_gap
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
@@ -39,11 +40,17 @@ class SearchEndedError(Exception):
 
 @dataclass
 class Times:
-    """When a search is to end: at a deadline, or when somebody says so."""
+    """When a search is to end: at a deadline, or when somebody says so.
+
+    ``fit_s`` is the longest fit to a fold so far, also of one that was cut short, and ``refit_s`` what is set aside for
+    the fit of the best candidate to all points.
+    """
 
     deadline: float | None = None
     why: str = ""
+    fit_s: float = 0.0
     refit_s: float = 0.0
+    last: float = field(default_factory=time.monotonic)
     interrupt: clock.Interrupt = field(default_factory=clock.Interrupt)
 
     def check(self) -> None:
@@ -55,7 +62,8 @@ class Times:
 
     def took(self, seconds: float, part: float) -> None:
         """Set time aside for the refit, as a fit to that part of the points took ``seconds``: time grows as n²."""
-        self.refit_s = max(self.refit_s, seconds / part**2)
+        self.last = time.monotonic()
+        self.fit_s, self.refit_s = max(self.fit_s, seconds), max(self.refit_s, seconds / part**2)
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -69,6 +77,7 @@ class Times:
             if stop is None or time.monotonic() < stop:
                 raise
             self.why = self.why or "time_limit"
+            self.fit_s = max(self.fit_s, time.monotonic() - self.last)
             raise SearchEndedError from None
 
 
@@ -168,6 +177,22 @@ class Evaluation:
         error = NOT_REACHED.format(why=self.times.why)
         every = ((c, f) for c in range(len(self.task.models)) for f in range(len(self.task.splits)))
         return [self.rows.get(pair) or self.task.without(error) for pair in every]
+
+    def check_any_whole(self, time_limit: float | None, refit: bool) -> None:
+        """`FitError` where the time was over before there was a candidate to choose, or, without a refit, any score."""
+        folds, fits = len(self.task.splits), len(self.task.models) * len(self.task.splits)
+        ended = [candidate for (candidate, _), row in self.rows.items() if row["fit_error"] is None]
+        whole = max(map(ended.count, set(ended)), default=0) >= (folds if refit else 1)
+        # Where fits failed and none ended, scikit-learn's error shows why they failed.
+        if self.times.why != "time_limit" or whole or (self.rows and not ended):
+            return
+        least = self.times.fit_s * (folds + (1 / self.task.part_of(0) ** 2 if refit else 0))
+        raise FitError(
+            f"time_limit={time_limit!r} was over before a candidate was fitted to all {folds} folds: {len(ended)} of "
+            f"{fits} fits ended, and the longest had taken {self.times.fit_s:.2g} s. One candidate"
+            f"{', and its fit to all points,' if refit else ''} would take at least {least:.2g} s; raise time_limit "
+            "above that, or give fewer points or folds"
+        )
 
     def _threads(self, work: list[Callable[[], None]], jobs: int) -> None:
         with ThreadPoolExecutor(jobs) as pool:

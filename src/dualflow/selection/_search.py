@@ -21,7 +21,7 @@ from ..core.options import Number
 from ..core.threads import blas_for
 from ..estimators._base import LEAST_S
 from ..estimators._solving import jobs_of
-from ..exceptions import ProblemError
+from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times
 from ._folds import Classes, Numbers
 from ._kernels import SHARED_UP_TO, Kernels
@@ -90,6 +90,8 @@ class Search(BaseSearchCV):
         ------
         ProblemError
             The estimator is of another class, or ``time_limit`` is out of range.
+        FitError
+            ``time_limit`` was over before a candidate was fitted to all folds, or the best of them to all data.
         ValueError
             A parameter is none of the estimator's, no fit succeeded, or the splitter and the data do not go together.
 
@@ -140,8 +142,9 @@ class Search(BaseSearchCV):
         evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
         with blas_for(_num_samples(X), shared=False):
             out = evaluation.run(plan, alone, jobs_of(self.n_jobs))
+        evaluation.check_any_whole(self.time_limit, bool(self.refit))
         results = self._table(candidates, models, out, len(splits))
-        self._conclude(task, metric, out[0]["test_scores"], results, models, times.deadline)
+        self._conclude(task, metric, out[0]["test_scores"], results, models, times)
         self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results
         return self
 
@@ -187,9 +190,9 @@ class Search(BaseSearchCV):
         return results
 
     def _conclude(
-        self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any], end: float | None
+        self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any], times: Times
     ) -> None:
-        """Set what the table says is the best, and fit it to all data by the ``end`` of the search's time."""
+        """Set what the table says is the best, and fit it to all data in the time that is left."""
         self.multimetric_ = isinstance(first, dict)
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(first)
@@ -201,7 +204,18 @@ class Search(BaseSearchCV):
             self.best_params_ = results["params"][self.best_index_]
         if self.refit:
             began, best = time.time(), clone(models[self.best_index_])
-            self.best_estimator_ = best.set_params(**self._limit_of(best, end)).fit(task.X, task.y, **task.fit_params)
+            best.set_params(**self._limit_of(best, times.deadline))
+            try:
+                self.best_estimator_ = best.fit(task.X, task.y, **task.fit_params)
+            except FitError as error:
+                if times.deadline is None or time.monotonic() < times.deadline:
+                    raise
+                raise FitError(
+                    f"time_limit={self.time_limit!r} was over before the best candidate, {self.best_params_}, was "
+                    f"fitted to all points, which would take about {times.refit_s:.2g} s by its fits to folds; raise "
+                    "time_limit by as much, or give fewer points",
+                    error.solution,
+                ) from error
             self.refit_time_ = time.time() - began
             self.best_estimator_.set_params(time_limit=models[self.best_index_].time_limit)
             if hasattr(self.best_estimator_, "feature_names_in_"):

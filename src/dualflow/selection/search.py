@@ -51,7 +51,8 @@ class SVCSearchCV(Search):
     return_train_score : bool, default=False
     time_limit : float, optional
         Seconds for the whole search. Fits that were not reached are among the failed ones; what is whole stays, and
-        the best of it is fitted to all data in the time that is left.
+        the best of it is fitted to all data in the time that is left. Where nothing is whole it is a `FitError` that
+        says how long one candidate takes.
 
     Attributes
     ----------
