@@ -75,7 +75,7 @@ def _on_circuits(
     provenance: dict[str, Any],
 ) -> str:
     options, fidelity = provenance.get("options", {}), provenance.get("fidelity") or {}
-    if fidelity.get("low"):
+    if fidelity.get("low") or fidelity.get("fault"):
         return (
             f"The device binds: its read-outs are not those of its circuits (fidelity {fidelity['slope']:.2f}), and "
             "more shots or steps do not help. Check it by dualflow.testing.check_device, or take another one."

@@ -17,7 +17,7 @@ from ..core.certificate import Certificate
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf, Rule
-from ..core.solution import Solution
+from ..core.solution import Solution, raw_summaries
 from ..core.sparse_points import SparsePoints, is_sparse
 from ..exceptions import ProblemError
 from ._attributes import fitted, set_by_fit
@@ -83,6 +83,9 @@ class KernelMachine(Persistent):
         The worst of `certificates_`.
     refined_ : bool
         Whether the model is that of a classical refinement.
+    raw_summaries_ : tuple of str
+        What circuits themselves found, and whether a refinement took its place (`Solution.raw_summary`), a line a
+        solve; empty of solvers that run none.
     raw_certificate_, solver_score_ : Certificate, float
         Of the solver's own answers: the worst one, and minus its relative gap, by which a search ranks solvers.
     """
@@ -181,6 +184,11 @@ class KernelMachine(Persistent):
     def refined_(self) -> bool:
         """Whether the model is that of a classical refinement, and not of its solver's own answer."""
         return any(solution.refined for solution in self.solutions_)
+
+    @fitted
+    def raw_summaries_(self) -> tuple[str, ...]:
+        """What circuits themselves found, and whether a refinement took its place; none of solvers that run none."""
+        return raw_summaries(self.solutions_)
 
     @fitted
     def raw_certificate_(self) -> Certificate:
