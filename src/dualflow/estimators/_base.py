@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._solve import check_time_limit
+from .._solve import check_time_limit, patient
 from ..core.certificate import Certificate
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
@@ -49,11 +49,20 @@ class _Transaction:
 
     def __enter__(self) -> None:
         self.before, self.undo = self.model.__dict__.copy(), self.model._undo()
-        if (limit := getattr(self.model, "time_limit", None)) is not None:
+        limit = getattr(self.model, "time_limit", None)
+        if limit is not None:
             check_time_limit(limit)
             self.model._due = time.monotonic() + limit
+        self.kernels = patient(limit)
+        self.kernels.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        try:
+            self.kernels.__exit__(kind, error, trace)
+        finally:
+            self._leave(kind)
+
+    def _leave(self, kind: type[BaseException] | None) -> None:
         if kind is not None:
             with uninterrupted():
                 self.undo()

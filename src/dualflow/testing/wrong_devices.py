@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..quantum.circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
-from ..quantum.devices import Device, make_device
+from ..quantum.devices import Device, check_shots, make_device
 from ..quantum.devices.emulator import EmulatorDevice, sampled
 from ..quantum.runs.laboratory import Account, Laboratory
 from .check import CheckFailed, CheckReport
@@ -178,6 +178,7 @@ def check_device(
     >>> check_device("emulator")["slope"] > 0.95
     True
     """
+    shots = check_shots(shots)
     made, rng = make_device(device), np.random.default_rng(random_state)
     laboratory = Laboratory(made, "check", compared=BATCH)
     account = Account.opened(rng)
