@@ -7,16 +7,23 @@ runs (χ²; of exact ones, a distance above 1e-4). It is harmless where the raw 
 1 %, or where every batch is one circuit and the fault is in the order of a batch. All else is missed.
 
 ``--page`` writes the table into docs/evidence.md; ``--kept FILE`` keeps the rows, and goes on from those it finds.
+``--cost`` measures instead what a right run costs more by the comparison and by the guard around its device: paired and
+alternating, processor time, medians; asked are 5 % of the run or 60 ms.
 """
 
 import argparse
 import itertools
 import json
+import operator
 import os
 import re
+import statistics
 import sys
+import time
 import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +34,8 @@ from sklearn.datasets import make_moons
 from benchmarks.lib.claims import Rows, Verdict, conclude
 from benchmarks.lib.command import command_line
 from dualflow import FidelityWarning, Gram, problems, solve
+from dualflow.quantum.runs.guarded import Guarded
+from dualflow.quantum.runs.laboratory import Laboratory
 from dualflow.testing import WRONG_DEVICES, WrongDevice
 
 TITLE = "quantum/wrong_devices"
@@ -45,6 +54,8 @@ SOLVERS: dict[str, dict[str, Any]] = {
 }
 #: Solvers whose runs of 16 variables take minutes.
 LONG = ("hhl", "hamiltonian-schrodingerisation", "hamiltonian-lchs")
+#: Pairs of runs; part of a run's time, and seconds, one of which the comparison and the guard may cost.
+PAIRS, MOST_SHARE, MOST_S = 9, 0.05, 0.06
 SWAPPED = "results of a batch swapped"
 PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
 BEGIN, END = "<!-- made by python -m benchmarks.quantum.wrong_devices --page -->", "<!-- end of the table -->"
@@ -52,9 +63,7 @@ BEGIN, END = "<!-- made by python -m benchmarks.quantum.wrong_devices --page -->
 
 def run(solver: str, device: str, n: int, seed: int) -> dict[str, Any]:
     """A row of the table."""
-    X, t = make_moons(n, noise=0.15, random_state=3)
-    make = problems.least_squares if solver == "hhl" else problems.svc
-    problem = make(Gram(X, "rbf", gamma=2.0), 2 * t - 1, C=10.0, **SOLVERS[solver])
+    problem = posed(solver, n)
     peer = "gradient-flow" if solver == "hhl" else "working-set"
     least = solve(problem, peer, tol=1e-10, refine=True).certificate.objective
     with warnings.catch_warnings(record=True) as caught:
@@ -123,12 +132,68 @@ def page(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+@contextmanager
+def without(comparison: bool, guard: bool) -> Iterator[None]:
+    """Runs whose read-outs are not compared, or whose device is not guarded."""
+    compared, call = Laboratory._compared, Guarded.call
+
+    def unguarded(self: Guarded, doing: str, run: Callable[[], Any], sent: bool | None = False) -> Any:
+        return run()
+
+    try:
+        if comparison:
+            Laboratory._compared = lambda self, account, *arguments: account  # type: ignore[method-assign]
+        if guard:
+            Guarded.call = unguarded  # type: ignore[method-assign]
+        yield
+    finally:
+        Laboratory._compared, Guarded.call = compared, call  # type: ignore[method-assign]
+
+
+def cost(options: argparse.Namespace) -> int:
+    """Seconds of right runs with and without."""
+    verdicts, table = [], Rows(f"{TITLE}_cost_rows", options)
+    for solver, device in itertools.product(SOLVERS, ("emulator", "aer")):
+        n = SIZES[0] if solver in LONG else SIZES[-1]
+        problem = posed(solver, n)
+        given = {"device": device, "random_state": 1} | ({} if solver == "hhl" else {"shots": SHOTS})
+        took: dict[str, list[float]] = {"all": [], "comparison": [], "guard": []}
+        for pair in range(1 + (PAIRS if not options.quick else 3)):
+            for left_out in took:
+                with without(left_out == "comparison", left_out == "guard"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    begun = time.process_time()
+                    solve(problem, solver, **given)
+                    if pair:  # the first pays for what is imported
+                        took[left_out].append(time.process_time() - begun)
+        whole = statistics.median(took["all"])
+        more = {name: statistics.median(map(operator.sub, took["all"], took[name])) for name in ("comparison", "guard")}
+        table.add(f"{solver}, {device}, n = {n}", solver=solver, device=device, n=n, seconds=whole, **more)
+        for name, seconds in more.items():
+            over = min(seconds / (whole - seconds) / MOST_SHARE, seconds / MOST_S)
+            verdicts.append(
+                Verdict("must", name, "of what it may cost", over, "<=", 1.0, case=f"{solver}, {device}, n = {n}")
+            )
+    return conclude(TITLE, verdicts, options)
+
+
+def posed(solver: str, n: int) -> Any:
+    """The problem of a row."""
+    X, t = make_moons(n, noise=0.15, random_state=3)
+    make = problems.least_squares if solver == "hhl" else problems.svc
+    return make(Gram(X, "rbf", gamma=2.0), 2 * t - 1, C=10.0, **SOLVERS[solver])
+
+
 def main() -> int:
     def more(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--page", action="store_true", help="write docs/evidence.md")
         parser.add_argument("--kept", type=Path, metavar="FILE", help="keeps rows, a JSON object a line")
 
+        parser.add_argument("--cost", action="store_true", help="what it costs, instead")
+
     options = command_line(__doc__, extra=more)
+    if options.cost:
+        return cost(options)
     table = Rows(f"{TITLE}_rows", options)
     sizes, seeds = (SIZES[:1], SEEDS[:1]) if options.quick else (SIZES, SEEDS)
     rows, kept = [], found_in(options.kept)
