@@ -27,7 +27,17 @@ from .registry import AUTO, DEFAULT_SOLVER, make_solver
 from .solvers import Solver
 from .solvers.base import BOUNDED
 
-__all__ = ["AUTO", "DEFAULT_SOLVER", "ON_INTERRUPT", "Progress", "check_limits", "check_time_limit", "limited", "solve"]
+__all__ = [
+    "AUTO",
+    "DEFAULT_SOLVER",
+    "ON_INTERRUPT",
+    "Progress",
+    "check_limits",
+    "check_time_limit",
+    "limited",
+    "patient",
+    "solve",
+]
 
 
 _TOL = Number(above=0, note="(a relative gap)")
@@ -123,7 +133,7 @@ def solve(
     engine = engine.aim(tol, hand_over=refine == "early")
     asked = time.monotonic()
     problem = problem.value()
-    with blas_for(problem.n, shared=problem.gram.is_radial):
+    with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = twin(posed)
@@ -164,6 +174,22 @@ def limited(seconds: float | None, what: str, limit: float | None = None) -> Ite
             f"time_limit={limit or seconds!r} was over before {what}; raise it, or give fewer points",
             getattr(error, "solution", None),
         ) from None
+
+
+@contextlib.contextmanager
+def patient(seconds: float | None) -> Iterator[None]:
+    """Work whose kernel is waited for no longer than that: a device that hangs behind it ends in a `FitError`."""
+    with clock.waiting(None if seconds is None else time.monotonic() + seconds):
+        try:
+            yield
+        except clock.OutOfTime as error:
+            if clock.is_late():
+                raise  # the time of what is around this
+            why = f": {error}" if str(error) else ""
+            raise FitError(
+                f"time_limit was over before the kernel's values were there{why}; raise it, or take another device",
+                getattr(error, "solution", None),
+            ) from None
 
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:

@@ -168,7 +168,8 @@ class ConcentrationWarning(UserWarning):
 
 
 class FidelityWarning(UserWarning):
-    """A device's read-outs are not those of the circuits it was sent: their fidelity is below 0.5 beyond shot noise.
+    """A device's read-outs are not those of the circuits it was sent: their fidelity is below 0.5 beyond shot noise, or
+    the device says that it has no noise and they differ by more than shots explain.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dualflow import Gram, compare, final_circuit, problems, solve
+from dualflow import Gram, compare, final_circuit, list_solvers, problems, solve
 from dualflow.exceptions import ProblemError
 from dualflow.report.columns import QUANTUM
 
@@ -69,11 +69,21 @@ def test_a_comparison_shows_the_fidelity_of_its_devices():
     assert column.cell(row) == f"{row.fidelity:.2f}"
 
 
-@pytest.mark.parametrize("solver", ["variational-flow", "hamiltonian-dilation", "hamiltonian-lchs"])
+@pytest.mark.parametrize("solver", [s.name for s in list_solvers() if s.quantum])
 def test_provenance_says_that_sampled_runs_go_another_way_than_exact_ones(solver):
-    runs = [solve(ball(), solver, device="emulator", shots=shots, max_steps=2, random_state=0) for shots in (None, 99)]
-    exact, sampled = (run.provenance["method"] for run in runs)
-    assert exact != sampled
+    make = {"hhl": problems.least_squares, "variational-lotka-volterra": problems.svc}
+    make |= {"hamiltonian-descent": problems.svc, "hamiltonian-adiabatic": problems.svc}
+    problem = make[solver](Gram(X, gamma=2.0), [-1, 1] * 4, C=1.0) if solver in make else ball()
+    said = []
+    for shots in (None, 99):
+        if shots is not None and solver in ("hhl", "variational-dqc"):
+            continue
+        given = {} if shots is None else {"shots": shots}
+        run = solve(problem, solver, device="emulator", max_steps=1, random_state=0, **given)
+        said.append(run.provenance["method"])
+        assert run.raw_summary().endswith(said[-1])
+    assert len(set(said)) == len(said)
+    assert all(said)
 
 
 def test_a_linear_solver_s_circuits_are_compared_too():

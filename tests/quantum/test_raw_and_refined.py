@@ -1,15 +1,35 @@
 """What a reader of an estimator sees of circuits: their own answer, or that a refinement took its place."""
 
+import json
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
+from typer.testing import CliRunner
 
-from dualflow import LSSVC, SVC, SVDD, SVR, Gram, OneClassSVM, UnusedCircuitsWarning, load, problems, solve
+from dualflow import (
+    LSSVC,
+    SVC,
+    SVDD,
+    SVR,
+    EcosystemDisplay,
+    Gram,
+    OneClassSVM,
+    SupportDisplay,
+    SVCSearchCV,
+    TrajectoryDisplay,
+    UnusedCircuitsWarning,
+    generalization_report,
+    load,
+    problems,
+    solve,
+)
+from dualflow.cli import app
 from dualflow.core.shot_floor import sampled_excess
 from dualflow.testing import WrongDevice
 
@@ -101,6 +121,89 @@ def test_saved_models_keep_both_answers(tmp_path):
     for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         assert other.solution_.raw_summary() == model.solution_.raw_summary()
         assert "DROWNED" in other.solution_.raw_summary()
+
+
+SAID = "refined by the classical active-set method; the circuits' own answer: DROWNED"
+
+
+@pytest.fixture(scope="module")
+def refined():
+    """A model that owes nothing to its circuits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return svc(refine=True, solver_options={"device": "null", "shots": 1000}).fit(X, T)
+
+
+def test_an_estimator_says_it(refined):
+    assert len(refined.raw_summaries_) == 1
+    assert refined.raw_summaries_[0].startswith(SAID)
+    assert SVC(C=10.0).fit(X, T).raw_summaries_ == ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (raw,) = svc().fit(X, T).raw_summaries_
+    assert raw.startswith("the circuits' own answer: FINISHED, relative gap ")
+    assert "; sampled: " in raw
+
+
+def test_a_generalization_report_says_it(refined):
+    report = generalization_report(refined, leave_one_out=False)
+    assert report.circuits == refined.raw_summaries_
+    assert SAID in str(report)
+    assert "circuits" not in str(generalization_report(SVC(C=10.0).fit(X, T), leave_one_out=False))
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        lambda model, ax: SupportDisplay.from_estimator(model, X, T, ax=ax).ax_.get_title(),
+        lambda model, ax: SupportDisplay.from_solution(model.solution_, ax=ax).ax_.get_title(),
+        lambda model, ax: EcosystemDisplay.from_estimator(model, ax=ax).ax_.get_title(),
+        lambda model, ax: EcosystemDisplay.from_solution(model.solution_, ax=ax).ax_.get_title(),
+    ],
+    ids=["support of a model", "support of a solution", "ecosystem of a model", "ecosystem of a solution"],
+)
+def test_pictures_say_it(refined, drawn):
+    title = drawn(refined, Figure().subplots())
+    assert SAID in " ".join(title.split())
+    assert max(map(len, title.splitlines())) <= 80
+    assert "circuits" not in drawn(SVC(C=10.0).fit(X, T), Figure().subplots())
+
+
+def test_a_picture_of_a_trajectory_says_what_followed():
+    problem = problems.svc(Gram(X, gamma=2.0), 2 * T - 1, C=10.0, loss="squared_hinge")
+    found = solve(problem, "variational-flow", device="null", shots=100, trajectory=True, refine=True, max_steps=3)
+    display = TrajectoryDisplay.from_solution(found)
+    assert "refined by the classical active-set method" in " ".join(display.figure_.get_suptitle().split())
+
+
+def test_an_onnx_file_says_it(refined):
+    pytest.importorskip("skl2onnx")
+    from dualflow.interchange import to_onnx
+
+    assert {p.key: p.value for p in to_onnx(refined).metadata_props}["circuits"].startswith(SAID)
+    assert "circuits" not in {p.key for p in to_onnx(SVC(C=10.0).fit(X, T)).metadata_props}
+
+
+@pytest.mark.parametrize("command", ["check", "predict"])
+def test_the_command_line_says_it_of_a_saved_model(refined, command, tmp_path):
+    refined.save(tmp_path / "model")
+    rows = "\n".join(f"{a},{b}" for a, b in X)
+    (tmp_path / "points.csv").write_text(f"a,b\n{rows}\n")
+    given = [str(tmp_path / "model")] + ([str(tmp_path / "points.csv")] if command == "predict" else [])
+    found = CliRunner().invoke(app, [command, *given])
+    assert found.exit_code == 0, found.output
+    assert "circuits" in found.output
+    assert "active-set" in found.output
+    said = json.loads(CliRunner().invoke(app, [command, *given, "--json"]).stdout)
+    assert said["circuits"] == list(refined.raw_summaries_)
+
+
+def test_a_search_of_its_own_warns_of_it():
+    with pytest.warns(UnusedCircuitsWarning, match="owes nothing to circuits"):
+        search = SVCSearchCV(
+            svc(refine=True, solver_options={"device": "null", "shots": 1000}), {"C": [1.0, 10.0]}, cv=2
+        ).fit(X, T)
+    assert search.best_estimator_.raw_summaries_[0].startswith("refined by")
 
 
 def test_verbose_says_it(capsys):

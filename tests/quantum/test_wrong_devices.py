@@ -112,11 +112,53 @@ def test_a_right_device_has_fidelity_1_and_no_warning(solver, device):
 def test_a_wrong_device_is_noticed_or_harmless(solver, device):
     solution, excess, told = run(solver, WrongDevice(device))
     fidelity = solution.provenance["fidelity"]
-    noticed = fidelity["slope"] is not None and fidelity["p_value"] < 1e-9
+    noticed = fidelity["p_value"] < 1e-9
     harmless = device in RIGHT_FOR_ONE or excess < 0.01
     assert noticed or harmless
     low = fidelity["slope"] is not None and fidelity["slope"] + DEVIATIONS * fidelity["deviation"] < 0.5
-    assert bool(told) == low
+    assert (fidelity["low"], fidelity["fault"]) == (low, noticed)
+    assert len(told) == (low or noticed)
+
+
+ANCILLA = "half of the last qubit's 0 read as 1"
+
+
+@pytest.mark.parametrize("solver", ["hamiltonian-dilation", "hamiltonian-schrodingerisation", "hamiltonian-lchs"])
+def test_a_device_wrong_in_the_ancilla_alone_is_noticed_though_the_answer_is_right(solver):
+    """Given success, outcomes are as they should be: only the rate of success is half of what it should be."""
+    solution, excess, told = run(solver, WrongDevice(ANCILLA))
+    right, _, _ = run(solver, "emulator")
+    assert excess < 0.01
+    assert solution.cost.success_probability == pytest.approx(0.5 * right.cost.success_probability, rel=0.25)
+    assert solution.provenance["fidelity"]["fault"]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("device", [ANCILLA, "30 % of the shots read as 0"])
+def test_exact_read_outs_that_keep_the_slope_are_noticed_by_their_distance(device):
+    problem = problems.least_squares(Gram(X, "rbf", gamma=2.0), Y, C=10.0)
+    with pytest.warns(FidelityWarning, match=r"says that it has no noise .* \(total variation\)"):
+        solution = solve(problem, "hhl", device=WrongDevice(device))
+    fidelity = solution.provenance["fidelity"]
+    assert fidelity["slope"] > 0.5
+    assert fidelity["fault"]
+    assert not fidelity["low"]
+    assert fidelity["distance"] > 0.01
+    assert "The device binds" in solution.advice
+    right = solve(problem, "hhl", device="aer").provenance["fidelity"]
+    assert right["distance"] < 1e-9
+    assert not right["fault"]
+
+
+def test_a_fault_of_a_device_that_says_it_has_noise_is_left_to_the_fidelity():
+    wrong = WrongDevice("30 % of the shots read as 0")
+    wrong.capabilities = make_device("null").capabilities
+    solution, _, told = run("variational-lotka-volterra", wrong)
+    fidelity = solution.provenance["fidelity"]
+    assert fidelity["slope"] > 0.5
+    assert fidelity["p_value"] < 1e-9
+    assert not fidelity["fault"]
+    assert told == []
 
 
 def test_exact_wrong_devices_are_noticed_too():

@@ -71,6 +71,7 @@ def check(
             "relative_gap": worst,
             "tol": limit,
             "optimal": optimal,
+            "circuits": list(machine.raw_summaries_) or None,
             "data": None if data is None else same is None,
         }
         if json:
@@ -78,6 +79,8 @@ def check(
         else:
             rows = [(name.replace("_", " "), value) for name, value in facts.items() if value is not None]
             shown = dict(rows) | {"relative gap": "none" if worst == float("inf") else gap_text(worst)}
+            if facts["circuits"]:
+                shown["circuits"] = "\n".join(facts["circuits"])
             shown |= {"tol": f"{limit:g}", "optimal": "yes" if optimal else "NO"}
             if data is not None:
                 shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"

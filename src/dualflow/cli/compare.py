@@ -67,7 +67,7 @@ def compare(
     degree: Annotated[float, typer.Option(help="Of the poly kernel.")] = 3.0,
     coef0: Annotated[float, typer.Option(help="Of the poly and sigmoid kernels.")] = 0.0,
     fit_intercept: Annotated[str, typer.Option(help="yes, no, or penalised: the bias inside the kernel.")] = "yes",
-    shots: Annotated[int, typer.Option(help="Per circuit.")] = 10_000,
+    shots: Annotated[float, typer.Option(help="Per circuit; 1e4 is 10000.")] = 10_000,
     devices: Annotated[str | None, typer.Option(help="For quantum solvers, comma separated.")] = None,
     studies: Annotated[bool, typer.Option("--studies", help="Include solvers that are studies.")] = False,
     seed: Annotated[int, typer.Option(help="Of the subsample and of every solver.")] = 0,

@@ -66,6 +66,8 @@ def predict(
             said, score = _said(machine, known, table, X, empty)
             values = _decisions(machine, known, X, empty) if decision else {}
         facts = {"model": str(model), "rows": len(table), **score}
+        if circuits := list(getattr(machine, "raw_summaries_", ())):
+            facts["circuits"] = circuits
         if out is not None:
             from .._files import replacing_text
 
@@ -77,6 +79,8 @@ def predict(
             whole = {} if out is not None else {"predictions": said, **({"decision": values} if decision else {})}
             say_json(facts | whole)
             return
+        for line in circuits:
+            say(f"{model}: {line}", err=True)
         if out is None:
             for chunk in _written(said, values):
                 typer.echo(chunk, nl=False)

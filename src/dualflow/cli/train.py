@@ -135,7 +135,7 @@ def train(
             "relative_gap": gap,
             "tol": tol,
             "optimal": optimal,
-            "refined": [s.raw_summary() for s in model.solutions_ if s.refined and s.ran_circuits] or None,
+            "circuits": list(model.raw_summaries_) or None,
             "search": best,
             "cross_validation": accuracy,
             "seconds": round(time.perf_counter() - begun, 3),
@@ -175,7 +175,7 @@ def _print(facts: dict[str, Any]) -> None:
         ("support vectors", facts["support_vectors"]),
         ("certified relative gap", f"{certified}, {verdict}"),
     ]
-    rows += [("circuits", summary) for summary in facts["refined"] or ()]
+    rows += [("circuits", summary) for summary in facts["circuits"] or ()]
     if facts["search"]:
         found = facts["search"]
         rows.append((f"{score} in the search", f"{found['score']:.4g}, the best of {found['candidates']} settings"))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from .._estimate import Estimate, estimate, span
 from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
+from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan
 from .posing import as_it_stands, from_data
@@ -120,6 +121,7 @@ def dry_run(
     Classical rows and controls are left out. ``time_limit`` bounds each rehearsal, as it bounds each row of a
     comparison: one that it ends sends fewer circuits than is said here.
     """
+    shots = check_shots(shots)
     entries = [entry for entry in plan(solvers, shots, devices, False, studies) if entry.role == "quantum"]
     posing: dict[str, Any] = {
         "y": y,

@@ -10,11 +10,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .._solve import check_limits
+from .._solve import check_limits, patient
 from ..core.kernel_checks import KernelFunction
 from ..core.options import Number
 from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
+from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..solvers import Solver
 from .length import announcement
@@ -150,7 +151,7 @@ def compare(
     check_limits(tol, None, time_limit)
     total_time_limit = TOTAL.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
-    shots = Number(at_least=1, whole=True, powers=True, none=True).check("shots", shots)
+    shots = check_shots(shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
     posing: dict[str, Any] = {
         "y": y,
@@ -167,11 +168,12 @@ def compare(
         "coef0": coef0,
         "inlier_class": inlier_class,
     }
-    if isinstance(X, DualProblem):
-        tasks, settings, mending = [as_it_stands(X, posing, compare)], described(X), ()
-    else:
-        tasks, settings = from_data(X, random_state=random_state, **posing)
-    indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
+    with patient(time_limit):
+        if isinstance(X, DualProblem):
+            tasks, settings, mending = [as_it_stands(X, posing, compare)], described(X), ()
+        else:
+            tasks, settings = from_data(X, random_state=random_state, **posing)
+        indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
     run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
     if announce is not None:

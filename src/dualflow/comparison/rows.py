@@ -19,7 +19,7 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.support import support_set
-from ..exceptions import SolverUnavailable
+from ..exceptions import DeviceError, SolverUnavailable
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from ..solvers import Solver
@@ -168,7 +168,13 @@ class Rows:
         return _explained(row)
 
     def warm_up(self, entry: Entry) -> None:
-        """One throw-away step on four points: a library's import is not the solver's time."""
+        """One throw-away step on four points: a library's import is not the solver's time.
+
+        Raises
+        ------
+        DeviceError
+            The device had not answered within the limit of a row: it is not waited for a second time.
+        """
         key = hash((entry.name, entry.device, entry.shots))
         if key in self.warm:
             return
@@ -181,10 +187,19 @@ class Rows:
         for loss in ("squared_hinge", "hinge", None):
             try:
                 problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
-                solve(problem, solver, max_steps=1, **entry.options)
+                found = solve(problem, solver, max_steps=1, time_limit=self.limit(), **entry.options)
             except Exception:  # not the run that counts: whatever is wrong will show there
                 continue
+            if found.ended is Status.TIME_LIMIT and (why := found.provenance.get("device_error")):
+                raise DeviceError(why)
             return
+
+    def limit(self) -> float | None:
+        """Seconds of a run that begins now; what begins has a moment at least."""
+        if self.ends == math.inf:
+            return self.time_limit
+        left = max(self.ends - time.monotonic(), LEAST_S)
+        return left if self.time_limit is None else min(self.time_limit, left)
 
     def run(self, row: Row, entry: Entry, task: Task, reference: Solution | None) -> Row:
         try:
@@ -208,10 +223,7 @@ class Rows:
     def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False) -> Solution:
         """The answer of one run, or of the quickest of some where runs are so short that their time is mostly luck."""
         found: list[Solution] = []
-        limit = self.time_limit
-        if self.ends < math.inf:  # what begins has a moment at least
-            left = max(self.ends - time.monotonic(), LEAST_S)
-            limit = left if limit is None else min(limit, left)
+        limit = self.limit()
         while len(found) < AGAIN:
             solution = solve(
                 problem,

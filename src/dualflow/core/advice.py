@@ -75,7 +75,7 @@ def _on_circuits(
     provenance: dict[str, Any],
 ) -> str:
     options, fidelity = provenance.get("options", {}), provenance.get("fidelity") or {}
-    if fidelity.get("low"):
+    if fidelity.get("low") or fidelity.get("fault"):
         return (
             f"The device binds: its read-outs are not those of its circuits (fidelity {fidelity['slope']:.2f}), and "
             "more shots or steps do not help. Check it by dualflow.testing.check_device, or take another one."
@@ -84,11 +84,13 @@ def _on_circuits(
         return "Noise binds: take a device with less, fewer points, or mitigation='confusion'; shots alone do not help."
     if ended is Status.TIME_LIMIT:
         return f"The time binds: raise time_limit; {_REFINED}."
+    given = [name for name in LENGTHS if options.get(name) is not None]
+    length = (given or [name for name in LENGTHS[1:] if name in options])[:1]
     if shots and (again := _sampled_gap(problem, certificate, shots)) > GROWS * (certificate.gap or 0.0):
         return (
             f"Shot noise binds: sampled anew with a quarter of the run's {shots:,} shots, this answer has a gap of "
-            f"{again:.2g}, not {certificate.gap:.2g}. Raise shots or the number of steps; shots=None takes exact "
-            f"distributions where the device gives them, and {_REFINED}."
+            f"{again:.2g}, not {certificate.gap:.2g}. Raise {' or '.join([*length, 'shots'])}; shots=None takes "
+            f"exact distributions where the device gives them, and {_REFINED}."
         )
     if ended is Status.STEP_LIMIT:
         return f"The steps bind: raise max_steps, or take a solver whose steps go farther; {_REFINED}."
@@ -98,8 +100,6 @@ def _on_circuits(
             f"The ansatz binds: its {angles} angles do not reach every point of {problem.n} variables. Take "
             f"ansatz='tree' or more layers; {_REFINED}."
         )
-    given = [name for name in LENGTHS if options.get(name) is not None]
-    length = (given or [name for name in LENGTHS[1:] if name in options])[:1]
     if shots and length:
         return (
             f"The number of steps binds more than the shots: of {steps} steps, a quarter of their {shots:,} shots "

@@ -7,10 +7,25 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["Interrupt", "OutOfTime", "at_leisure", "interruptible", "is_late", "left", "look", "within"]
+__all__ = [
+    "Interrupt",
+    "OutOfTime",
+    "at_leisure",
+    "awaited",
+    "interruptible",
+    "is_late",
+    "left",
+    "look",
+    "waiting",
+    "within",
+]
 
 #: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+#: Until when a kernel is waited for before the run it is needed for, by `time.monotonic`.
+_patience: ContextVar[float | None] = ContextVar("patience", default=None)
 
 
 class Interrupt:
@@ -44,11 +59,30 @@ def within(deadline: float | None) -> Iterator[None]:
 @contextlib.contextmanager
 def at_leisure() -> Iterator[None]:
     """Work that is done to its end, whatever the clock says: it must be short, or its time set aside before."""
-    token = _deadline.set(None)
+    token, patience = _deadline.set(None), _patience.set(None)
     try:
         yield
     finally:
         _deadline.reset(token)
+        _patience.reset(patience)
+
+
+@contextlib.contextmanager
+def waiting(deadline: float | None) -> Iterator[None]:
+    """Work that is done to its end, but waits no longer than until then for a kernel that looks at the clock."""
+    outer = _patience.get()
+    token = _patience.set(outer if deadline is None else deadline if outer is None else min(deadline, outer))
+    try:
+        yield
+    finally:
+        _patience.reset(token)
+
+
+@contextlib.contextmanager
+def awaited() -> Iterator[None]:
+    """The call of a kernel: where no clock is looked at, before a run, it ends when `waiting` said."""
+    with within(_patience.get() if _deadline.get() is None else None):
+        yield
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError
 from ._points import mean_and_squares, square_points
-from .clock import look
+from .clock import awaited, look
 from .kernel_checks import KernelFunction
 from .sparse_points import SparsePoints, is_sparse
 
@@ -202,7 +202,8 @@ def check_callable(kernel: KernelFunction, points: Any) -> None:
 
 
 def _answer(kernel: Any, A: Any, B: Any) -> Any:
-    return kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))
+    with awaited():
+        return kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))
 
 
 def _check_symmetric(K: NDArray, same: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from .shot_floor import sampled_excess
 from .status import Status
 from .values import packed, unpacked
 
-__all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory"]
+__all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory", "raw_summaries"]
 
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
@@ -362,7 +363,11 @@ class Solution:
         """
         name = self.provenance.get("solver", "the solver")
         if not self.refined:
-            return f"the answer of {name} itself"
+            if not self.ran_circuits:
+                return f"the answer of {name} itself"
+            gap, how = self.certificate.relative_gap, self.provenance.get("method")
+            known = "no certified gap" if gap is None else f"relative gap {gap:.3g}"
+            return f"the circuits' own answer: {self.status.name}, {known}" + (f"; {how}" if how else "")
         size, weight = len(self.support), np.abs(self.raw_alpha)
         largest = np.argsort(-weight, kind="stable")[:size]
         right = int(np.isin(largest, self.support).sum())
@@ -378,6 +383,11 @@ class Solution:
             f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
             f"vectors of {self.problem.n}, {self.certificate}{raw})"
         )
+
+
+def raw_summaries(solutions: Iterable[Any]) -> tuple[str, ...]:
+    """`Solution.raw_summary` of those that ran circuits, each text once: for all that shows a model."""
+    return tuple(dict.fromkeys(s.raw_summary() for s in solutions if isinstance(s, Solution) and s.ran_circuits))
 
 
 def _is_equal(array: NDArray, other: NDArray | None) -> bool:

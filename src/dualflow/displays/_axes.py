@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = [
     "mark_level",
     "matplotlib_part",
     "say_level",
+    "titled",
 ]
 
 # Okabe and Ito's colours: told apart by eyes that see red and green alike, too. Markers differ beside them.
@@ -45,6 +47,9 @@ MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 INSTALL = 'pictures need matplotlib: pip install "dualflow[plot]"'
 #: Relative gaps below it are round-off; logarithmic axes show them, and 0, here.
 LEAST_GAP = 1e-16
+
+#: Letters of a line of a title, and answers of circuits that it tells.
+TITLE_LETTERS, TITLE_LINES = 72, 3
 
 
 def matplotlib_part(name: str) -> Any:
@@ -97,6 +102,14 @@ def axes_for(ax: Any, rows: int, columns: int, size: tuple[float, float], count:
     given[0].set_axis_off()
     made = [given[0].figure.add_subplot(spec[k // columns, k % columns]) for k in range(count)]
     return given[0].figure, np.array(made, dtype=object)
+
+
+def titled(title: str, circuits: Sequence[str]) -> str:
+    """A title, and below it what the circuits behind an answer themselves found."""
+    lines = [textwrap.fill(line, TITLE_LETTERS) for line in circuits[:TITLE_LINES]]
+    if more := len(circuits) - len(lines):
+        lines.append(f"and {more} more solves")
+    return "\n".join(filter(None, [title, *lines]))
 
 
 def legend_below(ax: Any, handles: Sequence[Any]) -> Any:

@@ -35,6 +35,8 @@ class Scene:
         Labels as the user wrote them, in order; empty without.
     features : tuple of str, optional
     epsilon : float or None
+    circuits : tuple of str
+        What circuits behind the function themselves found.
         Half the width of a regression's tube.
     """
 
@@ -47,6 +49,7 @@ class Scene:
     classes: NDArray
     features: tuple[str, ...] | None = None
     epsilon: float | None = None
+    circuits: tuple[str, ...] = ()
 
 
 def scene_of_solution(solution: Any) -> Scene:
@@ -66,7 +69,9 @@ def scene_of_solution(solution: Any) -> Scene:
         y, kind, classes = problem.sigma.astype(int), "margin", np.array([-1, 1])
     elif (problem.sigma < 0).any():
         y, classes = problem.sigma.astype(int), np.array([-1, 1])
-    return Scene(kind, X, y, X[held], None if y is None else y[held], solution.decision_values, classes, None, epsilon)
+    support_y = None if y is None else y[held]
+    said = (solution.raw_summary(),) if solution.ran_circuits else ()
+    return Scene(kind, X, y, X[held], support_y, solution.decision_values, classes, None, epsilon, said)
 
 
 def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
@@ -115,14 +120,14 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
             return Z
         return type(X)(Z, columns=list(X.columns)) if hasattr(X, "iloc") else type(X)(Z, schema=list(X.columns))
 
-    features = tuple(columns) if columns else None
+    features, said = tuple(columns) if columns else None, tuple(getattr(model, "raw_summaries_", ()))
     if is_regressor(model):
         tube = float(getattr(model, "epsilon", 0.0))
 
         def predicted(Z: NDArray) -> NDArray:
             return np.asarray(estimator.predict(table(Z)))
 
-        return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube)
+        return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube, said)
     if is_classifier(model) and labels is not None:
         known = set(np.asarray(model.classes_).tolist())
         if unknown := sorted(set(labels.tolist()) - known, key=str):
@@ -133,7 +138,7 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
         def number(Z: NDArray) -> NDArray:
             return np.array([places[label] for label in np.asarray(estimator.predict(table(Z))).tolist()], dtype=float)
 
-        return Scene("classes", points, labels, support, support_y, number, model.classes_, features)
+        return Scene("classes", points, labels, support, support_y, number, model.classes_, features, None, said)
     kind, classes = ("margin", model.classes_) if is_classifier(model) else ("ball", np.array([]))
     if kind == "ball" and labels is not None:
         classes = np.unique(labels)
@@ -141,7 +146,7 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
     def decided(Z: NDArray) -> NDArray:
         return np.asarray(estimator.decision_function(table(Z))).ravel()
 
-    return Scene(kind, points, labels, support, support_y, decided, classes, features)
+    return Scene(kind, points, labels, support, support_y, decided, classes, features, None, said)
 
 
 def _dense(rows: Any) -> NDArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._axes import GREEN, GREY, MARKERS, SIGNS, VERMILION, axes_for, class_name, legend_below, matplotlib_part
+from ._axes import GREEN, GREY, MARKERS, SIGNS, VERMILION, axes_for, class_name, legend_below, matplotlib_part, titled
 from ._places import dense_rows, kernel_coordinates, plane_of
 
 __all__ = ["EcosystemDisplay"]
@@ -117,6 +117,7 @@ class EcosystemDisplay:
             support = np.flatnonzero(np.abs(alpha) > 1e-8 * np.abs(alpha).max(initial=0.0))
         kind = ", raw" if raw else ", refined" if solution.refined else ""
         title = f"{solution.problem.model}{kind}: {len(support)} of {len(alpha)} survive"
+        title = titled(title, [solution.raw_summary()] if solution.ran_circuits else [])
         return cls(solution.problem, alpha, support, names=names, features=features, title=title).plot(ax, **options)
 
     @classmethod

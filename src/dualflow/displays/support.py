@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._axes import BLUE, COLOURS, DARK, GREY, MARKERS, axes_for, class_name, legend_below, matplotlib_part
+from ._axes import BLUE, COLOURS, DARK, GREY, MARKERS, axes_for, class_name, legend_below, matplotlib_part, titled
 from ._places import plane_of
 from ._scene import Scene, scene_of_estimator, scene_of_solution
 from ._surface import paint
@@ -136,8 +136,10 @@ class SupportDisplay:
             labels = labels if plane is None else plane.labels
         handles = self._draw_points(self.ax_, scatter_kwargs)
         self.ax_.set(xlabel=labels[0], ylabel=labels[1])
-        if self.title:
-            self.ax_.set_title(self.title)
+        if self.title or scene.circuits:
+            before = self.title or (self.text_.get_text() if self.text_ else "")
+            small = {"fontsize": "small"} if scene.circuits else {}
+            self.ax_.set_title(titled(before, scene.circuits), **small)
         self.legend_ = legend_below(self.ax_, handles + self._line_handles()) if legend else None
         return self
 

@@ -21,6 +21,7 @@ from ._axes import (
     mark_level,
     matplotlib_part,
     say_level,
+    titled,
 )
 
 __all__ = ["TrajectoryDisplay"]
@@ -111,6 +112,7 @@ class TrajectoryDisplay:
         solver = solution.provenance.get("solver", "solver")
         ended = solution.raw_status.name.replace("_", " ").lower()
         title = f"{solver}, n = {problem.n}: {ended} ({len(path.t) - 1} steps)"
+        title = titled(title, [solution.raw_summary()] if solution.refined and solution.ran_circuits else [])
         return cls(path, signs=signs, tol=solution.tol, title=title).plot(ax, **options)
 
     @classmethod

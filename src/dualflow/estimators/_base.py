@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._solve import check_time_limit
+from .._solve import check_time_limit, patient
 from ..core.certificate import Certificate
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
 from ..core.options import OneOf, Rule
-from ..core.solution import Solution
+from ..core.solution import Solution, raw_summaries
 from ..core.sparse_points import SparsePoints, is_sparse
 from ..exceptions import ProblemError
 from ._attributes import fitted, set_by_fit
@@ -49,11 +49,20 @@ class _Transaction:
 
     def __enter__(self) -> None:
         self.before, self.undo = self.model.__dict__.copy(), self.model._undo()
-        if (limit := getattr(self.model, "time_limit", None)) is not None:
+        limit = getattr(self.model, "time_limit", None)
+        if limit is not None:
             check_time_limit(limit)
             self.model._due = time.monotonic() + limit
+        self.kernels = patient(limit)
+        self.kernels.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        try:
+            self.kernels.__exit__(kind, error, trace)
+        finally:
+            self._leave(kind)
+
+    def _leave(self, kind: type[BaseException] | None) -> None:
         if kind is not None:
             with uninterrupted():
                 self.undo()
@@ -83,6 +92,9 @@ class KernelMachine(Persistent):
         The worst of `certificates_`.
     refined_ : bool
         Whether the model is that of a classical refinement.
+    raw_summaries_ : tuple of str
+        What circuits themselves found, and whether a refinement took its place (`Solution.raw_summary`), a line a
+        solve; empty of solvers that run none.
     raw_certificate_, solver_score_ : Certificate, float
         Of the solver's own answers: the worst one, and minus its relative gap, by which a search ranks solvers.
     """
@@ -181,6 +193,11 @@ class KernelMachine(Persistent):
     def refined_(self) -> bool:
         """Whether the model is that of a classical refinement, and not of its solver's own answer."""
         return any(solution.refined for solution in self.solutions_)
+
+    @fitted
+    def raw_summaries_(self) -> tuple[str, ...]:
+        """What circuits themselves found, and whether a refinement took its place; none of solvers that run none."""
+        return raw_summaries(self.solutions_)
 
     @fitted
     def raw_certificate_(self) -> Certificate:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._settled import Settled
 from .._solve import Progress
-from ..core.solution import Solution
+from ..core.solution import Solution, raw_summaries
 
 __all__ = ["Teller"]
 
@@ -68,8 +68,8 @@ class Teller:
         with self.lock:
             self.done += 1
             self.worst = max(self.worst, np.inf if gap is None else gap)
-        if isinstance(found, Solution) and found.refined and found.ran_circuits:
-            self.console.print(f"{self.name}: {found.raw_summary()}", markup=False)
+        for line in raw_summaries([found]):
+            self.console.print(f"{self.name}: {line}", markup=False)
 
     def _say(self, k: int, progress: Progress) -> None:
         now = time.monotonic()

@@ -39,6 +39,8 @@ class GeneralizationReport:
         The same from each pair's `first_segment` margins: an estimate, at no refit.
     pairs : tuple of PairReport
         One a pair of classes, in the order of ``solutions_``.
+    circuits : tuple of str
+        What the model's circuits themselves found (`Solution.raw_summary`); the report is of the optimum.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class GeneralizationReport:
     loo_error: float | None
     first_segment_error: float
     pairs: tuple[PairReport, ...]
+    circuits: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         exact = "not computed" if self.loo_error is None else f"{self.loo_error:.4g} (exact)"
@@ -62,6 +65,7 @@ class GeneralizationReport:
             f"leave-one-out error {exact}; first segment {self.first_segment_error:.4g}; "
             f"bound {self.loo_bound:.4g} ({self.n_support} support vectors of {self.n} points)",
             *(str(pair) for pair in self.pairs),
+            *(f"of the optimum, which is not what circuits found; {line}" for line in self.circuits),
         ]
         return "\n".join(lines)
 
@@ -183,4 +187,5 @@ def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
         loo_error=float(np.mean(winners(exact, *voting) != codes)) if leave_one_out else None,
         first_segment_error=float(np.mean(winners(first, *voting) != codes)),
         pairs=tuple(pairs),
+        circuits=model.raw_summaries_,
     )

@@ -120,6 +120,8 @@ def to_onnx(
         raise
     except Exception as error:  # of a step that is not ours, whatever its converter raises
         raise ProblemError(f"{name}: skl2onnx cannot convert it: {' '.join(str(error).split())}") from error
+    if said := getattr(last, "raw_summaries_", ()):
+        made.metadata_props.add(key="circuits", value="\n".join(said))
     if path is not None:
         with replacing(Path(path)) as file:
             file.write(made.SerializeToString())

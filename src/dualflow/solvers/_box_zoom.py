@@ -52,6 +52,14 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     default_max_steps: ClassVar[int] = 5000
     renamed: ClassVar[Mapping[str, str]] = {"steps": "trotter_steps"}
 
+    exact_method: ClassVar[str] = (
+        "exact: the mean of a box is computed; boxes go on until none moves α any more; the answer is the last α"
+    )
+    sampled_method: ClassVar[str] = (
+        f"sampled: the mean of a box is that of its shots; {SAMPLED_SWEEPS} sweeps over all blocks and "
+        f"{SAMPLED_BLOCKS} blocks on top, or as many as the budget or max_blocks says, the answer is the last α"
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self._plan.adaptive or self.final_shots is not None:

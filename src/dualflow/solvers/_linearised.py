@@ -20,9 +20,6 @@ from .quantum import QuantumSolver
 
 __all__ = ["MOST_ANCILLAS", "LinearisedSolver"]
 
-#: How a run goes on, as its provenance says it.
-EXACT = "exact: a window is taken only where f falls; the answer is the final state"
-SAMPLED = "sampled: windows within the noise are taken, cut ones too; the answer is an average of them"
 #: Most ancillas: with 16 variables, 20 qubits.
 MOST_ANCILLAS = 16
 #: Steps of a splitting in a window, where there is something to split; with shots, windows until the solver rests.
@@ -51,6 +48,10 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     )
 
     kinds = frozenset({Kind.SIMPLEX})
+    exact_method: ClassVar[str] = "exact: a window is taken only where f falls; the answer is the final state"
+    sampled_method: ClassVar[str] = (
+        "sampled: windows within the noise are taken, cut ones too; the answer is an average of them"
+    )
     max_n: ClassVar[int | None] = 16
     renamed: ClassVar[Mapping[str, str]] = {"steps": "windows", "splits": "trotter_steps"}
 
@@ -121,7 +122,6 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
 
     def provenance(self, context: LinearisedContext, state: LinearisedState) -> dict[str, Any]:
         return super().provenance(context, state) | {
-            "method": EXACT if self.shots is None else SAMPLED,
             "ancillas": self.ancillas,
             "trotter_steps": context.circuit.trotter_steps,
             "rejected_windows": state.rejected,

@@ -17,9 +17,6 @@ from .quantum import QuantumSolver
 
 __all__ = ["VariationalSolver"]
 
-#: How a run goes on, as its provenance says it.
-EXACT = "exact: a step is taken only where f falls, or LSODA's; the answer is the final state"
-SAMPLED = "sampled: every step is taken, and damped; the answer is the mean of what the later steps measured"
 SEMI_IMPLICIT, LSODA = "semi-implicit", "lsoda"
 
 ContextT = TypeVar("ContextT", bound=AngleFlow[Any])
@@ -35,6 +32,10 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
     time_step: float | None = option(None, Number(above=0, none=True))
     t_end: float | None = option(None, Number(above=0, none=True))
 
+    exact_method: ClassVar[str] = "exact: a step is taken only where f falls, or LSODA's; the answer is the final state"
+    sampled_method: ClassVar[str] = (
+        "sampled: every step is taken, and damped; the answer is the mean of what the later steps measured"
+    )
     max_n: ClassVar[int | None] = 4096
 
     def __post_init__(self) -> None:
@@ -80,7 +81,4 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
         return context.circuit
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        return super().provenance(context, state) | {
-            "circuits_a_step": context.circuits_a_step,
-            "method": EXACT if self.shots is None else SAMPLED,
-        }
+        return super().provenance(context, state) | {"circuits_a_step": context.circuits_a_step}

@@ -77,6 +77,12 @@ class HamiltonianAdiabatic(BoxZoom):
         if self.sampler == "annealing" and self.shots is not None:
             raise ProblemError(f"shots={self.shots!r} is an option of sampler='circuit'; annealing takes reads")
 
+    @property
+    def how(self) -> str:
+        if self.sampler == "annealing":
+            return f"annealed: the mean of a box is that of {self.reads} reads of classical annealing, and no circuit's"
+        return super().how
+
     def circuit_of(self, variables: int) -> AnnealCircuit:
         return AnnealCircuit(variables, self.trotter_steps, self.total_time)
 

@@ -115,6 +115,10 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         return self.method or ("implicit" if self.shots is None else "accelerated")
 
     @property
+    def how(self) -> str:
+        return self._method
+
+    @property
     def _averages(self) -> bool:
         """Whether the answer is an average."""
         return self._method == "accelerated" or self.shots is not None
@@ -173,7 +177,6 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     def provenance(self, context: DilationContext, state: DilationState) -> dict[str, Any]:
         averaged = f"average of {max(1, state.taken)} measured states"
         return super().provenance(context, state) | {
-            "method": self._method,
             "answer": averaged if self._averages else "the last measured state",
             "least_success_probability": state.least_success if context.dilation.post_selected else None,
         }

@@ -83,6 +83,7 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 16
     default_max_steps: ClassVar[int] = 2
+    exact_method: ClassVar[str] = "exact: |α| by one circuit, signs by a second one"
     without_shots: ClassVar[str] = "reads exact distributions; leave shots out"
 
     def open(self, problem: DualProblem, workspace: Workspace) -> HHLContext:
@@ -124,7 +125,7 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         return super().cost(context, state) | {"success_probability": success}
 
     def provenance(self, context: HHLContext, state: Inversion) -> dict[str, Any]:
-        circuit, about = context.circuit, {"device": context.lab.device.identity, "circuit": None}
+        circuit, about = context.circuit, {"device": context.lab.device.identity, "method": self.how, "circuit": None}
         if circuit is not None:
             about = super().provenance(context, state)
         return about | {

@@ -22,7 +22,7 @@ from ..quantum.circuits import ParametricCircuit
 from ..quantum.devices import Device, make_device
 from ..quantum.runs.batches import Schedule
 from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
-from ..quantum.runs.fidelity import warn_below_half
+from ..quantum.runs.fidelity import warn_of_fault
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
 from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
@@ -71,7 +71,8 @@ class CircuitSolver(Solver[ContextT, StateT]):
         process to the next.
     min_fidelity : float in (0, 1), optional
         A run ends with a `DeviceError` where the fidelity of its read-outs to their circuits
-        (``provenance["fidelity"]``) is below it, beyond shot noise. Without it there is a `FidelityWarning` below 0.5.
+        (``provenance["fidelity"]``) is below it, beyond shot noise. Without it there is a `FidelityWarning` below 0.5,
+        and where the read-outs of a device that says it has no noise are not those of its circuits.
     """
 
     device: str | Device = "aer"
@@ -91,6 +92,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
     without_shots: ClassVar[str] = "takes no shots; leave shots out"
     #: Why there is no final circuit, where `final_angles` gives none.
     no_final_circuit: ClassVar[str] = "no one circuit prepares its final state"
+    #: What a run from exact distributions does, and what one with shots does instead, for ``provenance["method"]``.
+    exact_method: ClassVar[str] = "exact"
+    sampled_method: ClassVar[str] = "sampled"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,13 +189,19 @@ class CircuitSolver(Solver[ContextT, StateT]):
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         return context.lab.cost(state.account, self.circuit(context, state))
 
+    @property
+    def how(self) -> str:
+        """What this run does; runs with shots take another way than exact ones."""
+        return self.exact_method
+
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
         if not device.control:
-            warn_below_half(fidelity, device.name)
+            warn_of_fault(fidelity, device.name)
         return (
             context.lab.provenance(state.account)
             | {
+                "method": self.how,
                 "circuit": circuit.name,
                 "angles": circuit.n_parameters,
                 "job_ids": list(state.account.job_ids),
@@ -268,6 +278,10 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}
         return super().provenance(context, state) | more
+
+    @property
+    def how(self) -> str:
+        return self.exact_method if self.shots is None else self.sampled_method
 
     def accuracy_class(self) -> str:
         return self.accuracy if self.shots is None else "sampled"

@@ -92,6 +92,9 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 
+    exact_method: ClassVar[str] = "exact: a block is left once others promise more than its rest"
+    sampled_method: ClassVar[str] = "sampled: every block is run to its end, and a fall within the noise counts as none"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self._plan.adaptive:
@@ -123,6 +126,10 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         shared = ("shots", "final_shots", "shot_budget", "mitigation")
         given = {name: value for name in shared if (value := getattr(self, name)) is not None}
         return found.from_options({"device": self.device} | given | dict(self.inner_options))
+
+    @property
+    def how(self) -> str:
+        return f"{super().how}; in a block, {self._solver.how}"
 
     def open(self, problem: DualProblem, workspace: Workspace) -> EcologyContext:
         inner, some = self._solver, first_problem(workspace, self.block)

@@ -105,6 +105,9 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     kinds = BOUNDED
     maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 12
+    exact_method: ClassVar[str] = (
+        "exact: windows are trained on expectation values; the answer is the end of the last one"
+    )
     without_shots: ClassVar[str] = (
         "differentiates exact expectation values and takes no shots; leave shots out, or use 'variational-flow'"
     )

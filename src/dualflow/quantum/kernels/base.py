@@ -18,7 +18,7 @@ from ...core.seeds import generator, generator_of, generator_state
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
-from ..runs.fidelity import KERNEL_PAIRS, Fidelity, warn_below_half
+from ..runs.fidelity import KERNEL_PAIRS, Fidelity, warn_of_fault
 from ..runs.laboratory import Account, Laboratory
 from ..runs.mitigation import check_method
 from .feature_maps import make_feature_map
@@ -318,7 +318,7 @@ class QuantumKernel:
         self._watch(rows, columns, K)
         compared = self._account.fidelity.circuits
         if self._trusting and compared > self._compared and not self.device.control:  # values of a file need no device
-            self._trusting = not warn_below_half(self._account.fidelity, self.device.name)
+            self._trusting = not warn_of_fault(self._account.fidelity, self.device.name)
         self._compared = compared
         return K
 

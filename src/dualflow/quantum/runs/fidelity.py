@@ -4,7 +4,8 @@ Both compare a read-out f with the circuit's own distribution p, which `Parametr
 the device. With d = p − 1/N for N outcomes, the linear cross-entropy slope is Σ d·f / Σ d², summed over circuits: 1 for
 the right device, 0 for one that ignores the circuit, the circuit's fidelity under depolarising noise (Arute et al.,
 Nature 574, 505 (2019), eq. 1; in the least-squares form of Rinott, Shoham and Kalai, 2022). χ² over its degrees of
-freedom is 1 for the right device and grows with the shots for any other.
+freedom is 1 for the right device and grows with the shots for any other. Exact read-outs have no χ²: their total
+variation distance ½ Σ |f − p| takes its place, 0 for the right device.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = [
     "WARN_BELOW",
     "Fidelity",
     "checked_rows",
-    "warn_below_half",
+    "warn_of_fault",
 ]
 
 #: Qubits of the widest circuit whose distribution is computed for the comparison.
@@ -45,6 +46,10 @@ MIN_EXPECTED = 5.0
 MIN_NORM = 1e-9
 #: Slope of exact read-outs that is 0 but for rounding.
 ROUND_OFF = 1e-6
+#: Chance of a χ² as large, of the right device, below which read-outs are not those of their circuits.
+MIN_P_VALUE = 1e-9
+#: Total variation distance that exact read-outs of the right device may have, in single precision too.
+MAX_DISTANCE = 1e-4
 #: Standard deviations of shot noise that a slope is allowed before it counts as low: one false alarm in 3 · 10⁵.
 DEVIATIONS = 4.5
 
@@ -67,6 +72,10 @@ class Fidelity:
         Its degrees of freedom.
     circuits : int
         Circuits that were compared.
+    distance : float
+        Largest total variation distance of exact read-outs; 0 where all were sampled.
+    noiseless : bool
+        Whether the device says that it has no noise.
 
     Examples
     --------
@@ -85,8 +94,10 @@ class Fidelity:
     chi_square: float = 0.0
     degrees: int = 0
     circuits: int = 0
+    distance: float = 0.0
+    noiseless: bool = False
 
-    def with_batch(self, found: NDArray, ideal: NDArray, shots: int | None) -> Fidelity:
+    def with_batch(self, found: NDArray, ideal: NDArray, shots: int | None, noisy: bool = True) -> Fidelity:
         """The sums with a batch added.
 
         Parameters
@@ -95,11 +106,15 @@ class Fidelity:
             Read-outs as frequencies, and the circuits' own distributions.
         shots : int or None
             Of each circuit; None where ``found`` is exact.
+        noisy : bool, default=True
+            Whether the device says that it has noise.
         """
         d = ideal - 1.0 / ideal.shape[1]
         cross, norm = float((d * found).sum()), float((d * d).sum())
-        variance, chi_square, degrees = 0.0, 0.0, 0
-        if shots is not None:
+        variance, chi_square, degrees, distance = 0.0, 0.0, 0, 0.0
+        if shots is None:
+            distance = 0.5 * float(np.abs(found - ideal).sum(axis=1).max(initial=0.0))
+        else:
             variance = float(((ideal * d * d).sum(axis=1) - ((ideal * d).sum(axis=1)) ** 2).clip(min=0).sum()) / shots
             for f, p in zip(found, ideal, strict=True):
                 statistic, cells = _chi_square(f * shots, p * shots)
@@ -111,13 +126,19 @@ class Fidelity:
             self.chi_square + chi_square,
             self.degrees + degrees,
             self.circuits + len(ideal),
+            max(self.distance, distance),
+            not noisy,
         )
 
     @property
     def is_sound(self) -> bool:
         """Whether the sums are numbers that a device can have given; those of a file may be anything."""
-        sums = (self.cross, self.norm, self.variance, self.chi_square, self.degrees, self.circuits)
-        return all(type(s) in (int, float) and math.isfinite(s) for s in sums) and min(sums[1:]) >= 0
+        sums = (self.cross, self.norm, self.variance, self.chi_square, self.degrees, self.circuits, self.distance)
+        return (
+            type(self.noiseless) is bool
+            and all(type(s) in (int, float) and math.isfinite(s) for s in sums)
+            and min(sums[1:]) >= 0
+        )
 
     @property
     def is_known(self) -> bool:
@@ -145,24 +166,39 @@ class Fidelity:
         allowed = DEVIATIONS * self.deviation
         return bool(2 * allowed < 1.0 and abs(self.slope) <= max(allowed, ROUND_OFF))
 
+    @property
+    def p_value(self) -> float | None:
+        """Chance of a χ² as large, of the right device; None where nothing was sampled."""
+        return float(scipy.stats.chi2.sf(self.chi_square, self.degrees)) if self.degrees > 0 else None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the read-outs are not those of the circuits, be it by noise or by a fault."""
+        return (self.p_value is not None and self.p_value < MIN_P_VALUE) or self.distance > MAX_DISTANCE
+
+    @property
+    def difference(self) -> str:
+        """By how much the read-outs differ from the circuits' distributions, in words."""
+        if self.distance > MAX_DISTANCE:
+            return f"exact read-outs are up to {self.distance:.2g} from their circuits' distributions (total variation)"
+        return f"χ² is {self.chi_square / max(1, self.degrees):.3g} a degree of freedom, which shots do not explain"
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the device says that it has no noise, and its read-outs are not those of the circuits."""
+        return self.noiseless and self.differs
+
     def report(self) -> dict[str, Any]:
         """What provenance says of it: plain numbers, None where nothing is known."""
-        if not self.is_known:
-            return {
-                "slope": None,
-                "deviation": None,
-                "chi_square_per_degree": None,
-                "p_value": None,
-                "low": False,
-                "circuits": 0,
-            }
-        sampled = self.degrees > 0
+        known = self.is_known
         return {
-            "slope": self.slope,
-            "deviation": self.deviation,
-            "chi_square_per_degree": self.chi_square / self.degrees if sampled else None,
-            "p_value": float(scipy.stats.chi2.sf(self.chi_square, self.degrees)) if sampled else None,
+            "slope": self.slope if known else None,
+            "deviation": self.deviation if known else None,
+            "chi_square_per_degree": self.chi_square / self.degrees if self.degrees > 0 else None,
+            "p_value": self.p_value,
+            "distance": self.distance if self.circuits and not self.degrees else None,
             "low": self.is_below(WARN_BELOW),
+            "fault": self.is_fault,
             "circuits": self.circuits,
         }
 
@@ -173,18 +209,25 @@ def checked_rows(count: int, most: int) -> NDArray:
     return np.arange(checked) * count // checked
 
 
-def warn_below_half(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
-    """Give a `FidelityWarning` if the slope is below 0.5; returns whether it is."""
-    low = fidelity.is_below(WARN_BELOW)
-    if low:
-        warnings.warn(
-            f"device {device!r}: the fidelity of its read-outs to their circuits is {fidelity.slope:.2f} ± "
-            f"{fidelity.deviation:.2f} (1: the right device, 0: one that ignores its circuits), over "
-            f"{fidelity.circuits} circuits; the result does not show what these circuits do",
-            FidelityWarning,
-            stacklevel=stacklevel,
+def warn_of_fault(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
+    """Give a `FidelityWarning` if the slope is below 0.5, or the read-outs of a device without noise are not those of
+    its circuits; returns whether either is so."""
+    if not (fidelity.is_below(WARN_BELOW) or fidelity.is_fault):
+        return False
+    found = "unknown, for its circuits are uniform"
+    if fidelity.is_known:
+        found = (
+            f"{fidelity.slope:.2f} ± {fidelity.deviation:.2f} (1: the right device, 0: one that ignores its circuits)"
         )
-    return low
+    if fidelity.is_fault:
+        found += f"; it says that it has no noise (capabilities.noisy is False), and {fidelity.difference}"
+    warnings.warn(
+        f"device {device!r}: the fidelity of its read-outs to their circuits is {found}; over {fidelity.circuits} "
+        "circuits. The result does not show what these circuits do",
+        FidelityWarning,
+        stacklevel=stacklevel,
+    )
+    return True
 
 
 def _chi_square(counts: NDArray, expected: NDArray) -> tuple[float, int]:

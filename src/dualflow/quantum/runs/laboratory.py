@@ -183,7 +183,8 @@ class Laboratory:
             return account
         found, angles = np.atleast_2d(readout.probabilities), np.atleast_2d(np.asarray(theta))
         rows = checked_rows(len(found), self.compared)
-        fidelity = account.fidelity.with_batch(found[rows], circuit.distribution(angles[rows]), readout.shots)
+        ideal, noisy = circuit.distribution(angles[rows]), self.device.capabilities.noisy
+        fidelity = account.fidelity.with_batch(found[rows], ideal, readout.shots, noisy)
         if self.min_fidelity is not None and fidelity.is_below(self.min_fidelity):
             raise DeviceError(
                 f"device {self.device.name!r}: the fidelity of its read-outs to their circuits is "
