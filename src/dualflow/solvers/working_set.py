@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
+from ..core.solution import SHARP
+from ..core.support import LARGE
+from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
 from .base import EVERY_CONVEX, Solver
@@ -19,7 +22,7 @@ __all__ = ["WorkingSet"]
 
 
 @dataclass(frozen=True)
-class WorkingSet(Solver[Descent, WorkingSetState]):
+class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     """Block decomposition: many points seeded on a quarter of them, recursively; second-order SMO in compiled blocks.
 
     A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
@@ -85,13 +88,18 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     def within(self, iterations: int) -> tuple[WorkingSet, None]:
         return replace(self, max_updates=iterations), None
 
-    def open(self, problem: DualProblem, workspace: Workspace) -> Descent:
+    def open(self, problem: DualProblem, workspace: Workspace) -> Descent | Coordinates:
+        by_gap = self.gap_tol is not None and self.kkt_tol is None and self.max_updates is None
+        if by_gap and suits_coordinates(problem):
+            # A refinement would follow, to where these rounds come to in less time.
+            ends = self.hand_over and problem.n <= LARGE
+            return Coordinates(workspace, min(self.gap_tol, 0.5 * SHARP) if ends else self.gap_tol)
         return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over), self.max_updates)
 
-    def start(self, context: Descent, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
+    def start(self, context: Descent | Coordinates, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
         return context.start(warm)
 
-    def step(self, context: Descent, state: WorkingSetState) -> WorkingSetState:
+    def step(self, context: Descent | Coordinates, state: WorkingSetState) -> WorkingSetState:
         return context.step(state)
 
     def alpha(self, state: WorkingSetState) -> NDArray:
@@ -100,13 +108,13 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     def finished(self, state: WorkingSetState) -> bool:
         return state.done
 
-    def gradient(self, context: Descent, state: WorkingSetState) -> NDArray | None:
+    def gradient(self, context: Descent | Coordinates, state: WorkingSetState) -> NDArray | None:
         return context.gradient(state)
 
-    def extras(self, context: Descent, state: WorkingSetState) -> dict[str, NDArray]:
+    def extras(self, context: Descent | Coordinates, state: WorkingSetState) -> dict[str, NDArray]:
         return {} if self.max_updates is None else {"updates": np.array([state.updates])}
 
-    def wants_whole(self, context: Descent, state: WorkingSetState) -> bool:
+    def wants_whole(self, context: Descent | Coordinates, state: WorkingSetState) -> bool:
         return context.wants_whole(state)
 
     def is_exact(self, state: WorkingSetState) -> bool:
