@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
-from ..core.workspace import Workspace
 from ..core.solution import SHARP
 from ..core.support import LARGE
+from ..core.workspace import Workspace
 from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
@@ -33,6 +33,10 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     violation has fallen to a tenth, and before it ends. Below KKT violation 1e-3 (LIBSVM's default) and relative gap
     5e-5, float32 no longer tells who violates, and it goes on in float64. A refinement that follows takes over earlier:
     see ``hand_over``.
+
+    Sparse points with a linear kernel, 500 variables and more, make no kernel rows: each variable is a block of its own
+    there, whose gradient is a product of its point with w (`dualflow.working_set.coordinates`), and so where no
+    ``kkt_tol`` or ``max_updates`` is given. The provenance says so: ``blocks`` is "coordinates".
 
     Parameters
     ----------
@@ -89,14 +93,16 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
         return replace(self, max_updates=iterations), None
 
     def open(self, problem: DualProblem, workspace: Workspace) -> Descent | Coordinates:
-        by_gap = self.gap_tol is not None and self.kkt_tol is None and self.max_updates is None
-        if by_gap and suits_coordinates(problem):
+        tol = self.gap_tol
+        if tol is not None and self.kkt_tol is None and self.max_updates is None and suits_coordinates(problem):
             # A refinement would follow, to where these rounds come to in less time.
             ends = self.hand_over and problem.n <= LARGE
-            return Coordinates(workspace, min(self.gap_tol, 0.5 * SHARP) if ends else self.gap_tol)
+            return Coordinates(workspace, min(tol, 0.5 * SHARP) if ends else tol)
         return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over), self.max_updates)
 
-    def start(self, context: Descent | Coordinates, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
+    def start(
+        self, context: Descent | Coordinates, rng: np.random.Generator, warm: NDArray | None = None
+    ) -> WorkingSetState:
         return context.start(warm)
 
     def step(self, context: Descent | Coordinates, state: WorkingSetState) -> WorkingSetState:
@@ -113,6 +119,9 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
 
     def extras(self, context: Descent | Coordinates, state: WorkingSetState) -> dict[str, NDArray]:
         return {} if self.max_updates is None else {"updates": np.array([state.updates])}
+
+    def provenance(self, context: Descent | Coordinates, state: WorkingSetState) -> dict[str, Any]:
+        return {"blocks": "coordinates"} if isinstance(context, Coordinates) else {}
 
     def wants_whole(self, context: Descent | Coordinates, state: WorkingSetState) -> bool:
         return context.wants_whole(state)

@@ -39,8 +39,9 @@ AT_ONCE = 1 << 24
 PASSES = 8
 #: A round's spread of gradients, as a part of that of the step's first, that ends a step.
 FALLEN = 0.1
-#: The part that the gap must fall to in a step for the free variables not to move all at once.
-CRAWLS = 0.5
+#: The part that the gap must fall to in a step for the free variables not to move all at once, and the gap from which
+#: on they are likely to be those of the optimum.
+CRAWLS, NEAR = 0.5, 1e-2
 #: Steps without progress after which this is at rest.
 STALLED = 40
 
@@ -104,7 +105,7 @@ class Coordinates:
         stalled = 0 if fell else state.stalled + 1
         if gap <= self.gap_tol or stalled > STALLED:
             return replace(state, done=True, offered=gap <= self.gap_tol)
-        if gap > CRAWLS * state.best:
+        if CRAWLS * state.best < gap <= NEAR:
             moved = self.all_at_once(alpha, Qa)
             if moved is not None:
                 alpha = moved
@@ -131,12 +132,11 @@ class Coordinates:
         e = np.zeros(problem.n) if problem.e is None else problem.e
         arrays = rows.data, rows.indices, rows.indptr, self.points
         values = problem.p, problem.upper, problem.ridge, problem.sigma, e, self.diag + rho
-        size, most = len(rows.data) * (problem.n / problem.gram.n), PASSES
         work = Round(alpha, w, total, nu, seed)
         passes, first = 0.0, None
-        while passes < most:
+        while passes < PASSES:
             work.begin()
-            passes += work.active / problem.n + 4 * work.active / max(1.0, size)
+            passes += work.active / problem.n
             while not work.go_on(*arrays, *values, problem.scale, problem.offset, rho, AT_ONCE):
                 look()
             look()
