@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+
 from dualflow import SVC, SVR, Gram, Status, problems, solve
 
 RNG = np.random.default_rng(0)
@@ -56,12 +57,14 @@ def test_sparse_points_are_solved_without_kernel_rows(model):
 
 
 def test_bias_is_that_of_a_model_that_does_not_regularise_it():
-    sparse, dense = (SVC(kernel="linear", C=1.0).fit(points, Y) for points in (X, X.toarray()))
+    points, target = text(1500)
+    labels = np.where(target > 0, 1, -1)
+    sparse, dense = (SVC(kernel="linear", C=1.0).fit(given, labels) for given in (points, points.toarray()))
     assert sparse.solutions_[0].provenance["blocks"] == "coordinates"
     assert not sparse.solutions_[0].refined
     assert sparse.certificate_.relative_gap <= 1e-8
     np.testing.assert_allclose(sparse.intercept_, dense.intercept_, atol=1e-4)
-    np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X.toarray()), atol=1e-3)
+    np.testing.assert_allclose(sparse.decision_function(points), dense.decision_function(points.toarray()), atol=1e-3)
 
 
 def test_tube_of_an_estimator_takes_the_same_way():

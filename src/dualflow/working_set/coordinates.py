@@ -43,7 +43,7 @@ FALLEN = 0.1
 #: on they are likely to be those of the optimum.
 CRAWLS, NEAR = 0.5, 1e-2
 #: Steps without progress after which this is at rest.
-STALLED = 40
+STALLED = 12
 
 
 def suits_coordinates(problem: DualProblem) -> bool:
