@@ -114,3 +114,10 @@ def test_limits_and_callbacks_hold():
 @pytest.mark.parametrize("option", [{"kkt_tol": 1e-3}, {"max_updates": 50}])
 def test_options_of_pairs_go_by_pairs(option):
     assert "blocks" not in solve(posed(X, Y, "hinge"), "working-set", **option).provenance
+
+
+def test_repeated_points_with_both_labels_come_to_the_end():
+    points, labels = scipy.sparse.vstack([X, X, X]), np.concatenate([Y, Y, -Y])
+    found = solve(problems.svc(Gram(points, "linear"), labels, C=100.0), "working-set", tol=1e-7)
+    assert found.provenance["blocks"] == "coordinates"
+    assert found.certificate.relative_gap <= 1e-7

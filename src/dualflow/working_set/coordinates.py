@@ -42,8 +42,9 @@ FALLEN = 0.1
 #: The part that the gap must fall to in a step for the free variables not to move all at once, and the gap from which
 #: on they are likely to be those of the optimum.
 CRAWLS, NEAR = 0.5, 1e-2
-#: Steps without progress after which this is at rest.
-STALLED = 12
+#: Steps without progress after which this is at rest: far from the optimum, where the bound may be a bad one for long
+#: while f falls, and near it.
+STALLED, NEARLY = 40, 12
 
 
 def suits_coordinates(problem: DualProblem) -> bool:
@@ -101,9 +102,8 @@ class Coordinates:
         Qa = self.product(alpha, w, total)
         lower, interval = dual_bound(problem, alpha, Qa)
         _, gap = gaps(0.5 * float(alpha @ Qa) - float(problem.p @ alpha), lower)
-        fell = gap < 0.9 * state.best
-        stalled = 0 if fell else state.stalled + 1
-        if gap <= self.gap_tol or stalled > STALLED:
+        stalled = 0 if gap < 0.9 * state.best else state.stalled + 1
+        if gap <= self.gap_tol or stalled > (STALLED if gap > NEAR else NEARLY):
             return replace(state, done=True, offered=gap <= self.gap_tol)
         if CRAWLS * state.best < gap <= NEAR:
             moved = self.all_at_once(alpha, Qa)
