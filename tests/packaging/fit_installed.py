@@ -15,13 +15,13 @@ import dualflow
 from dualflow.core import _bound, _pair_bound, _points, _radial, _sealed
 from dualflow.evolution import _mating
 from dualflow.online import _path
-from dualflow.working_set import _classes, _from_points, _pairs, _point_pairs, _wishes
+from dualflow.working_set import _classes, _coordinates, _from_points, _pairs, _point_pairs, _wishes
 
 C, GAMMA = 10.0, 1.0
 
 for module in (
     *(_bound, _pair_bound, _points, _radial, _sealed, _mating, _path),
-    *(_classes, _from_points, _pairs, _point_pairs, _wishes),
+    *(_classes, _coordinates, _from_points, _pairs, _point_pairs, _wishes),
 ):
     assert module.__file__.endswith(tuple(EXTENSION_SUFFIXES)), f"{module.__name__} is not compiled: {module.__file__}"
 

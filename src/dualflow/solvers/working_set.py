@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
+from ..core.solution import SHARP
+from ..core.support import LARGE
 from ..core.workspace import Workspace
+from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
 from .base import EVERY_CONVEX, Solver
@@ -19,7 +22,7 @@ __all__ = ["WorkingSet"]
 
 
 @dataclass(frozen=True)
-class WorkingSet(Solver[Descent, WorkingSetState]):
+class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     """Block decomposition: many points seeded on a quarter of them, recursively; second-order SMO in compiled blocks.
 
     A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
@@ -30,6 +33,10 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     violation has fallen to a tenth, and before it ends. Below KKT violation 1e-3 (LIBSVM's default) and relative gap
     5e-5, float32 no longer tells who violates, and it goes on in float64. A refinement that follows takes over earlier:
     see ``hand_over``.
+
+    Sparse points with a linear kernel, 500 variables and more, make no kernel rows: each variable is a block of its own
+    there, whose gradient is a product of its point with w (`dualflow.working_set.coordinates`), and so where no
+    ``kkt_tol`` or ``max_updates`` is given. The provenance says so: ``blocks`` is "coordinates".
 
     Parameters
     ----------
@@ -85,13 +92,20 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     def within(self, iterations: int) -> tuple[WorkingSet, None]:
         return replace(self, max_updates=iterations), None
 
-    def open(self, problem: DualProblem, workspace: Workspace) -> Descent:
+    def open(self, problem: DualProblem, workspace: Workspace) -> Descent | Coordinates:
+        tol = self.gap_tol
+        if tol is not None and self.kkt_tol is None and self.max_updates is None and suits_coordinates(problem):
+            # A refinement would follow, to where these rounds come to in less time.
+            ends = self.hand_over and problem.n <= LARGE
+            return Coordinates(workspace, min(tol, 0.5 * SHARP) if ends else tol)
         return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over), self.max_updates)
 
-    def start(self, context: Descent, rng: np.random.Generator, warm: NDArray | None = None) -> WorkingSetState:
+    def start(
+        self, context: Descent | Coordinates, rng: np.random.Generator, warm: NDArray | None = None
+    ) -> WorkingSetState:
         return context.start(warm)
 
-    def step(self, context: Descent, state: WorkingSetState) -> WorkingSetState:
+    def step(self, context: Descent | Coordinates, state: WorkingSetState) -> WorkingSetState:
         return context.step(state)
 
     def alpha(self, state: WorkingSetState) -> NDArray:
@@ -100,13 +114,16 @@ class WorkingSet(Solver[Descent, WorkingSetState]):
     def finished(self, state: WorkingSetState) -> bool:
         return state.done
 
-    def gradient(self, context: Descent, state: WorkingSetState) -> NDArray | None:
+    def gradient(self, context: Descent | Coordinates, state: WorkingSetState) -> NDArray | None:
         return context.gradient(state)
 
-    def extras(self, context: Descent, state: WorkingSetState) -> dict[str, NDArray]:
+    def extras(self, context: Descent | Coordinates, state: WorkingSetState) -> dict[str, NDArray]:
         return {} if self.max_updates is None else {"updates": np.array([state.updates])}
 
-    def wants_whole(self, context: Descent, state: WorkingSetState) -> bool:
+    def provenance(self, context: Descent | Coordinates, state: WorkingSetState) -> dict[str, Any]:
+        return {"blocks": "coordinates"} if isinstance(context, Coordinates) else {}
+
+    def wants_whole(self, context: Descent | Coordinates, state: WorkingSetState) -> bool:
         return context.wants_whole(state)
 
     def is_exact(self, state: WorkingSetState) -> bool:
