@@ -138,6 +138,8 @@ def _train(X: np.ndarray, y: np.ndarray) -> Begin:
             except SystemExit as leave:
                 if leave.code == 130:
                     raise KeyboardInterrupt from None
+                if not leave.code:
+                    return  # it had ended: before its moment, or deaf to it
                 raise RuntimeError(f"exit code {leave.code}") from None
 
         def changed() -> str:
