@@ -443,3 +443,17 @@ def test_ctrl_c_in_a_finalizer_ends_a_run(work):
     with pytest.raises(KeyboardInterrupt):
         work(problem, **options)
     assert time.monotonic() - begun < 3.0
+
+
+def test_ctrl_c_that_a_library_made_another_error_of_ends_a_comparison(monkeypatch):
+    def masked(*about, **options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise RuntimeError("Error calling __set_name__") from interrupt
+
+    monkeypatch.setattr(comparison_rows, "solve", masked)
+    problem = problems.svc(Gram(np.arange(8.0)[:, None]), [-1, 1] * 4, C=1.0)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        compare(problem, solvers=["smo"])
+    assert raised.value.comparison.interrupted
