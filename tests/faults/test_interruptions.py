@@ -10,9 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 from cvxopt import misc
 
 from dualflow import SVC, Gram, ProblemError, Solver, Status, compare, problems, solve
+from dualflow.cli.output import clear_errors
 from dualflow.comparison import rows as comparison_rows
 from dualflow.core import clock
 from dualflow.core.certificate import Certifier
@@ -457,3 +459,9 @@ def test_ctrl_c_that_a_library_made_another_error_of_ends_a_comparison(monkeypat
     with pytest.raises(KeyboardInterrupt) as raised:
         compare(problem, solvers=["smo"])
     assert raised.value.comparison.interrupted
+
+
+def test_ctrl_c_in_a_finalizer_of_a_command_exits_with_130():
+    with pytest.raises(typer.Exit) as left, clear_errors():
+        _drop_ctrl_c()
+    assert left.value.exit_code == 130
