@@ -47,6 +47,7 @@ ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
 
 
+@clock.hearing()
 def solve(
     problem: DualProblem,
     solver: str | Solver[Any, Any] = AUTO,

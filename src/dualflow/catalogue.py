@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import ClassVar, Generic, TypeVar
 
 from ._unconfirmed import Unconfirmed
-from .exceptions import DualflowError, SolverUnavailable, near_miss
+from .exceptions import DualflowError, SolverUnavailable, heed, near_miss
 
 __all__ = ["Catalogue", "Listed"]
 
@@ -129,6 +129,7 @@ class Catalogue(Generic[ListedT]):
         try:
             found = getattr(importlib.import_module(module), attribute, None)
         except Exception as error:  # the module may be anybody's
+            heed(error)
             raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             of = f"dualflow.{self.base.__name__}"

@@ -16,6 +16,7 @@ __all__ = [
     "ProblemError",
     "SolverMismatch",
     "SolverUnavailable",
+    "heed",
     "near_miss",
 ]
 
@@ -196,6 +197,16 @@ class UnusedCircuitsWarning(UserWarning):
     >>> issubclass(UnusedCircuitsWarning, UserWarning)
     True
     """
+
+
+def heed(error: BaseException) -> None:
+    """Raise the Ctrl-C that is behind an error, if one is: Python 3.11 makes a RuntimeError of it where it comes as a
+    class is made, and libraries make others."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        link = link.__cause__ or link.__context__
 
 
 def near_miss(word: object, known: Iterable[str]) -> str:

@@ -124,7 +124,7 @@ def _train(X: np.ndarray, y: np.ndarray) -> Begin:
     """The command line: exit 130, and no file, or a whole one."""
 
     def begin(folder: Path) -> Begun:
-        from dualflow import SVC, cli
+        from dualflow import SVC, cli, load
 
         data, out = folder / "data.csv", folder / "model.dualflow"
         np.savetxt(data, np.column_stack([X, y]), delimiter=",", fmt="%.6g")
@@ -138,13 +138,17 @@ def _train(X: np.ndarray, y: np.ndarray) -> Begin:
             except SystemExit as leave:
                 if leave.code == 130:
                     raise KeyboardInterrupt from None
+                if not leave.code:
+                    return  # it had ended: before its moment, or deaf to it
                 raise RuntimeError(f"exit code {leave.code}") from None
 
         def changed() -> str:
             left = sorted(path.name for path in folder.iterdir())
             if left != ["data.csv", "model.dualflow"]:
                 return f"files were left: {left}"
-            return "" if out.read_bytes() == old else "the model was replaced"
+            if out.read_bytes() != old:
+                load(out)  # it came after the model was written, which must be whole
+            return ""
 
         return main, changed
 

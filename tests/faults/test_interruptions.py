@@ -1,15 +1,20 @@
 """Ctrl-C, errors of one's own and the clock, wherever they come: raised with what there is, or returned with it."""
 
+import operator
 import signal
+import sys
 import time
+import weakref
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 from cvxopt import misc
 
 from dualflow import SVC, Gram, ProblemError, Solver, Status, compare, problems, solve
+from dualflow.cli.output import clear_errors
 from dualflow.comparison import rows as comparison_rows
 from dualflow.core import clock
 from dualflow.core.certificate import Certifier
@@ -391,3 +396,72 @@ def test_cvxopt_gives_back_where_it_is_when_time_is_up(monkeypatch):
     assert len(factorised) == 6
     assert found.status is Status.TIME_LIMIT
     assert 1e-10 < found.certificate.relative_gap < 0.5  # on its way, and further than the start
+
+
+def _drop_ctrl_c():
+    """Ctrl-C in a finalizer, where Python drops what is raised."""
+    held = clock.Interrupt()
+    weakref.finalize(held, signal.raise_signal, signal.SIGINT)
+
+
+def test_ctrl_c_in_a_finalizer_is_raised_a_moment_later():
+    @clock.hearing()
+    def work():
+        _drop_ctrl_c()
+        time.sleep(5.0)
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - begun < 3.0
+
+
+def test_ctrl_c_in_a_finalizer_is_raised_at_the_end_of_the_work():
+    with pytest.raises(KeyboardInterrupt), clock.hearing():
+        _drop_ctrl_c()
+    time.sleep(10 * clock.AGAIN_S)  # not a second time
+
+
+def test_other_errors_of_a_finalizer_go_where_they_went(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: seen.append(dropped.exc_type))
+    with clock.hearing():
+        held = clock.Interrupt()
+        weakref.finalize(held, operator.truediv, 1, 0)
+        del held
+    assert seen == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("work", [solve, compare])
+def test_ctrl_c_in_a_finalizer_ends_a_run(work):
+    problem = problems.svc(Gram(np.arange(8.0)[:, None]), [-1, 1] * 4, C=1.0)
+
+    def hook(*about):
+        _drop_ctrl_c()
+        time.sleep(5.0)
+
+    options = {"callback": hook} if work is solve else {"progress": hook, "solvers": ["smo"]}
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work(problem, **options)
+    assert time.monotonic() - begun < 3.0
+
+
+def test_ctrl_c_that_a_library_made_another_error_of_ends_a_comparison(monkeypatch):
+    def masked(*about, **options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise RuntimeError("Error calling __set_name__") from interrupt
+
+    monkeypatch.setattr(comparison_rows, "solve", masked)
+    problem = problems.svc(Gram(np.arange(8.0)[:, None]), [-1, 1] * 4, C=1.0)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        compare(problem, solvers=["smo"])
+    assert raised.value.comparison.interrupted
+
+
+def test_ctrl_c_in_a_finalizer_of_a_command_exits_with_130():
+    with pytest.raises(typer.Exit) as left, clear_errors():
+        _drop_ctrl_c()
+    assert left.value.exit_code == 130

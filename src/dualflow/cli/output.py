@@ -17,6 +17,7 @@ import typer
 
 from .._files import target_of
 from .._text import visible
+from ..core.clock import hearing
 from ..exceptions import DualflowError, ProblemError
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def clear_errors() -> Iterator[None]:
     if callable(at_start) and getattr(at_start, "__module__", "") == "dualflow_command":
         signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on it is answered below
     try:
-        yield
+        with hearing():
+            yield
     except BrokenPipeError:
         raise typer.Exit(CLOSED) from None  # the reader of our output has left, and wants no sentence either
     except (DualflowError, TypeError, ValueError, OSError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .._solve import check_limits, patient
+from ..core.clock import hearing
 from ..core.kernel_checks import KernelFunction
 from ..core.options import Number
 from ..core.problem import DualProblem
@@ -30,6 +31,7 @@ TOTAL = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
 
+@hearing()
 def compare(
     X: ArrayLike | DualProblem,
     y: ArrayLike | None = None,

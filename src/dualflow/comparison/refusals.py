@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.certificate import Certifier
-from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, heed
 from ..registry import make_solver
 from .plan import Entry
 
@@ -19,6 +19,7 @@ def barred_by(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
     except SolverUnavailable as error:
         return "NOT INSTALLED", sentence(error)
     except Exception as error:  # a third party's constructor may raise anything
+        heed(error)
         return "FAILED", sentence(error)
     return None
 

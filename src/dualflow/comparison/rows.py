@@ -19,7 +19,7 @@ from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.support import support_set
-from ..exceptions import DeviceError, SolverUnavailable
+from ..exceptions import DeviceError, SolverUnavailable, heed
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from ..solvers import Solver
@@ -131,6 +131,7 @@ class Rows:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
                 solution = self.solved(problem, REFERENCE)
             except Exception as error:
+                heed(error)
                 return None, f"no reference: {sentence(error)}"
         if solution is None:
             return None, "no reference: the comparison was interrupted (Ctrl-C)"
@@ -188,7 +189,8 @@ class Rows:
             try:
                 problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
                 found = solve(problem, solver, max_steps=1, time_limit=self.limit(), **entry.options)
-            except Exception:  # not the run that counts: whatever is wrong will show there
+            except Exception as error:  # not the run that counts: whatever is wrong will show there
+                heed(error)
                 continue
             if found.ended is Status.TIME_LIMIT and (why := found.provenance.get("device_error")):
                 raise DeviceError(why)
@@ -216,6 +218,7 @@ class Rows:
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=sentence(error))
         except Exception as error:  # whatever a solver or its libraries raise is this row's reason
+            heed(error)
             return replace(row, status="FAILED", reason=sentence(error))
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)

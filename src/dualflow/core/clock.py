@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -12,6 +16,7 @@ __all__ = [
     "OutOfTime",
     "at_leisure",
     "awaited",
+    "hearing",
     "interruptible",
     "is_late",
     "left",
@@ -19,6 +24,9 @@ __all__ = [
     "waiting",
     "within",
 ]
+
+#: Seconds after which Ctrl-C that Python dropped is given again.
+AGAIN_S = 0.01
 
 #: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
@@ -93,6 +101,45 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
         yield
     finally:
         _interrupt.reset(token)
+
+
+@contextlib.contextmanager
+def hearing() -> Iterator[None]:
+    """Work in which no Ctrl-C is lost; also a decorator.
+
+    Python drops what is raised in a finalizer or in the callback of a weak reference, and each import calls one. A
+    KeyboardInterrupt that came there is raised a moment later, or at the end of the work.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Ctrl-C comes to the main thread alone
+        return
+    lost: list[bool] = []
+    before, main = sys.unraisablehook, threading.get_ident()
+
+    def again() -> None:
+        time.sleep(AGAIN_S)
+        with contextlib.suppress(IndexError):  # the work's end may have raised it
+            lost.pop()
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(main, signal.SIGINT)  # unlike the other one, it ends a system call
+            else:
+                _thread.interrupt_main()
+
+    def hear(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt) or threading.get_ident() != main:
+            before(dropped)
+            return
+        lost.append(True)
+        _thread.start_new_thread(again, ())  # `threading.Thread` takes locks, which what was interrupted may hold
+
+    sys.unraisablehook = hear
+    try:
+        yield
+        with contextlib.suppress(IndexError):
+            lost.pop()
+            raise KeyboardInterrupt
+    finally:
+        sys.unraisablehook = before
 
 
 def is_late() -> bool:
