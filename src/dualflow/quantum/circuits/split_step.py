@@ -21,8 +21,6 @@ __all__ = ["SplitStepCircuit"]
 
 #: Qubits whose kinetic matrix the emulator applies at once, and most phases that it makes at once.
 GROUP, MOST_PHASES = 4, 2**22
-#: Distributions that are kept, and qubits of the widest circuit whose are: 4 MiB.
-KEPT, KEPT_QUBITS = 8, 16
 
 
 @dataclass(frozen=True)
@@ -116,15 +114,9 @@ class SplitStepCircuit(ParametricCircuit):
     # --- the same without it -------------------------------------------------------------------
 
     def distribution(self, theta: ArrayLike) -> NDArray:
-        theta = self.check_parameters(theta)
-        rows = np.atleast_2d(theta)
-        if self.n_qubits <= KEPT_QUBITS:
-            found = [_evolved(self, row.tobytes()) for row in rows]
-        else:
-            found = [self._evolve(row) for row in rows]
-        return np.array(found).reshape(*theta.shape[:-1], -1)
+        return self.one_by_one(theta)
 
-    def _evolve(self, theta: NDArray) -> NDArray:
+    def _one(self, theta: NDArray) -> NDArray:
         """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
         V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
@@ -145,12 +137,6 @@ class SplitStepCircuit(ParametricCircuit):
         series, bit = np.zeros(2**self.n_qubits), 1 << np.arange(self.n_qubits)
         series[bit], series[bit[first] | bit[second]] = theta[: self.n_qubits], theta[self.n_qubits :]
         return walsh(series)
-
-
-@lru_cache(maxsize=KEPT)
-def _evolved(circuit: SplitStepCircuit, theta: bytes) -> NDArray:
-    """`_evolve`, kept: the emulator answers a circuit, and then its read-out is compared with the same distribution."""
-    return circuit._evolve(np.frombuffer(theta))
 
 
 # Kept here and not by each circuit, since solvers make equal ones again and again.
