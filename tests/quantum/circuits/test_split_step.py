@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from dualflow import Gram, HamiltonianAdiabatic, HamiltonianDescent, ProblemError, SolverUnavailable, problems
+from dualflow import Gram, HamiltonianAdiabatic, HamiltonianDescent, ProblemError, SolverUnavailable, problems, solve
 from dualflow.quantum.circuits import AnnealCircuit, QHDCircuit
 from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices import make_device
@@ -292,3 +292,17 @@ def test_without_dimod_the_pip_line_is_given(monkeypatch):
 def test_too_many_bits_to_list():
     with pytest.raises(ProblemError, match="20"):
         box_qubo(np.eye(21), np.zeros(21), np.zeros(21), np.ones(21)).energies()
+
+
+def test_a_run_on_the_emulator_evolves_each_circuit_once(monkeypatch):
+    """Its read-outs are compared with the distributions that they were drawn from."""
+    evolve, evolved = QHDCircuit._one, []
+
+    def counted(circuit, theta):
+        evolved.append(theta)
+        return evolve(circuit, theta)
+
+    monkeypatch.setattr(QHDCircuit, "_one", counted)
+    problem = problems.svc(Gram([[0.0], [1.0], [2.1], [3.3]], gamma=0.7), [-1, 1, -1, 1], C=3.0)
+    found = solve(problem, HamiltonianDescent(device="emulator", shots=50), random_state=7)
+    assert found.provenance["fidelity"]["circuits"] == len(evolved) > 0

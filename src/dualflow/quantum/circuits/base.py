@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,8 @@ __all__ = ["COUNT", "POSITIVE", "ParametricCircuit"]
 #: Rules of fields: how many of something, and a length or a time.
 COUNT, POSITIVE = Number(at_least=1, whole=True), Number(above=0)
 
+#: Distributions that are kept, and qubits of the widest circuit whose are: 4 MiB.
+KEPT, KEPT_QUBITS = 8, 16
 #: Of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
 
@@ -109,6 +112,16 @@ class ParametricCircuit:
         """Exact ideal outcome distribution, shape (…, 2^q), little-endian, computed without any circuit."""
         raise NotImplementedError
 
+    def one_by_one(self, theta: ArrayLike) -> NDArray:
+        """`distribution` of families that evolve one circuit after another, by `_one`."""
+        theta = self.check_parameters(theta)
+        one = self._one if self.n_qubits > KEPT_QUBITS else lambda row: _kept(self, row.tobytes())
+        return np.array([one(row) for row in np.atleast_2d(theta)]).reshape(*theta.shape[:-1], -1)
+
+    def _one(self, theta: NDArray) -> NDArray:
+        """The distribution of one circuit, shape (2^q,), for θ of shape (P,)."""
+        raise NotImplementedError
+
     def shifts(self, theta: ArrayLike, again: int = 0) -> Shifts:
         """θ, then θ + π/2 in each angle in turn, then θ − π/2: one batch of the parameter-shift rule, shape (2P+1, P).
 
@@ -143,3 +156,9 @@ class ParametricCircuit:
         if not np.isfinite(array).all():
             raise ProblemError("parameter_values contains NaN or infinity")
         return array
+
+
+@lru_cache(maxsize=KEPT)
+def _kept(circuit: ParametricCircuit, theta: bytes) -> NDArray:
+    """`_one`, kept: the emulator answers a circuit, and then its read-out is compared with the same distribution."""
+    return circuit._one(np.frombuffer(theta))

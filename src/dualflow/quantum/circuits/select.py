@@ -180,9 +180,10 @@ class SelectCircuit(ParametricCircuit):
 
     def distribution(self, theta: ArrayLike) -> NDArray:
         """By plain matrices from the same product formula."""
-        theta = self.check_parameters(theta)
-        rows = [np.abs(self.state(row)).ravel() ** 2 for row in np.atleast_2d(theta)]
-        return np.array(rows).reshape(*theta.shape[:-1], -1)
+        return self.one_by_one(theta)
+
+    def _one(self, theta: NDArray) -> NDArray:
+        return np.abs(self.state(theta)).ravel() ** 2
 
     def state(self, theta: NDArray) -> NDArray:
         """Final amplitudes, complex, shape (2^ancillas, D), up to a global phase."""

@@ -114,10 +114,9 @@ class SplitStepCircuit(ParametricCircuit):
     # --- the same without it -------------------------------------------------------------------
 
     def distribution(self, theta: ArrayLike) -> NDArray:
-        theta = self.check_parameters(theta)
-        return np.array([self._evolve(row) for row in np.atleast_2d(theta)]).reshape(*theta.shape[:-1], -1)
+        return self.one_by_one(theta)
 
-    def _evolve(self, theta: NDArray) -> NDArray:
+    def _one(self, theta: NDArray) -> NDArray:
         """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
         V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
