@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import BaggingClassifier
 
-from dualflow import LSSVC, SVC, CascadeSVC, EcoSVC, ProblemError, SVCSearchCV, generalization_report, load
-from dualflow.interchange import from_libsvm, to_libsvm
+from dualflow import LSSVC, LSSVR, SVC, SVR, CascadeSVC, EcoSVC, ProblemError, SVCSearchCV, generalization_report, load
+from dualflow.interchange import from_libsvm, to_libsvm, to_onnx
 
 IRIS, NAMES = load_iris(return_X_y=True)
 X, Y = np.vstack([IRIS, IRIS[:50] + np.array([3.0, 0.0, 0.0, 0.0])]), np.r_[NAMES, np.full(50, 3)]
@@ -77,6 +79,52 @@ def test_class_weights_may_name_classes_that_a_fold_does_not_hold():
     np.testing.assert_array_equal(found.class_weight_, [1.0, 2.0])
     with pytest.raises(ProblemError, match=r"class_weight names .7., .* have no weight"):
         SVC(class_weight={0: 1, 7: 3}).fit(IRIS[two], NAMES[two])
+
+
+def test_a_search_warns_once_of_a_class_weight_that_no_row_has():
+    rows, grid = np.r_[0:100], {"C": [1.0, 10.0]}  # of two classes
+    with pytest.warns(UserWarning, match=r"class_weight names \[7\], but y holds \[0, 1\]") as caught:
+        SVCSearchCV(SVC(class_weight={0: 1, 1: 2, 7: 3}), grid, cv=3).fit(IRIS[rows], NAMES[rows])
+    assert len(caught) == 1
+
+
+def test_a_fold_without_a_class_that_class_weight_names_is_silent():
+    model, splits = SVC(class_weight={0: 1, 1: 2, 2: 3}), [(np.r_[0:100], np.r_[100:150]), (np.r_[0:150], np.r_[0:9])]
+    search = SVCSearchCV(model, {"C": [1.0, 10.0]}, cv=splits).fit(IRIS, NAMES)
+    np.testing.assert_array_equal(search.cv_results_["split0_test_score"], 0.0)
+
+
+@pytest.mark.parametrize("layout", [scipy.sparse.csr_array, scipy.sparse.csc_matrix], ids=lambda kind: kind.__name__)
+def test_sparse_points_with_a_class_without_weight(layout):
+    weight = np.where(Y == 1, 0.0, 1.0)
+    model = SVC(gamma=0.5).fit(layout(X), Y, sample_weight=weight)
+    dense = SVC(gamma=0.5).fit(X, Y, sample_weight=weight)
+    np.testing.assert_array_equal(model.predict(layout(X)), dense.predict(X))
+    assert model.n_support_[1] == 0
+
+
+@pytest.mark.parametrize("model", [SVR(gamma=0.5), LSSVR(gamma=0.5)], ids=lambda model: type(model).__name__)
+def test_regressors_take_rows_without_weight(model):
+    weight = np.where(np.arange(len(X)) % 3 == 0, 0.0, 1.0)
+    values = X @ np.array([1.0, -1.0, 0.5, 0.2])
+    found = model.fit(X, values, sample_weight=weight).predict(X)
+    expected = clone(model).fit(X[weight > 0], values[weight > 0]).predict(X)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert (weight[model.support_] > 0).all()
+    with pytest.raises(ProblemError, match="weight"):
+        model.fit(X, values, sample_weight=np.zeros(len(X)))
+
+
+@pytest.mark.parametrize("model", [SVC(gamma=0.5), SVC(kernel="linear"), LSSVC(gamma=0.5)], ids=repr)
+def test_onnx_export_with_a_class_without_weight(model):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    weight = np.where(Y == 1, 0.0, 1.0)
+    points = X.astype(np.float32)
+    model.fit(points, Y, sample_weight=weight)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    labels = session.run(None, {session.get_inputs()[0].name: points})[0]
+    assert 1 not in labels
+    assert np.mean(labels == model.predict(points)) > 0.99
 
 
 @pytest.mark.parametrize("model", [SVC(), SVC(loss="squared_hinge"), LSSVC(), EcoSVC(), CascadeSVC()], ids=repr)

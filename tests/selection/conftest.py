@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from dualflow.selection import _evaluation, _pace
+from dualflow.selection import _evaluation, _pace, _plan
 
 
 @pytest.fixture
 def one_matrix(monkeypatch):
     """All folds but the first are solved over one matrix, however long it takes."""
     monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
+    monkeypatch.setattr(_plan, "MIN_FOLDS_ONE_COST", 2)
     monkeypatch.setattr(_pace, "ALLOWED", np.inf)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection._validation import _score
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
@@ -26,6 +27,7 @@ from ._fold_fits import fits_of_fold, widest_gap
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
 from ._pace import TRIED_FROM, SlowerError, Watch, shared_seconds
+from ._pipelines import TransformerCache, last_step
 from ._plan import Plan
 
 __all__ = ["Evaluation", "Task", "Times"]
@@ -160,6 +162,8 @@ class Evaluation:
         self.kernels, self.folds, self._rooms = kernels, folds, threading.local()
         self.rows: dict[tuple[int, int], dict[str, Any]] = {}
         self._matrix_lost = False
+        steps = max((len(model.steps) for model in task.models if isinstance(model, Pipeline)), default=0)
+        self._transformers = TransformerCache(steps * len(task.splits))
 
     def run(self, plan: Plan, alone: list[tuple[int, int]], jobs: int) -> list[dict[str, Any]]:
         """The rows of all candidates, fold by fold; what was not reached in time says so."""
@@ -277,14 +281,19 @@ class Evaluation:
         """A fit of its own."""
         began, model = time.perf_counter(), clone(self.task.models[candidate])
         X_train, y_train, _, _ = self.task.parts[fold]
+        remembers = isinstance(model, Pipeline) and model.memory is None
         try:
+            if remembers:
+                model.memory = self._transformers
             model.fit(X_train, y_train, **self.task.fit_params_of(fold))
         except Exception:
             if self.task.error_score == "raise":
                 raise
             self.rows[candidate, fold] = self.task.without(format_exc(), time.perf_counter() - began)
             return
+        if remembers:
+            model.memory = None
         clock.look()  # a model that the search's time cut short is none of the candidate's
         seconds = time.perf_counter() - began
         self.times.took(seconds, self.task.part_of(fold))
-        self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, widest_gap(model))
+        self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, widest_gap(last_step(model)))

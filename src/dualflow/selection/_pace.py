@@ -14,8 +14,8 @@ ENTRY_NS, FEATURE_NS, PRODUCT_NS = 6.0, 0.3, 1.0
 SEED_PRODUCTS = 4
 #: Seconds a problem takes in calls.
 PROBLEM_S = 1e-3
-#: How many times the estimate, which is a least one, fits a fold must take for the shared matrix to be tried:
-#: measured, it takes 3 to 4 times the estimate where the problems are easy (`benchmarks/classical/search.py`).
+#: How many times the estimate, which is a least one, fits a fold must take for the shared matrix to be tried. It is a
+#: margin, not a tuned number: no table of `benchmarks/classical/search_tables.py` comes near it, leaving one out does.
 TRIED_FROM = 4.0
 #: What the shared matrix may take before it has paid, as a part of what fits a fold would take for all that is left.
 ALLOWED = 0.15

@@ -16,7 +16,11 @@ from ..exceptions import ProblemError
 from ._folds import Chain, Classes, Numbers
 from ._kernels import Setting
 
-__all__ = ["Plan", "is_shared", "planned"]
+__all__ = ["Plan", "chains_of", "is_shared", "planned"]
+
+#: Folds from which a candidate without others of its kernel is planned. With fewer, the plan's checks, weights and
+#: kernel widths fold by fold take up to a quarter of what its fits do (`benchmarks/classical/search_tables.py`).
+MIN_FOLDS_ONE_COST = 32
 
 #: The kernel matrices that are needed, and for each the chains of candidates with the folds that need it.
 Plan = dict[Setting, list[tuple[Chain, list[int]]]]
@@ -48,32 +52,51 @@ def is_shared(model: Any) -> bool:
         return False  # its own fit says what is wrong
 
 
-def planned(models: Sequence[Any], folds: Classes | Numbers, points: NDArray) -> tuple[Plan, list[tuple[int, int]]]:
-    """The plan, and which pairs of candidate and fold are to be fitted by themselves.
+def chains_of(models: Sequence[Any], folds: int) -> list[Chain]:
+    """The chains of candidates that are worth a plan; a lone candidate is only where there are many folds.
 
     Parameters
     ----------
     models : sequence of estimators
         One a candidate, with its parameters.
-    folds : Classes or Numbers
-    points : array of shape (n, m)
+    folds : int
+        How many there are.
     """
     chains: dict[tuple[Any, ...], Chain] = {}
     for candidate, model in enumerate(models):
-        if is_shared(model) and folds.weights(model, np.arange(len(points))) is not None:
+        if is_shared(model):
             chain = chains.setdefault(_but_for_cost(model), Chain(model))
             chain.candidates.append(candidate)
             chain.costs.append(float(model.C))
+    return [chain for chain in chains.values() if len(chain.costs) > 1 or folds >= MIN_FOLDS_ONE_COST]
+
+
+def planned(
+    chains: Sequence[Chain], candidates: int, folds: Classes | Numbers, points: NDArray
+) -> tuple[Plan, list[tuple[int, int]]]:
+    """The plan, and which pairs of candidate and fold are to be fitted by themselves.
+
+    Parameters
+    ----------
+    chains : sequence of Chain
+        Those of `chains_of`.
+    candidates : int
+        How many there are in all.
+    folds : Classes or Numbers
+    points : array of shape (n, m)
+    """
     plan: Plan = defaultdict(list)
     done = set()
-    for chain in chains.values():
+    for chain in chains:
+        if folds.weights(chain.model, np.arange(len(points))) is None:
+            continue
         order = np.argsort(chain.costs, kind="stable")
         chain.candidates[:] = [chain.candidates[k] for k in order]
         chain.costs[:] = [chain.costs[k] for k in order]
         for setting, members in _settings(chain.model, folds, points).items():
             plan[setting].append((chain, members))
             done |= {(candidate, fold) for candidate in chain.candidates for fold in members}
-    every = ((candidate, fold) for candidate in range(len(models)) for fold in range(len(folds.splits)))
+    every = ((candidate, fold) for candidate in range(candidates) for fold in range(len(folds.splits)))
     return dict(plan), [pair for pair in every if pair not in done]
 
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import LeaveOneOut, ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
+from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
@@ -25,7 +26,8 @@ from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times
 from ._folds import Classes, Numbers
 from ._kernels import SHARED_UP_TO, Kernels
-from ._plan import Plan, is_shared, planned
+from ._pipelines import last_name, last_step
+from ._plan import Plan, chains_of, planned
 
 __all__ = ["Search"]
 
@@ -89,7 +91,7 @@ class Search(BaseSearchCV):
         Raises
         ------
         ProblemError
-            The estimator is of another class, or ``time_limit`` is out of range.
+            The estimator, or the last step of a pipeline, is of another class, or ``time_limit`` is out of range.
         FitError
             ``time_limit`` was over before a candidate was fitted to all folds, or the best of them to all data.
         ValueError
@@ -97,17 +99,14 @@ class Search(BaseSearchCV):
 
         Warns
         -----
+        UserWarning
+            ``class_weight`` names a label that y does not hold.
         FitFailedWarning
             Some fits failed, or were not reached before ``time_limit``; ``error_score`` is their score.
         ConvergenceWarning
             A solve ended above the estimator's ``tol``.
         """
-        if not isinstance(self.estimator, self._kind):
-            found = type(self.estimator).__name__
-            raise ProblemError(
-                f"estimator: {found} is not a dualflow.{self._kind.__name__}; for pipelines and others use "
-                "sklearn.model_selection.GridSearchCV, which takes dualflow's estimators too"
-            )
+        self._check_kind("estimator", self.estimator)
         _TIME_LIMIT.check("time_limit", self.time_limit)
         if self.error_score != "raise" and not isinstance(self.error_score, (int, float, np.number)):
             raise ProblemError(f"error_score={self.error_score!r} is neither 'raise' nor a number")
@@ -123,6 +122,9 @@ class Search(BaseSearchCV):
         splits = [tuple(np.flatnonzero(rows) if rows.dtype == bool else rows for rows in pair) for pair in splits]  # type: ignore[misc]
         candidates = list(ParameterGrid(self.param_grid))
         models = [clone(self.estimator).set_params(**clone(each, safe=False)) for each in candidates]
+        for each, model in zip(candidates, models, strict=True):
+            self._check_kind(f"param_grid: the estimator of {each}", model)
+        self._check_names(models, y)
         task = Task(
             X,
             y,
@@ -148,11 +150,27 @@ class Search(BaseSearchCV):
         self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results
         return self
 
+    def _check_kind(self, name: str, model: Any) -> None:
+        """Refuse a model that is not of the search's kind, nor a pipeline whose last step is."""
+        if isinstance(last := last_step(model), self._kind):
+            return
+        found = f"a pipeline whose last step is {type(last).__name__}" if last is not model else type(model).__name__
+        raise ProblemError(
+            f"{name}: {found} is not a dualflow.{self._kind.__name__}, nor a Pipeline whose last step is one; for "
+            "others use sklearn.model_selection.GridSearchCV, which takes dualflow's estimators too"
+        )
+
+    def _check_names(self, models: list[Any], y: Any) -> None:
+        """Warn of labels that parameters name and the table does not hold."""
+
     def _prepared(self, task: Task) -> tuple[Plan, list[tuple[int, int]], Kernels | None, Classes | Numbers | None]:
         """What can be made together, and what has to be fitted by itself."""
         every = [(c, f) for c in range(len(task.models)) for f in range(len(task.splits))]
+        if isinstance(self.estimator, Pipeline):
+            return {}, every, None, None
         known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= SHARED_UP_TO
-        if not known or not any(map(is_shared, task.models)):
+        chains = chains_of(task.models, len(task.splits)) if known else []
+        if not chains:
             return {}, every, None, None
         try:
             points, folds = self._folds(clone(self.estimator), task)
@@ -160,14 +178,15 @@ class Search(BaseSearchCV):
             return {}, every, None, None
         if not isinstance(points, np.ndarray):  # sparse ones are fitted by themselves
             return {}, every, None, None
-        return *planned(task.models, folds, points), Kernels(points), folds
+        return *planned(chains, len(task.models), folds, points), Kernels(points), folds
 
     @staticmethod
     def _limit_of(model: Any, end: float | None) -> dict[str, float]:
         """The time limit of the refit, if there is any."""
-        own = [] if model.time_limit is None else [model.time_limit]
+        limit = last_step(model).time_limit
+        own = [] if limit is None else [limit]
         left = [] if end is None else [max(end - time.monotonic(), LEAST_S)]
-        return {"time_limit": min(own + left)} if own or left else {}
+        return {f"{last_name(model)}time_limit": min(own + left)} if own or left else {}
 
     def _table(
         self, candidates: list[dict[str, Any]], models: list[Any], out: list[dict[str, Any]], splits: int
@@ -177,7 +196,7 @@ class Search(BaseSearchCV):
         if callable(self.scoring):
             _insert_error_scores(out, self.error_score)
         gaps = np.array([row["gap"] for row in out]).reshape(len(models), splits)
-        wide = [k for k, model in enumerate(models) if (gaps[k] > model.tol).any()]
+        wide = [k for k, model in enumerate(models) if (gaps[k] > last_step(model).tol).any()]
         if wide:
             warnings.warn(
                 f"{len(wide)} of {len(models)} candidates have fits above their tol; the widest certified relative gap "
@@ -217,7 +236,7 @@ class Search(BaseSearchCV):
                     error.solution,
                 ) from error
             self.refit_time_ = time.time() - began
-            self.best_estimator_.set_params(time_limit=models[self.best_index_].time_limit)
+            last_step(self.best_estimator_).set_params(time_limit=last_step(models[self.best_index_]).time_limit)
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
         scorers = getattr(task.scorer, "_scorers", None)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators._labels import encode, several
+from ..estimators._labels import encode, names_not_in, several
 from ..estimators._validation import checked_data, checked_weight
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
 from ._evaluation import Task
 from ._folds import Classes, Numbers
 from ._models import FoldSVC, FoldSVR
+from ._pipelines import last_step
 from ._search import Search
 
 __all__ = ["SVCSearchCV", "SVRSearchCV"]
@@ -31,9 +33,12 @@ class SVCSearchCV(Search):
 
     Parameters
     ----------
-    estimator : SVC
+    estimator : SVC or Pipeline
+        Of a `sklearn.pipeline.Pipeline` whose last step is an `SVC`, transformers with equal parameters are fitted
+        once a fold and held in memory; its own ``memory`` is used instead if it has one.
     param_grid : dict or list of dict
-        Lists of values by parameter of the `SVC`, every combination of which is a candidate.
+        Lists of values by parameter of the `SVC` (``svc__C`` and those of the transformers in a pipeline), every
+        combination of which is a candidate.
     scoring : str, callable, list, tuple or dict, optional
         As in `GridSearchCV`; by default accuracy. A scorer is handed an `SVC` whose values on the fold's rows are
         known; whatever else is asked of it is answered by a fit to the fold, made then.
@@ -64,15 +69,18 @@ class SVCSearchCV(Search):
 
     Notes
     -----
+    A label that ``class_weight`` names and ``y`` does not hold is warned of once. A fold may lack a class that is
+    named.
+
     The first fold of a kernel setting is fitted by itself and timed. The matrix of all points is made only where an
     estimate from that time says that it pays, and is given up where it does not; `GridSearchCV`'s way is then taken.
 
     Scores are those of fits one by one, brought to KKT violation 1e-6 and to ``tol``. Shared are the hinge, with or
     without intercept, at finite C, with kernels "linear", "poly" (of whole degree, coef0 ≥ 0) and "rbf", the
-    default solver, and up to 8000 points. Other candidates are fitted one by one, as `GridSearchCV` does. Memory is
-    16 n² bytes and 8 n² for each further thread, and as much again for leaving out one. With ``gamma="scale"`` the
-    width is that of each fold's training points, so that every fold has a matrix of its own, of shared distances; a
-    number is faster.
+    default solver, up to 8000 points, and several C or at least 32 folds. Other candidates, and those of a pipeline,
+    are fitted one by one, as `GridSearchCV` does. Memory is 16 n² bytes and 8 n² for each further thread, and as much
+    again for leaving out one. With ``gamma="scale"`` the width is that of each fold's training points, so that every
+    fold has a matrix of its own, of shared distances; a number is faster.
 
     `SVDD` has no search of this kind: it is fitted to one class without labels, and the score of a novelty detector
     needs labels of the other; `GridSearchCV` takes it with a scorer of one's own.
@@ -89,6 +97,18 @@ class SVCSearchCV(Search):
 
     _kind: ClassVar[type] = SVC
     _of_fold: ClassVar[Any] = FoldSVC
+
+    def _check_names(self, models: list[Any], y: Any) -> None:
+        given = [last_step(model).class_weight for model in models]
+        labels = np.ravel(np.asarray(y))
+        unknown = dict.fromkeys(label for each in given for label in names_not_in(each, labels))
+        if unknown:
+            warnings.warn(
+                f"class_weight names {list(unknown)!r}, but y holds {list(dict.fromkeys(labels.tolist()))!r}; these "
+                "weights have no effect. Name classes as they are in y",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes]:
         points, labels = checked_data(model, task.X, task.y, first=True, least=2)
@@ -108,7 +128,8 @@ class SVRSearchCV(Search):
 
     Parameters
     ----------
-    estimator : SVR
+    estimator : SVR or Pipeline
+        Or a pipeline whose last step is one.
     param_grid : dict or list of dict
         Candidates that differ in C alone are made together; all of one kernel setting share its matrix.
     scoring, n_jobs, refit, cv, verbose, error_score, return_train_score, time_limit
