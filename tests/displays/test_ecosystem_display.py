@@ -165,7 +165,9 @@ def test_raw_and_refined_are_told_apart():
     found = solve(ball, "variational-flow", device="emulator", shots=200, max_steps=3, refine=True)
     refined = EcosystemDisplay.from_solution(found, ax=axes())
     raw = EcosystemDisplay.from_solution(found, raw=True, ax=axes())
-    assert refined.ax_.get_title() == f"svdd, refined: {len(found.support)} of 8 survive"
+    title, said = refined.ax_.get_title().split("\n", 1)
+    assert title == f"svdd, refined: {len(found.support)} of 8 survive"
+    assert said.split() == found.raw_summary().split()
     assert raw.ax_.get_title().startswith("svdd, raw: ")
     np.testing.assert_array_equal(raw.alpha, found.raw_alpha)
     np.testing.assert_array_equal(refined.alpha, found.alpha)

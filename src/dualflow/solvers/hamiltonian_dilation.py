@@ -111,17 +111,13 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
             raise ProblemError("final_shots is not for this solver: its answer is an average over half the steps")
 
     @property
-    def _method(self) -> str:
-        return self.method or ("implicit" if self.shots is None else "accelerated")
-
-    @property
     def how(self) -> str:
-        return self._method
+        return self.method or ("implicit" if self.shots is None else "accelerated")
 
     @property
     def _averages(self) -> bool:
         """Whether the answer is an average."""
-        return self._method == "accelerated" or self.shots is not None
+        return self.how == "accelerated" or self.shots is not None
 
     def _last_step(self, preparation: int) -> float:
         """Steps until the solver rests; shots that go before its first circuit."""
@@ -140,7 +136,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         lab = super().open(problem, workspace).lab
         dilation = make_dilation(workspace)
         last_step = self._last_step(self._prepared(lab, dilation.circuit))
-        return DilationContext(workspace, lab, dilation, self._method, self._plan.first, last_step)
+        return DilationContext(workspace, lab, dilation, self.how, self._plan.first, last_step)
 
     def start(self, context: DilationContext, rng: np.random.Generator, warm: NDArray | None = None) -> DilationState:
         return engine.start(context, rng, warm)

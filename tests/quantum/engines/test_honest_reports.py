@@ -56,7 +56,7 @@ def test_a_sampled_fit_is_advised_to_raise_shots_and_no_other_is():
     X, y = make_moons(16, noise=0.2, random_state=0)
     options = {"device": "emulator", "shots": 100}
     for solver, asked, advice in (
-        ("variational-lotka-volterra", options, "Raise shots"),
+        ("variational-lotka-volterra", options, "or shots; shots=None takes exact distributions"),
         ("variational-lotka-volterra", {"device": "emulator"}, "The steps bind: raise max_steps"),
     ):
         model = dualflow.SVC(solver=solver, solver_options=asked, refine=False, max_steps=3, random_state=0)
