@@ -15,7 +15,7 @@ SEED_PRODUCTS = 4
 #: Seconds a problem takes in calls.
 PROBLEM_S = 1e-3
 #: How many times the estimate, which is a least one, fits a fold must take for the shared matrix to be tried. It is a
-#: margin, not a tuned number: no table of `benchmarks/classical/search_tables.py` comes near it, leaving one out does.
+#: margin, not a tuned number: of nine tables of `benchmarks/classical/search_tables.py` none came near it.
 TRIED_FROM = 4.0
 #: What the shared matrix may take before it has paid, as a part of what fits a fold would take for all that is left.
 ALLOWED = 0.15
