@@ -86,7 +86,12 @@ def _on_circuits(
         return f"The time binds: raise time_limit; {_REFINED}."
     given = [name for name in LENGTHS if options.get(name) is not None]
     length = (given or [name for name in LENGTHS[1:] if name in options])[:1]
-    if shots and (again := _sampled_gap(problem, certificate, shots)) > GROWS * (certificate.gap or 0.0):
+    averages = str(provenance.get("answer", "")).startswith("average")  # more steps are more shots of one answer, too
+    if (
+        shots
+        and not averages
+        and (again := _sampled_gap(problem, certificate, shots)) > GROWS * (certificate.gap or 0.0)
+    ):
         return (
             f"Shot noise binds: sampled anew with a quarter of the run's {shots:,} shots, this answer has a gap of "
             f"{again:.2g}, not {certificate.gap:.2g}. Raise {' or '.join([*length, 'shots'])}; shots=None takes "
@@ -99,6 +104,11 @@ def _on_circuits(
         return (
             f"The ansatz binds: its {angles} angles do not reach every point of {problem.n} variables. Take "
             f"ansatz='tree' or more layers; {_REFINED}."
+        )
+    if shots and length and averages:
+        return (
+            f"The number of steps binds: the answer is an {provenance['answer']}, so that more steps take it farther "
+            f"and average the noise of more shots. Raise {length[0]} first; {_REFINED}."
         )
     if shots and length:
         return (
