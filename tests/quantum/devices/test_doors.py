@@ -181,10 +181,11 @@ def test_a_kernel_s_device_in_trouble_is_an_error_by_name(door, kind):
 @pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
 def test_a_comparison_goes_on_to_the_next_row(kind, good):
     device = Troubled(kind, good)
+    limit = 1.5  # a busy machine may take half a second until a row asks its device
     found, took = timed(
-        lambda it: compare(X, Y, "svdd", ["variational-flow"], devices=[it], shots=200, time_limit=LIMIT_S), device
+        lambda it: compare(X, Y, "svdd", ["variational-flow"], devices=[it], shots=200, time_limit=limit), device
     )
-    assert took < LIMIT_S + SLACK_S
+    assert took < 3 * limit + SLACK_S  # two of the warm-up, one of the row
     (row,) = [row for row in found.sections[0].rows if row.device.startswith("troubled")]
     if kind == "hangs":
         assert row.status == "TIME_LIMIT"
