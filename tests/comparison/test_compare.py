@@ -52,7 +52,7 @@ def comparison() -> dualflow.Comparison:
     small = [registry.solver_class(name)(device="aer", shots=SHOTS, ancillas=4) for name in sorted(large)]
     studies = {info.name for info in dualflow.list_solvers() if info.maturity == "study"}
     others = [name for name in registry.solver_names() if name not in large | studies]
-    return compare(*blobs(), solvers=[*others, *small], max_n=16, shots=SHOTS, time_limit=1.0)
+    return compare(*blobs(), solvers=[*others, *small], max_n=16, shots=SHOTS, time_limit=2.5)
 
 
 @pytest.fixture(scope="module")
@@ -734,7 +734,9 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
             assert RESULTS[-1].cell(row) in text
         else:
             assert " ".join(row.reason.split()) in flat
-    assert text.count("[1]") == 6  # in each section a row points to the reason below its table
+    # In each section rows point to the reason below its table; those that a limit cuts off may share it.
+    assert sum(line.split()[:1] == ["[1]"] for line in text.splitlines()) == 3
+    assert text.count("[1]") >= 6
     assert text.count("steps") == 3
     assert text.count("angles") == 3
     assert str(comparison) == text
