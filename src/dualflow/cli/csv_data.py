@@ -26,7 +26,7 @@ MAX_LINE = 1 << 24
 DELIMITERS = "\t;|, "
 #: Lines, and characters of them, from which the delimiter is told.
 _LINES, _SAMPLE = 20, 1 << 16
-#: Cells of a row that are read at once where all are numbers; one that is none has so many read one by one.
+#: Neighbouring cells of a row that are converted in one call; if one is no number, all of them are read one by one.
 _PIECE = 64
 
 Line = tuple[int, list[str]]
@@ -170,7 +170,7 @@ def _gather(piece: list[tuple[Gathered, int]], cells: list[str], place: str, for
 
 
 def _pieces(columns: list[tuple[Gathered, int]]) -> list[list[tuple[Gathered, int]]]:
-    """Columns, each with its place, so many at once: numbers, or texts."""
+    """Columns, each with its place, in groups of at most `_PIECE`; a group holds only numbers or only texts."""
     found = []
     for _, run in groupby(columns, key=lambda column: column[0].values is None):
         alike = list(run)

@@ -31,7 +31,6 @@ AGAIN_S = 0.01
 #: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
-
 #: Until when a kernel is waited for before the run it is needed for, by `time.monotonic`.
 _patience: ContextVar[float | None] = ContextVar("patience", default=None)
 
@@ -53,15 +52,9 @@ class OutOfTime(BaseException):
     """
 
 
-@contextlib.contextmanager
-def within(deadline: float | None) -> Iterator[None]:
+def within(deadline: float | None) -> contextlib.AbstractContextManager[None]:
     """Work that must stop at a time of `time.monotonic`, or at that of the work around it, if that is earlier."""
-    outer = _deadline.get()
-    token = _deadline.set(outer if deadline is None else deadline if outer is None else min(deadline, outer))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
+    return _earlier(_deadline, deadline)
 
 
 @contextlib.contextmanager
@@ -75,15 +68,20 @@ def at_leisure() -> Iterator[None]:
         _patience.reset(patience)
 
 
-@contextlib.contextmanager
-def waiting(deadline: float | None) -> Iterator[None]:
+def waiting(deadline: float | None) -> contextlib.AbstractContextManager[None]:
     """Work that is done to its end, but waits no longer than until then for a kernel that looks at the clock."""
-    outer = _patience.get()
-    token = _patience.set(outer if deadline is None else deadline if outer is None else min(deadline, outer))
+    return _earlier(_patience, deadline)
+
+
+@contextlib.contextmanager
+def _earlier(limit: ContextVar[float | None], deadline: float | None) -> Iterator[None]:
+    """Work with a limit at a deadline, unless the limit is earlier already."""
+    outer = limit.get()
+    token = limit.set(outer if deadline is None else deadline if outer is None else min(deadline, outer))
     try:
         yield
     finally:
-        _patience.reset(token)
+        limit.reset(token)
 
 
 @contextlib.contextmanager

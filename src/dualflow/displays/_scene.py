@@ -35,9 +35,9 @@ class Scene:
         Labels as the user wrote them, in order; empty without.
     features : tuple of str, optional
     epsilon : float or None
+        Half the width of a regression's tube.
     circuits : tuple of str
         What circuits behind the function themselves found.
-        Half the width of a regression's tube.
     """
 
     kind: str

@@ -42,7 +42,7 @@ class SearchEndedError(Exception):
 
 @dataclass
 class Times:
-    """When a search is to end: at a deadline, or when somebody says so.
+    """When a search ends: at a deadline, or when it is told to stop.
 
     ``fit_s`` is the longest fit to a fold so far, also of one that was cut short, and ``refit_s`` what is set aside for
     the fit of the best candidate to all points.

@@ -45,12 +45,10 @@ cdef class Round:
         self.least, self.most = -INFINITY, INFINITY
         self.seed = 2 * seed + 88172645463325252
 
-    def begin(self, bint all_of_them=False):
-        """Another round, in another order."""
+    def begin(self):
+        """Begin another round over the variables that are left, in another order."""
         cdef Index k, other, i
         cdef unsigned long long s = self.seed
-        if all_of_them:
-            self.active, self.least, self.most = self.order.shape[0], -INFINITY, INFINITY
         self.low = self.least if self.least < 0 else -INFINITY
         self.high = self.most if self.most > 0 else INFINITY
         self.least, self.most, self.at = INFINITY, -INFINITY, 0
@@ -72,7 +70,7 @@ cdef class Round:
     def go_on(self, const double[::1] data, const Place[::1] indices, const Place[::1] indptr, const Index[::1] points,
               const double[::1] p, const double[::1] upper, const double[::1] ridge, const double[::1] sigma,
               const double[::1] e, const double[::1] curvature, double scale, double offset, double rho, Index most):
-        """So many multiplications of the round; whether it is over."""
+        """Go on with the round for about ``most`` multiplications; returns whether it is over."""
         cdef Index k = self.at, active = self.active, i, done = 0, moves = 0
         cdef Place j, start, stop
         cdef double f, slope, free, before, after, change, total = self.total, nu = self.nu

@@ -31,7 +31,7 @@ from .state import WorkingSetState
 
 __all__ = ["Coordinates", "suits_coordinates"]
 
-#: Points from which this is the faster way.
+#: Variables from which these rounds replace blocks of pairs. The number was not tuned.
 FROM = 500
 #: Multiplications between two looks at the clock, some hundredths of a second.
 AT_ONCE = 1 << 24
