@@ -226,3 +226,22 @@ def test_hhl_is_a_row_of_it_as_a_study(n):
     found = dualflow.compare(X[:n], y, problems="least_squares", solvers=[solver, "cvxopt"], controls=False, tol=1e-3)
     (row,) = [row for row in found.sections[0].rows if row.solver == "hhl"]
     assert row.raw_gap <= 1e-3
+
+
+@pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
+def test_cvxopt_solves_what_nothing_bounds_at_any_cost(C):
+    """With an inequality added, such as 0 ≤ 1, CVXOPT divides by its gap of exactly 0."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(30, 2))
+    problem = problems.least_squares(Gram(points, "linear"), np.where(points[:, 0] > 0, 1, -1), C)
+    solution = dualflow.solve(problem, "cvxopt")
+    assert solution.certificate.relative_gap <= 1e-9
+    np.testing.assert_allclose(solution.alpha, optimum(problem)[0], atol=1e-5 * np.abs(solution.alpha).max())
+
+
+def test_cvxopt_refuses_equations_that_are_singular_in_float64():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(30, 2))
+    problem = problems.least_squares(Gram(points, "linear"), np.where(points[:, 0] > 0, 1, -1), 1e18)
+    with pytest.raises(SolverMismatch, match=r"'cvxopt' cannot factorise.*lower C, or try 'interior-point'"):
+        dualflow.solve(problem, "cvxopt")

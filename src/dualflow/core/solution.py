@@ -215,7 +215,8 @@ class Solution:
     provenance : dict
         Versions, solver, options, seed, device, job ids.
     extras : dict of arrays
-        Labelled classical by-products, such as ``parameter_alpha``; shown, never ranked.
+        Labelled classical by-products, such as ``parameter_alpha``; shown, never ranked. Where a limit left no time for
+        a certificate, ``certificate_s`` is an estimate of the seconds that one takes.
 
     Examples
     --------

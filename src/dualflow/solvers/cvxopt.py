@@ -12,6 +12,7 @@ from ..core.clock import is_late, look
 from ..core.options import Number, option
 from ..core.problem import Kind
 from ..core.workspace import Workspace
+from ..exceptions import SolverMismatch
 from .base import EVERY_CONVEX, Solver
 
 __all__ = ["CVXOPT"]
@@ -79,8 +80,6 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
         bounds = np.concatenate([-problem.lower[lower], problem.upper[upper]]) / scale
         signs = np.repeat([-1.0, 1.0], [lower.sum(), upper.sum()])
         which = np.concatenate([np.flatnonzero(lower), np.flatnonzero(upper)])
-        if not len(which):
-            signs, which, bounds = np.zeros(1), np.zeros(1, dtype=int), np.ones(1)  # it wants an inequality: 0 ≤ 1
         # A dense matrix of the bounds would take ten times the time of all the rest.
         G = cvxopt.spmatrix(signs, range(len(which)), which.tolist(), (len(which), n))
         e, d = (np.zeros((0, n)), np.zeros(0)) if problem.e is None else (problem.e[None], np.array([problem.d]))
@@ -96,22 +95,28 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
             iterations += 1
             return factorise(W, Q)
 
-        result = cvxopt.solvers.coneqp(
-            Q,
-            cvxopt.matrix(-problem.p),
-            G,
-            cvxopt.matrix(bounds),
-            A=A,
-            b=cvxopt.matrix(d / scale, (len(d), 1)),
-            kktsolver=timely,
-            options={
-                "show_progress": False,
-                "abstol": self.abstol,
-                "reltol": self.reltol,
-                "feastol": self.feastol,
-                "maxiters": self.max_iterations,
-            },
-        )
+        try:
+            result = cvxopt.solvers.coneqp(
+                Q,
+                cvxopt.matrix(-problem.p),
+                G,
+                cvxopt.matrix(bounds),
+                A=A,
+                b=cvxopt.matrix(d / scale, (len(d), 1)),
+                kktsolver=timely,
+                options={
+                    "show_progress": False,
+                    "abstol": self.abstol,
+                    "reltol": self.reltol,
+                    "feastol": self.feastol,
+                    "maxiters": self.max_iterations,
+                },
+            )
+        except (ArithmeticError, ValueError) as error:  # its first factorisation failed
+            raise SolverMismatch(
+                f"'cvxopt' cannot factorise the problem's equations, which are singular in float64: {error}; lower "
+                "C, or try 'interior-point'"
+            ) from error
         alpha = np.array(result["x"], dtype=float).ravel() * scale
         # CVXOPT's Lagrangian carries + yᵀ(Ax − b): its multiplier is −ν.
         nu = -float(result["y"][0]) if problem.e is not None and len(result["y"]) else np.nan
