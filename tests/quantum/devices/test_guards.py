@@ -213,6 +213,14 @@ def test_a_kernel_of_a_device_that_hangs_ends_with_the_time():
     assert time.monotonic() - begun < SLACK_S
 
 
+def test_a_call_that_sees_the_end_of_the_time_before_its_caller_names_its_device():
+    def late():
+        raise clock.OutOfTime
+
+    with pytest.raises(clock.OutOfTime, match="device 'it' had not answered"):
+        Guard("it").call("failed", late)
+
+
 def test_what_comes_late_is_dropped_and_the_next_call_is_answered():
     device = Own(Trouble("hangs", on=1))
     lab = Laboratory(device, "late")

@@ -183,15 +183,20 @@ class Guard:
         except BaseException as error:
             self._give_up(errands, errand)
             if isinstance(error, clock.OutOfTime):
-                raise clock.OutOfTime(
-                    f"device {self.device!r} had not answered when the time was over; what it gives later is dropped"
-                ) from None
+                raise self._late() from None
             raise
+        if isinstance(errand.error, clock.OutOfTime) and not errand.error.args:  # the call saw the clock first
+            raise self._late() from errand.error
         if errand.error is not None:
             with translated(self.device, doing, sent):
                 raise errand.error
         found: T = errand.found
         return found
+
+    def _late(self) -> clock.OutOfTime:
+        return clock.OutOfTime(
+            f"device {self.device!r} had not answered when the time was over; what it gives later is dropped"
+        )
 
     def _at_work(self) -> queue.SimpleQueue[_Errand | None]:
         if self._errands is None or self._worker is None or not self._worker.is_alive():  # a fork leaves threads behind
