@@ -117,7 +117,9 @@ def draw(seed: int, k: int) -> Case:
 
         def of_regression(model: Any) -> judge.Worth:
             b = float(np.atleast_1d(model.intercept_)[0])
-            return judge.of_regression(K(False), t, C, epsilon, weights(model, len(X)), b)
+            return judge.of_regression(
+                K(False), t, C, epsilon, weights(model, len(X)), b, plane=judge.plane_of(model, X)
+            )
 
         return Case(f"{told} C={C:.3g} epsilon={epsilon:.2g}", model, (X, t), {}, of_regression)
     y, how = data_sets.labels(rng, X)
@@ -141,13 +143,13 @@ def draw(seed: int, k: int) -> Case:
 
     def of_classifier(model: Any) -> judge.Worth:
         coef = weights(model, len(X))
-        if manner == "squared hinge":
-            return judge.of_squared_hinge(K(False) + 1, y, C, coef)
-        if manner == "penalised":
-            return judge.of_classifier(K(False) + 1, y, upper, coef, 0.0, False)
         b = float(np.atleast_1d(model.intercept_)[0])
+        if manner == "squared hinge":
+            return judge.of_squared_hinge(K(False) + 1, y, C, coef, judge.plane_of(model, X, b))
+        if manner == "penalised":
+            return judge.of_classifier(K(False) + 1, y, upper, coef, 0.0, False, plane=judge.plane_of(model, X, b))
         best = free and kernel == "linear"  # far from the origin the intercept has fewer digits than the rest
-        return judge.of_classifier(K(free), y, upper, coef, None if best else b, free)
+        return judge.of_classifier(K(free), y, upper, coef, None if best else b, free, plane=judge.plane_of(model, X))
 
     return Case(f"{told} C={C:.3g} {how}, intercept {manner}", model, (X, y), options, of_classifier)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,44 +47,83 @@ class Worth:
     unknown: float
 
 
+@dataclass(frozen=True)
+class Plane:
+    """A linear model's own weights, which are what it predicts by. Weak duality holds for any; those that float64
+    coefficients make of columns of very different scales may be far off.
+
+    ``values``: decision values of the training points without the free intercept, shape (n,); ``square``: of the norm
+    of the weights.
+    """
+
+    values: NDArray
+    square: float
+
+
+def plane_of(model: Any, X: NDArray, penalised: float = 0.0) -> Plane | None:
+    """The weights, and the intercept where it is one of them, of a linear model; None of others, and of streams."""
+    if model.kernel != "linear" or not hasattr(model, "coef_"):
+        return None
+    w = np.ravel(model.coef_).astype(np.longdouble)
+    return Plane(X.astype(np.longdouble) @ w + penalised, w @ w + np.longdouble(penalised) ** 2)
+
+
 def of_classifier(
-    K: NDArray, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool, terms: float = 0.0
+    K: NDArray,
+    y: NDArray,
+    upper: NDArray,
+    coef: NDArray,
+    b: float | None,
+    free: bool,
+    terms: float = 0.0,
+    plane: Plane | None = None,
 ) -> Worth:
     """C-SVM. ``coef`` is yᵢαᵢ, shape (n,); ``b`` None: the best there is; ``free``: whether there is one; ``terms``:
-    see `entry_terms`."""
+    see `entry_terms`; ``plane``: what the primal value is taken of instead of the coefficients."""
     largest = max(float(np.abs(K).max()), terms)
-    return of_products(K @ coef.astype(np.longdouble), largest, y, upper, coef, b, free)
+    return of_products(K @ coef.astype(np.longdouble), largest, y, upper, coef, b, free, plane)
 
 
 def of_products(
-    product: NDArray, largest: float, y: NDArray, upper: NDArray, coef: NDArray, b: float | None, free: bool
+    product: NDArray,
+    largest: float,
+    y: NDArray,
+    upper: NDArray,
+    coef: NDArray,
+    b: float | None,
+    free: bool,
+    plane: Plane | None = None,
 ) -> Worth:
     """The same from K coef, and the largest |K|, alone."""
     alpha, wide = y * coef, coef.astype(np.longdouble)
     quadratic = wide @ product
     dual = alpha.sum() - quadratic / 2
+    values, square = (product, quadratic) if plane is None else (plane.values, plane.square)
 
     def primal(b: float) -> float:
-        return quadratic / 2 + (upper * np.maximum(0, 1 - y * (product + b))).sum()
+        return square / 2 + (upper * np.maximum(0, 1 - y * (values + b))).sum()
 
-    value = primal(_best_bias(product, y, upper) if b is None else b)
+    value = primal(_best_bias(values, y, upper) if b is None else b)
     off = abs(float(coef.sum())) / max(float(alpha.sum()), 1e-300) if free else 0.0
-    slack = 1 - y * (product + (0.0 if not free else _best_bias(product, y, upper)))
+    slack = 1 - y * (values + (0.0 if not free else _best_bias(values, y, upper)))
     slacks = _slacks(slack, upper, largest * float(np.abs(wide).sum()))
     return _worth(value, dual, largest, wide, _outside(alpha, upper) + off, slacks=slacks)
 
 
-def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray) -> Worth:
+def of_squared_hinge(K: NDArray, y: NDArray, C: float, coef: NDArray, plane: Plane | None = None) -> Worth:
     """L2-SVM, its bias inside the kernel, as `LinearSVC` has it: K is that with the 1 added."""
-    return of_squared_hinge_products(K @ coef.astype(np.longdouble), float(np.abs(K).max()), y, C, coef)
+    return of_squared_hinge_products(K @ coef.astype(np.longdouble), float(np.abs(K).max()), y, C, coef, plane)
 
 
-def of_squared_hinge_products(product: NDArray, largest: float, y: NDArray, C: float, coef: NDArray) -> Worth:
+def of_squared_hinge_products(
+    product: NDArray, largest: float, y: NDArray, C: float, coef: NDArray, plane: Plane | None = None
+) -> Worth:
     """The same from K coef, and the largest |K|, alone."""
     wide, alpha = coef.astype(np.longdouble), y * coef
     quadratic = wide @ product
     dual = alpha.sum() - quadratic / 2 - (wide * wide).sum() / (4 * C)
-    value = quadratic / 2 + C * (np.maximum(0, 1 - y * product) ** 2).sum()
+    values, square = (product, quadratic) if plane is None else (plane.values, plane.square)
+    value = square / 2 + C * (np.maximum(0, 1 - y * values) ** 2).sum()
     # What rounding makes of a margin costs its square, C times: that may be all there is of a small objective.
     slack = 64 * _EPS * (largest * float(alpha.sum()) + 1.0)
     worth = _worth(value, dual, largest, wide, _outside(alpha, np.inf))
@@ -130,23 +170,38 @@ def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, s
 
 
 def of_regression(
-    K: NDArray, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float, terms: float = 0.0
+    K: NDArray,
+    t: NDArray,
+    C: float,
+    epsilon: float,
+    coef: NDArray,
+    b: float,
+    terms: float = 0.0,
+    plane: Plane | None = None,
 ) -> Worth:
-    """ε-SVR; ``coef`` is αᵢ − αᵢ*; ``terms``: see `entry_terms`."""
+    """ε-SVR; ``coef`` is αᵢ − αᵢ*; ``terms`` and ``plane``: as for a classifier."""
     largest = max(float(np.abs(K).max()), terms)
-    return of_regression_products(K @ coef.astype(np.longdouble), largest, t, C, epsilon, coef, b)
+    return of_regression_products(K @ coef.astype(np.longdouble), largest, t, C, epsilon, coef, b, plane)
 
 
 def of_regression_products(
-    product: NDArray, largest: float, t: NDArray, C: float, epsilon: float, coef: NDArray, b: float
+    product: NDArray,
+    largest: float,
+    t: NDArray,
+    C: float,
+    epsilon: float,
+    coef: NDArray,
+    b: float,
+    plane: Plane | None = None,
 ) -> Worth:
     """The same from K coef, and the largest |K|, alone."""
     wide = coef.astype(np.longdouble)
     quadratic = wide @ product
     dual = wide @ t - epsilon * np.abs(wide).sum() - quadratic / 2
-    value = quadratic / 2 + C * np.maximum(0, np.abs(t - product - b) - epsilon).sum()
+    values, square = (product, quadratic) if plane is None else (plane.values, plane.square)
+    value = square / 2 + C * np.maximum(0, np.abs(t - values - b) - epsilon).sum()
     off = abs(float(coef.sum())) / max(float(np.abs(coef).sum()), 1e-4 * C)
-    slacks = _slacks(np.abs(t - product - b) - epsilon, np.full(len(t), C), largest * float(np.abs(wide).sum()))
+    slacks = _slacks(np.abs(t - values - b) - epsilon, np.full(len(t), C), largest * float(np.abs(wide).sum()))
     return _worth(value, dual, largest, wide, _outside(np.abs(coef), C) + off, slacks=slacks)
 
 

@@ -93,9 +93,9 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
 
         def of_regression(model: Any, coef: NDArray) -> judge.Worth:
             product, _, terms = products(coef, False)
-            return judge.of_regression_products(
-                product, terms, t, C, epsilon, coef, float(np.atleast_1d(model.intercept_)[0])
-            )
+            b = float(np.atleast_1d(model.intercept_)[0])
+            plane = judge.plane_of(model, X)
+            return judge.of_regression_products(product, terms, t, C, epsilon, coef, b, plane)
 
         told = f"{about}, SVR {kernel} C={C:.3g} epsilon={epsilon:.2g}"
         return told, model, (X, t), of_regression, svm.SVR(C=C, epsilon=epsilon, **options)
@@ -106,9 +106,11 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
     def of_classifier(model: Any, coef: NDArray) -> judge.Worth:
         product, diag, terms = products(coef, hinge)
         if not hinge:
-            return judge.of_squared_hinge_products(product + coef.sum(), float(diag.max()) + 1, y, C, coef)
+            plane = judge.plane_of(model, X, float(model.intercept_[0]))
+            return judge.of_squared_hinge_products(product + coef.sum(), float(diag.max()) + 1, y, C, coef, plane)
         b = None if kernel == "linear" else float(model.intercept_[0])
-        return judge.of_products(product, max(terms, float(diag.max())), y, np.full(n, C), coef, b, True)
+        largest = max(terms, float(diag.max()))
+        return judge.of_products(product, largest, y, np.full(n, C), coef, b, True, judge.plane_of(model, X))
 
     peer = svm.SVC(C=C, **options) if hinge else None
     return f"{about}, {name} {kernel} C={C:.3g} {how}", model, (X, y), of_classifier, peer

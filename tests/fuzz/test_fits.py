@@ -127,6 +127,8 @@ FOUND = [
     (77, 53942),
     (31, 373638),  # a margin block that was positive definite by its rounding alone, with a sum of 0
     (9090, 181821),  # where no b is optimal, the middle between the two ends is not the best
+    (101, 50721),  # an interior point that left the numbers of float64, and numpy's warnings of it
+    (101, 30554),  # judged by a plane that float64 coefficients cannot give: the columns' scales are 1e-6 to 1e6
     (2026, 13816),  # three rounds of mending, after which a wrong g was believed
 ]
 

@@ -146,6 +146,7 @@ class LowRank:
         at = np.stack([np.where(live, alpha, 0.0), room, low, high])
         return InteriorState(at, np.zeros(self.rows.width), np.zeros(self.rows.n), 0.0)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iteration, and is looked for
     def step(self, state: InteriorState) -> InteriorState:
         """One predictor and corrector; the end, where the gap says so."""
         problem, rows, s = self.problem, self.rows, self.problem.scale
