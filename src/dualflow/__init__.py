@@ -38,8 +38,6 @@ from .registry import SolverInfo, list_solvers
 from .solvers import CATALOGUE, Solver
 
 if TYPE_CHECKING:
-    from ._estimate import Estimate, estimate
-    from ._resources import ResourceTable, resources
     from .comparison import Comparison, compare
     from .conformal import ConformalSVC, ConformalSVR
     from .core.arena import release_memory
@@ -62,6 +60,8 @@ if TYPE_CHECKING:
         generalization_report,
         load,
     )
+    from .planning.estimate import Estimate, estimate
+    from .planning.resources import ResourceTable, resources
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
     from .quantum.devices.spread import SpreadDevice
     from .quantum.kernels.alignment import kernel_alignment
@@ -165,8 +165,8 @@ __all__ = [
 
 #: Where names are that are loaded on first use, because they (or what they need) take time to import.
 _ROOMS = {
-    "_estimate": ("Estimate", "estimate"),
-    "_resources": ("ResourceTable", "resources"),
+    "planning.estimate": ("Estimate", "estimate"),
+    "planning.resources": ("ResourceTable", "resources"),
     "comparison": ("Comparison", "compare"),
     "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import open_regular, replacing
-from ._npy import array_of
 from .core.options import Number
 from .exceptions import ProblemError
+from .persistence.files import open_regular, replacing
+from .persistence.npy import array_of
 
 __all__ = ["Checkpoint", "Saved", "check_writable", "load", "save"]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import ClassVar, Generic, TypeVar
 
-from ._unconfirmed import Unconfirmed
 from .exceptions import DualflowError, SolverUnavailable, heed, near_miss
+from .persistence.unconfirmed import Unconfirmed
 
 __all__ = ["Catalogue", "Listed"]
 

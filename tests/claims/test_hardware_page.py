@@ -6,7 +6,7 @@ from pathlib import Path
 from sklearn.datasets import make_moons
 
 from dualflow import Gram, estimate, problems
-from dualflow._estimate import span
+from dualflow.planning.estimate import span
 from dualflow.quantum.devices import Price
 from dualflow.quantum.devices.emulator import EmulatorDevice
 

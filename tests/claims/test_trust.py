@@ -28,10 +28,10 @@ from dualflow import (
     ProblemError,
     Solver,
     Status,
-    _container,
     problems,
     solve,
 )
+from dualflow.persistence import container
 from dualflow.problems import READINGS
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
 
@@ -558,10 +558,10 @@ def test_whatever_is_forged_in_a_model_file_it_ends_with_the_true_gap_or_an_erro
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     path = tmp_path / "model"
     MODELS[name]().save(path)
-    header, arrays = _container.read(path, 1 << 30)
+    header, arrays = container.read(path, 1 << 30)
     accepted, refused = set(), 0
     for what, told, forged in forgeries(header, arrays):
-        _container.write(path, told, forged)
+        container.write(path, told, forged)
         try:
             model = dualflow.load(path)
         except ProblemError:
@@ -578,14 +578,14 @@ def test_an_engine_finds_its_way_with_a_forged_inverse(tmp_path):
     path, more = tmp_path / "model", labelled(30, 9)
     for change in CHANGES.values():
         fed(IncrementalSVC(C=2.0, gamma=0.4), X, Y).save(path)
-        header, arrays = _container.read(path, 1 << 30)
+        header, arrays = container.read(path, 1 << 30)
         arrays["stream0_inverse"] = np.tril(change(arrays["stream0_inverse"]))
-        _container.write(path, header, arrays)
+        container.write(path, header, arrays)
         model = dualflow.load(path).partial_fit(*more)
         check_honesty(model)
         assert model.certificate_.relative_gap <= 1e-9
         # One that says that it is fresh would not be looked after.
-        _container.write(path, header, arrays | {"stream0_counters": fresh(arrays["stream0_counters"])})
+        container.write(path, header, arrays | {"stream0_counters": fresh(arrays["stream0_counters"])})
         with pytest.raises(ProblemError, match="inverse"):
             dualflow.load(path)
 
@@ -593,9 +593,9 @@ def test_an_engine_finds_its_way_with_a_forged_inverse(tmp_path):
 def test_a_problem_cannot_be_forged_together_with_its_gradient(tmp_path):
     path = tmp_path / "model"
     fed(IncrementalSVC(C=2.0, gamma=0.4), X, Y).save(path)
-    header, arrays = _container.read(path, 1 << 30)
+    header, arrays = container.read(path, 1 << 30)
     p = 0.5 * arrays["stream0_p"]
-    _container.write(path, header, arrays | {"stream0_p": p, "stream0_g": arrays["stream0_g"] + p})
+    container.write(path, header, arrays | {"stream0_p": p, "stream0_g": arrays["stream0_g"] + p})
     with pytest.raises(ProblemError, match="its p contradicts"):
         dualflow.load(path)
 

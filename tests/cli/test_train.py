@@ -18,8 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import dualflow
-from dualflow import _container
 from dualflow.cli.known import read_model
+from dualflow.persistence import container
 from tests.cli.test_cli import refused, run, table, write
 
 COMMAND = [sys.executable, "-c", "from dualflow_command import main; main()"]
@@ -239,14 +239,14 @@ def test_what_cannot_be_separated_is_a_failure_not_a_mistake(folder):
 def test_check_computes_the_certificate_and_believes_nothing(folder):
     write(folder, table(60))
     trained(folder)
-    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    header, arrays = container.read(folder / "model.dualflow", 1 << 20)
     (name,) = [name for name in arrays if name.endswith("raw_alpha")]
     alpha = name.replace("raw_alpha", "alpha")
     if alpha not in arrays:
         alpha = name
     del header["members"]
     arrays[alpha] = np.zeros_like(arrays[alpha])
-    _container.write(folder / "worse", header, arrays)
+    container.write(folder / "worse", header, arrays)
     result = run("check", "worse")
     assert result.exit_code in (1, 2)  # no optimum any more, or a file that contradicts itself
     assert "Traceback" not in result.output
@@ -355,7 +355,7 @@ def test_standard_input_is_a_table(folder):
 def test_the_model_file_says_what_is_wrong_with_its_table(folder):
     write(folder, table(40) + "1.0,,up\n")
     trained(folder)
-    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    header, arrays = container.read(folder / "model.dualflow", 1 << 20)
     del header["members"]
     kept = header["table"]
     for key, value in (
@@ -369,7 +369,7 @@ def test_the_model_file_says_what_is_wrong_with_its_table(folder):
         ("width", None),
         ("missing", "x"),
     ):
-        _container.write(folder / "bad", header | {"table": kept | {key: value}}, arrays)
+        container.write(folder / "bad", header | {"table": kept | {key: value}}, arrays)
         refused(run("predict", "bad", "data.csv"), "bad holds no sound table beside its model")
 
 
@@ -499,9 +499,9 @@ def test_numbers_are_read_at_prediction_as_in_training(folder):
 def test_models_of_before_thousands_are_read(folder):
     write(folder, table(60))
     trained(folder)
-    header, arrays = _container.read(folder / "model.dualflow", 1 << 20)
+    header, arrays = container.read(folder / "model.dualflow", 1 << 20)
     del header["members"], header["table"]["thousands"]
-    _container.write(folder / "older", header, arrays)
+    container.write(folder / "older", header, arrays)
     newer, older = (run("predict", name, "data.csv") for name in ("model.dualflow", "older"))
     assert older.exit_code == 0, older.stderr
     assert older.stdout == newer.stdout

@@ -42,7 +42,6 @@ from dualflow import (
     OneClassSVM,
     ProblemError,
     Solver,
-    _container,
 )
 from dualflow.core.certificate import Certificate
 from dualflow.core.kernel_matrix import KernelMatrix
@@ -51,6 +50,7 @@ from dualflow.estimators._persistence import CLASSES, FORMAT
 from dualflow.estimators._support import Support
 from dualflow.estimators._values import decode, encode
 from dualflow.online.remembering import Stream
+from dualflow.persistence import container
 
 X, Y = make_classification(60, 5, n_informative=4, n_redundant=1, random_state=3)
 BLOBS, BLOB_LABELS = make_blobs(60, centers=4, n_features=3, cluster_std=4.0, random_state=1)
@@ -572,16 +572,16 @@ def archived(members, compression=zipfile.ZIP_STORED):
     with zipfile.ZipFile(stream, "w", compression) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
-        archive.comment = _container.MARK + b"0" * 64
+        archive.comment = container.MARK + b"0" * 64
     return seal(stream.getvalue())
 
 
 def rewritten(path, content, change):
     """The file with its header and arrays changed, and every checksum right."""
     path.write_bytes(content)
-    header, arrays = _container.read(path, 1 << 30)
+    header, arrays = container.read(path, 1 << 30)
     header, arrays = change(header, arrays) or (header, arrays)
-    _container.write(path, header, arrays)
+    container.write(path, header, arrays)
     return path.read_bytes()
 
 
@@ -811,7 +811,7 @@ def test_facts_of_other_kinds_are_refused_or_make_a_sound_model(small, tmp_path,
     _, content = small
     path = tmp_path / "m"
     path.write_bytes(content)
-    header, arrays = _container.read(path, 1 << 30)
+    header, arrays = container.read(path, 1 << 30)
     outcomes = []
     for leaf in list(_leaves(header["facts"])):
         if leaf[0] == "solves" and leaf[1] > 0:
@@ -821,7 +821,7 @@ def test_facts_of_other_kinds_are_refused_or_make_a_sound_model(small, tmp_path,
         for key in leaf[:-1]:
             inside = inside[key]
         inside[leaf[-1]] = nonsense
-        _container.write(path, changed, arrays)
+        container.write(path, changed, arrays)
         try:
             model = dualflow.load(path)
         except ProblemError:
@@ -839,7 +839,7 @@ def test_arrays_that_do_not_go_together_are_refused(model, steps, tmp_path, no_s
     steps[0](model)
     content = _saved(model)
     path.write_bytes(content)
-    header, arrays = _container.read(path, 1 << 30)
+    header, arrays = container.read(path, 1 << 30)
     assert arrays
     passed = []
     for name, array in arrays.items():
@@ -862,14 +862,14 @@ def test_arrays_that_do_not_go_together_are_refused(model, steps, tmp_path, no_s
             if changed is not None and np.array_equal(changed, array) and changed.dtype == array.dtype:
                 continue
             others = {key: value for key, value in arrays.items() if key != name}
-            _container.write(path, header, others if changed is None else others | {name: changed})
+            container.write(path, header, others if changed is None else others | {name: changed})
             try:
                 dualflow.load(path)
             except ProblemError:
                 pass
             else:
                 passed.append((name, how))
-    _container.write(path, header, arrays | {"more": np.zeros(3)})
+    container.write(path, header, arrays | {"more": np.zeros(3)})
     refused(path, path.read_bytes(), "its contents are not those")
     assert passed == []
 
@@ -892,9 +892,9 @@ def test_a_solve_that_leaves_points_of_its_classes_out_is_refused(tmp_path):
 def test_dtypes_that_need_pickle_are_not_written(tmp_path):
     for array in (np.array([1j]), np.array([object()]), np.zeros(1, np.longdouble), np.zeros(1, "f4,i4")):
         with pytest.raises(ProblemError, match="cannot be stored without pickle"):
-            _container.write(tmp_path / "m", {}, {"a": array})
+            container.write(tmp_path / "m", {}, {"a": array})
     with pytest.raises(ProblemError, match="cannot be the name"):
-        _container.write(tmp_path / "m", {}, {"../a": np.zeros(1)})
+        container.write(tmp_path / "m", {}, {"../a": np.zeros(1)})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -911,7 +911,13 @@ def test_the_format_is_a_zip_of_arrays_anybody_can_read(small):
 
 
 def test_loading_imports_no_pickle_of_ours():
-    for name in ("_container", "_files", "estimators/_persistence", "estimators/_values", "estimators/_packing"):
+    for name in (
+        "persistence/container",
+        "persistence/files",
+        "estimators/_persistence",
+        "estimators/_values",
+        "estimators/_packing",
+    ):
         source = (Path(dualflow.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
         assert not re.search(r"import pickle|allow_pickle=True|joblib\.load|eval\(|exec\(", source)
     assert issubclass(Own, Solver)

@@ -14,10 +14,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import dualflow
-from dualflow import SVC, SVDD, SVR, ProblemError, _container, load
+from dualflow import SVC, SVDD, SVR, ProblemError, load
 from dualflow.core import conjugate_system
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.estimators._values import decode, encode
+from dualflow.persistence import container
 
 #: Few words of many, and a table that is small enough to be held with its zeros.
 WORDS = scipy.sparse.random(150, 4000, density=0.005, format="csr", random_state=0)
@@ -262,10 +263,10 @@ def test_many_free_variables_are_refined_without_a_factor(kernel, monkeypatch):
 
 
 def damaged(path, change):
-    header, arrays = _container.read(path, 1 << 32)
+    header, arrays = container.read(path, 1 << 32)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(header, arrays)
-    _container.write(path, header, arrays)
+    container.write(path, header, arrays)
 
 
 def set_entry(name, place, value):

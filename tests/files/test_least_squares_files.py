@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import make_moons
 
 import dualflow
-from dualflow import LDA, LSSVC, LSSVR, ProblemError, _container
+from dualflow import LDA, LSSVC, LSSVR, ProblemError
+from dualflow.persistence import container
 
 X, Y = make_moons(24, noise=0.2, random_state=0)
 THREE = np.arange(24) % 3
@@ -69,13 +70,13 @@ def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, tmp_path
     model = MODELS[name]()
     check_honesty(model)
     model.save(path)
-    header, arrays = _container.read(path, 1 << 30)
+    header, arrays = container.read(path, 1 << 30)
     accepted, refused = set(), 0
     for key, array in arrays.items():
         for how, change in CHANGES.items():
             if array.dtype.kind not in "fi" or np.array_equal(forged := change(array).astype(array.dtype), array):
                 continue
-            _container.write(path, header, arrays | {key: forged})
+            container.write(path, header, arrays | {key: forged})
             try:
                 again = dualflow.load(path)
             except ProblemError:
@@ -90,8 +91,8 @@ def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, tmp_path
 @pytest.mark.parametrize("name", ["LSSVC", "LSSVR"])
 def test_a_file_of_another_model_is_refused(name, tmp_path):
     MODELS[name]().save(tmp_path / "model")
-    header, arrays = _container.read(tmp_path / "model", 1 << 30)
+    header, arrays = container.read(tmp_path / "model", 1 << 30)
     other = {"LSSVC": "SVC", "LSSVR": "SVR"}[name]
-    _container.write(tmp_path / "other", header | {"class": other}, arrays)
+    container.write(tmp_path / "other", header | {"class": other}, arrays)
     with pytest.raises(ProblemError):
         dualflow.load(tmp_path / "other")

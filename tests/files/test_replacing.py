@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import dualflow
-from dualflow import SVC, Gram, ProblemError, _files, problems, solve
-from dualflow._files import open_regular, replacing, replacing_text
+from dualflow import SVC, Gram, ProblemError, problems, solve
+from dualflow.persistence import files
+from dualflow.persistence.files import open_regular, replacing, replacing_text
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, devices and modes are POSIX's")
 
@@ -156,7 +157,7 @@ def test_another_group_gets_no_more_than_anybody(tmp_path, monkeypatch):
     path.touch()
     path.chmod(0o664)
     old = os.stat_result((*path.stat()[:5], path.stat().st_gid + 1, *path.stat()[6:]))
-    monkeypatch.setattr(_files, "target_of", lambda path: (path, old))
+    monkeypatch.setattr(files, "target_of", lambda path: (path, old))
 
     def refuse(*_):
         raise PermissionError

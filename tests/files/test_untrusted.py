@@ -18,11 +18,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import dualflow
-from dualflow import SVC, Gram, ProblemError, VariationalFlow, _checkpoint, _container, problems, registry, solve
-from dualflow._npy import array_of
-from dualflow._unconfirmed import Unconfirmed
+from dualflow import SVC, Gram, ProblemError, VariationalFlow, _checkpoint, problems, registry, solve
 from dualflow.estimators import _values
 from dualflow.estimators._unconfirmed import REACHING, unconfirmed
+from dualflow.persistence import container
+from dualflow.persistence.npy import array_of
+from dualflow.persistence.unconfirmed import Unconfirmed
 from dualflow.quantum.runs.journal import Journal
 from tests.fuzz.mutations import archive_of, members_of, sealed
 
@@ -44,7 +45,7 @@ def forged(path, change, text=None):
     header = json.loads(members["header.json"])
     change(header)
     members["header.json"] = json.dumps(header).encode() if text is None else text(json.dumps(header)).encode()
-    path.write_bytes(sealed(archive_of(members, _container.MARK + b"0" * 64)))
+    path.write_bytes(sealed(archive_of(members, container.MARK + b"0" * 64)))
 
 
 def refused_for_little(read, match):
@@ -113,7 +114,7 @@ def test_a_header_that_would_take_long_is_not_parsed(saved, text, monkeypatch):
 
 
 def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(_container, "HEADER_VALUES", 50)
+    monkeypatch.setattr(container, "HEADER_VALUES", 50)
     with pytest.raises(ProblemError, match=r"cannot be written: its header\.json has more than"):
         SVC(random_state=0).fit(X, Y).save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
@@ -153,7 +154,7 @@ def test_an_array_that_is_not_there_costs_nothing(saved, tmp_path, data):
     members[name] = data
     header["members"][name] = {"sha256": hashlib.sha256(data).hexdigest()}
     members["header.json"] = json.dumps(header).encode()
-    saved.write_bytes(sealed(archive_of(members, _container.MARK + b"0" * 64)))
+    saved.write_bytes(sealed(archive_of(members, container.MARK + b"0" * 64)))
     refused_for_little(lambda: dualflow.load(saved), "model")
     run, problem = tmp_path / "run", problems.svc(Gram(X), 2 * Y - 1)
     solve(problem, "smo", checkpoint=run, max_steps=2, random_state=0)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualflow import _container
+from dualflow.persistence import container
 
 #: Values that have broken readers: limits of integers and floats, wrong types, tags of the format, names of code.
 VALUES: list[Any] = [
@@ -169,7 +169,7 @@ def trained_changed(rng: Random, data: bytes) -> bytes:
         header = json.loads(members["header.json"])
         header["table"] = json_changed(rng, header["table"])
         members["header.json"] = json.dumps(header).encode()
-        return sealed(archive_of(members, _container.MARK + b"0" * 64))
+        return sealed(archive_of(members, container.MARK + b"0" * 64))
     except Exception:
         return flipped(rng, data)
 
@@ -197,7 +197,7 @@ def model_changed(rng: Random, data: bytes) -> bytes:
             if name != "header.json"
         }
     members["header.json"] = json.dumps(header).encode()
-    return sealed(archive_of(members, _container.MARK + b"0" * 64))
+    return sealed(archive_of(members, container.MARK + b"0" * 64))
 
 
 def sealed(data: bytes) -> bytes:

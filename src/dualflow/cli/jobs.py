@@ -178,8 +178,8 @@ def _chosen(records: list[JobRecord], job: str | None) -> list[JobRecord]:
 
 def _device(name: str, given: str | None) -> Device:
     """The device of a journal; names that reach beyond dualflow's own are the user's to say, not the file's."""
-    from .._unconfirmed import Unconfirmed
     from ..exceptions import DeviceError, ProblemError
+    from ..persistence.unconfirmed import Unconfirmed
     from ..quantum.devices import make_device
 
     try:

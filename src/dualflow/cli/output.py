@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .._files import target_of
-from .._text import visible
 from ..core.clock import hearing
 from ..exceptions import DualflowError, ProblemError
+from ..persistence.files import target_of
+from ..persistence.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -69,7 +69,7 @@ def predict(
         if circuits := list(getattr(machine, "raw_summaries_", ())):
             facts["circuits"] = circuits
         if out is not None:
-            from .._files import replacing_text
+            from ..persistence.files import replacing_text
 
             with replacing_text(out) as file:
                 for chunk in _written(said, values):
@@ -221,7 +221,7 @@ def _written(said: list[Any], values: dict[str, list[Any]]) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    from .._text import cell, visible
+    from ..persistence.text import cell, visible
     from .cells import number
 
     return cell(visible(value)) if isinstance(value, str) and number(value) is None else value

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .._files import open_regular
 from ..exceptions import ProblemError
+from ..persistence.files import open_regular
 
 __all__ = ["MAX_BYTES", "STDIN", "Source", "source_of"]
 

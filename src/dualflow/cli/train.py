@@ -67,9 +67,9 @@ def train(
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, and not certified to --tol."""
     with clear_errors():
-        from .. import _container
         from ..core.options import Number
         from ..exceptions import FitError, ProblemError
+        from ..persistence import container
         from . import prepared
         from .reading import read_new
         from .table import Asked
@@ -83,7 +83,7 @@ def train(
                 "--kernel precomputed is for kernel matrices; a table holds points: linear, poly, rbf, sigmoid"
             )
         seed = Number(at_least=0, whole=True).check("--seed", seed)
-        check_output(out, "--out", _container.is_ours, overwrite, data)
+        check_output(out, "--out", container.is_ours, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
         asked = Asked(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
         how = prepared.How(one_hot, impute, standardise)

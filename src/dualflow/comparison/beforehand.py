@@ -8,9 +8,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .._estimate import Estimate, estimate, span
 from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
+from ..planning.estimate import Estimate, estimate, span
 from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan

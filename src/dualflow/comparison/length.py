@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._estimate import span
+from ..planning.estimate import span
 from .plan import Entry
 from .refusals import barred_by
 from .task import Task

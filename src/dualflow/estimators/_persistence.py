@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _container
 from ..exceptions import ProblemError
+from ..persistence import container
 from ._unconfirmed import unconfirmed
 from ._values import decode, encode, is_quantum
 
@@ -154,7 +154,7 @@ def save_with(model: Persistent, path: str | os.PathLike[str], beside: dict[str,
     """`Persistent.save`, with ``beside`` in the header, by names that the model has none of: what JSON can hold, which
     `load` passes over and `read_with` hands back."""
     header, arrays = model._header()
-    _container.write(Path(path), beside | header, arrays)
+    container.write(Path(path), beside | header, arrays)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False) -> Any:
@@ -214,7 +214,7 @@ def read_with(
 ) -> tuple[Any, dict[str, Any]]:
     """`load`, and the header as it is, in which `save_with` may have put more; nothing of that is checked."""
     path = Path(path)
-    header, arrays = _container.read(path, max_bytes)
+    header, arrays = container.read(path, max_bytes)
     _check_format(path, header)
     try:
         return _made(header, arrays, trusted), header

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from .._unconfirmed import Unconfirmed
+from ..persistence.unconfirmed import Unconfirmed
 from ..quantum.devices import CATALOGUE as DEVICES
 from ..registry import AUTO
 from ..solvers import CATALOGUE as SOLVERS

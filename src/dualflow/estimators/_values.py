@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._npy import MOST_EMPTY
-from .._unconfirmed import Unconfirmed
 from ..exceptions import ProblemError
+from ..persistence.npy import MOST_EMPTY
+from ..persistence.unconfirmed import Unconfirmed
 from ..registry import solver_class
 from ..solvers import CATALOGUE, Solver
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._files import open_regular, replacing_text
-from .._text import visible
 from ..exceptions import ProblemError
+from ..persistence.files import open_regular, replacing_text
+from ..persistence.text import visible
 
 __all__ = ["KERNELS", "MAX_BYTES", "MAX_LINE", "TYPES", "Parts", "read", "write"]
 

@@ -10,7 +10,6 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .._files import replacing
 from ..core.options import Number, OneOf
 from ..estimators import (
     LSSVC,
@@ -26,6 +25,7 @@ from ..estimators import (
     OneClassSVM,
 )
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
+from ..persistence.files import replacing
 from .libsvm_model import LibsvmModel
 from .onnx_graph import Graph, draw
 from .onnx_parts import labels_of, parts_of

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from .._files import open_regular, replacing
-from .._text import visible
 from ..core.kernel_checks import as_matrix
 from ..core.options import Flag, Number
 from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
+from ..persistence.files import open_regular, replacing
+from ..persistence.text import visible
 
 __all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
 

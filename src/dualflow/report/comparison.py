@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._files import replacing_text
-from .._text import cell, visible
+from ..persistence.files import replacing_text
+from ..persistence.text import cell, visible
 from .model import Results, Row
 
 if TYPE_CHECKING:

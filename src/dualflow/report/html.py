@@ -5,7 +5,7 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from .._text import visible
+from ..persistence.text import visible
 from .chart import chart
 from .columns import QUANTUM, RESULTS, limits, status_text
 from .model import Results

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from .._text import visible
+from ..persistence.text import visible
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .fitting import Cells, Fitting, lines_of
 from .model import Results, Row, Section

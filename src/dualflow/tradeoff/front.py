@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._files import replacing_text
 from ..core.certificate import Certificate
 from ..core.kernel_checks import as_matrix
 from ..core.kernels import Gram
 from ..core.options import Number
 from ..exceptions import ProblemError
+from ..persistence.files import replacing_text
 
 __all__ = ["FrontStatus", "ParetoFront", "ParetoPoint"]
 

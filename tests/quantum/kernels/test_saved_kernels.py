@@ -17,9 +17,9 @@ from dualflow import (
     ProblemError,
     ProjectedKernel,
     Reuploading,
-    _container,
     train_kernel,
 )
+from dualflow.persistence import container
 from dualflow.quantum.devices import make_device
 
 RNG = np.random.default_rng(0)
@@ -124,12 +124,12 @@ def _circuit():
 
 def forged(path, change=lambda header: None, arrays=lambda arrays: None):
     """The file with other contents, sealed again."""
-    header, held = _container.read(path, 1 << 30)
+    header, held = container.read(path, 1 << 30)
     held = {name: np.array(array) for name, array in held.items()}
     header.pop("members", None)
     change(header)
     arrays(held)
-    _container.write(path, header, held)
+    container.write(path, header, held)
 
 
 def test_a_device_that_a_file_names_is_not_imported_until_it_is_confirmed(tmp_path):

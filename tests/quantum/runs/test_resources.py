@@ -8,7 +8,7 @@ from qiskit import transpile
 from sklearn.datasets import make_moons
 
 from dualflow import Gram, Kind, ProblemError, SolverMismatch, problems, resources, solve
-from dualflow._resources import Growth, ResourceRow, resized
+from dualflow.planning.resources import Growth, ResourceRow, resized
 from dualflow.quantum.circuits import HardwareEfficientCircuit, QHDCircuit, TreeCircuit
 from dualflow.quantum.circuits.clifford_t import logical_counts, t_count
 from dualflow.quantum.circuits.surface_code import footprint

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._files import replacing
 from ...exceptions import ProblemError, SolverUnavailable
+from ...persistence.files import replacing
 from .. import circuits
 from . import ParametricCircuit, resources
 from .gates import PENNYLANE

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._unconfirmed import Unconfirmed
 from ...core.kernel_checks import as_matrix
 from ...core.seeds import generator, generator_of, generator_state
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
+from ...persistence.unconfirmed import Unconfirmed
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
 from ..runs.fidelity import KERNEL_PAIRS, Fidelity, warn_of_fault

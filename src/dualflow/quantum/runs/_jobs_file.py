@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..._files import check_regular
 from ...exceptions import ProblemError
+from ...persistence.files import check_regular
 
 __all__ = ["UNSEALED", "connect", "format_of"]
 

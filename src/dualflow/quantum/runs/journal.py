@@ -21,9 +21,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..._files import target_of
-from ..._unconfirmed import Unconfirmed
 from ...exceptions import DeviceError, ProblemError
+from ...persistence.files import target_of
+from ...persistence.unconfirmed import Unconfirmed
 from ._jobs_file import connect
 from .fit_part import fit_part
 from .job_record import COLUMNS, JobRecord, packed, read_rows, seal_of, unpacked

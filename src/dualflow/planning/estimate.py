@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from ._solve import check_limits, solve
-from ._text import span
-from .core.problem import DualProblem
-from .core.workspace import Workspace, twin
-from .exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch
-from .registry import make_solver
-from .solvers import Solver
+from .._solve import check_limits, solve
+from ..core.problem import DualProblem
+from ..core.workspace import Workspace, twin
+from ..exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch
+from ..persistence.text import span
+from ..registry import make_solver
+from ..solvers import Solver
 
 if TYPE_CHECKING:
-    from .quantum.devices import Device, Price
-    from .quantum.runs.batches import Batch
+    from ..quantum.devices import Device, Price
+    from ..quantum.runs.batches import Batch
 
 __all__ = ["Estimate", "estimate", "span", "what_is_sent"]
 
@@ -205,8 +205,8 @@ def estimate(
 def _target(engine: Solver[Any, Any], device: str | Device | None) -> Device:
     if not engine.quantum or not hasattr(engine, "schedule"):
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is nothing to estimate")
-    from .quantum.devices import make_device
-    from .quantum.runs.guarded import guarded
+    from ..quantum.devices import make_device
+    from ..quantum.runs.guarded import guarded
 
     return guarded(make_device(getattr(engine, "device") if device is None else device))  # noqa: B009 - it has one
 
@@ -220,7 +220,7 @@ def _figures(
     time_limit: float | None,
     given: dict[str, Any],
 ) -> Estimate:
-    from .quantum.devices import Price
+    from ..quantum.devices import Price
 
     batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit, device)
     for batch in batches:
@@ -278,8 +278,8 @@ def what_is_sent(
     tol, random_state, time_limit, place
         Of a rehearsal, where one is needed; and the device in whose place it is.
     """
-    from .quantum.devices.rehearsal import RehearsalDevice
-    from .quantum.runs.batches import Batch
+    from ..quantum.devices.rehearsal import RehearsalDevice
+    from ..quantum.runs.batches import Batch
 
     device = RehearsalDevice(place)
     rehearsed = engine.rehearsed(device).aim(tol)

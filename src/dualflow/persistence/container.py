@@ -20,9 +20,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import open_regular, replacing
-from ._npy import array_of
-from .exceptions import ProblemError
+from ..exceptions import ProblemError
+from .files import open_regular, replacing
+from .npy import array_of
 
 __all__ = ["DTYPES", "is_ours", "read", "write"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from .exceptions import ProblemError
+from ..exceptions import ProblemError
 
 __all__ = ["check_regular", "open_regular", "replacing", "replacing_text", "target_of"]
 

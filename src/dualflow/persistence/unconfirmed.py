@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .exceptions import ProblemError
+from ..exceptions import ProblemError
 
 __all__ = ["Unconfirmed"]
 

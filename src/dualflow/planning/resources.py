@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._estimate import span, what_is_sent
-from .core.options import Number
-from .core.power import Growth
-from .core.problem import DualProblem, Kind
-from .core.workspace import Workspace, twin
-from .exceptions import ProblemError
-from .registry import make_solver, solver_class
-from .solvers import Solver
+from ..core.options import Number
+from ..core.power import Growth
+from ..core.problem import DualProblem, Kind
+from ..core.workspace import Workspace, twin
+from ..exceptions import ProblemError
+from ..registry import make_solver, solver_class
+from ..solvers import Solver
+from .estimate import span, what_is_sent
 
 if TYPE_CHECKING:
-    from .quantum.circuits.surface_code import Footprint
+    from ..quantum.circuits.surface_code import Footprint
 
 __all__ = ["LARGE", "ResourceRow", "ResourceTable", "resources"]
 
@@ -232,8 +232,8 @@ def resized(problem: DualProblem, n: int) -> DualProblem:
 
 def _row(problem: DualProblem, engine: Any) -> ResourceRow | None:
     """Counted; None above the largest size that the solver takes, if it must be run to know its circuits."""
-    from .quantum.circuits.clifford_t import logical_counts
-    from .quantum.devices.rehearsal import RehearsalDevice
+    from ..quantum.circuits.clifford_t import logical_counts
+    from ..quantum.devices.rehearsal import RehearsalDevice
 
     if problem.kind not in engine.kinds:
         engine.check(problem)
@@ -264,8 +264,8 @@ def _completed(
     circuits: float | None,
     shots: float | None,
 ) -> ResourceRow:
-    from .quantum.circuits.clifford_t import t_count
-    from .quantum.circuits.surface_code import footprint
+    from ..quantum.circuits.clifford_t import t_count
+    from ..quantum.circuits.surface_code import footprint
 
     count = t_count(rotations, t_gates)
     machine = footprint(math.ceil(qubits), count)

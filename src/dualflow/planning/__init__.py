@@ -1,0 +1,1 @@
+"""What a run would take: circuits, shots, money and time, before anything is sent."""
