@@ -8,7 +8,7 @@ from sklearn import svm
 from sklearn.datasets import load_digits, load_iris, make_moons
 
 from dualflow import SVDD, Gram, OneClassSVM, certify, problems, solve
-from dualflow._simplex_points import HEAVY, MOST, simplex_from_points, suits_simplex_points
+from dualflow.direct.simplex import HEAVY, MOST, simplex_from_points, suits_simplex_points
 from dualflow.estimators import _solving
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import from_points

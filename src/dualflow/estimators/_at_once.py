@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._together import SettledPairs
 from ..core.kept import KeptGram
+from ..direct.pairs import PairBatch
 from ..online.newcomers import Equilibrium, Standing, equilibrium_of
 from ..online.stream import BLOCK, Community, are_distinct, meet_at_once
 from ._ecology import Ecology
@@ -107,7 +107,7 @@ class MeetsAtOnce(Ecology):
         alpha = sums = None
         if self._sum_is_fixed():
             groups, order = (negative, positive), np.concatenate([negative, positive])
-            settled = SettledPairs(gram, groups, c.cap[order], 0.1 * self.tol, start=c.alpha[order])[0]
+            settled = PairBatch(gram, groups, c.cap[order], 0.1 * self.tol, start=c.alpha[order])[0]
             if settled is not None:
                 alpha = np.empty(len(order))
                 alpha[order] = settled.point

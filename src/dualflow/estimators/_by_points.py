@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from .._conclusion import provenance_of
-from .._simplex_points import simplex_from_points, suits_simplex_points
 from .._solve import AUTO, DEFAULT_SOLVER
 from ..core.forks import cached_property
 from ..core.problem import DualProblem
 from ..core.solution import SHARP, Cost, Solution, Status
 from ..core.values import immutable
+from ..direct.simplex import simplex_from_points, suits_simplex_points
 from ..registry import make_solver
 from ..solvers import Solver
 from ._arguments import is_limited

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from .._settled import Settled, together
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
+from ..direct.results import PairResult, together
 from ..problems.classification import COST
 from ._batch import LEFT
 from ._by_points import nobody_looks_on, usual_provenance
@@ -89,13 +89,15 @@ class Pairs(Sequence[NDArray]):
         return np.where(first == (len(self) > 1), 1, -1)
 
 
-def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+def read_pairs(
+    pairs: Pairs, found: Sequence[Solution | PairResult]
+) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
     their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
     weights, biases, done = [], [], 0
-    for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, Settled) else id(pair)):
+    for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, PairResult) else id(pair)):
         same = list(group)
-        if isinstance(same[0], Settled):
+        if isinstance(same[0], PairResult):
             values, intercepts = together(same)  # type: ignore[arg-type]
         else:
             values, intercepts = np.empty(len(same[0].coefficients)), np.array([same[0].bias])
@@ -135,7 +137,7 @@ class PairSolutions:
 
     Parameters
     ----------
-    found : sequence of Solution or Settled
+    found : sequence of Solution or PairResult
     gram : Gram
         Of all points.
     pairs : Pairs
@@ -149,7 +151,7 @@ class PairSolutions:
 
     def __init__(
         self,
-        found: Sequence[Solution | Settled],
+        found: Sequence[Solution | PairResult],
         gram: Gram,
         pairs: Pairs,
         C: float,
@@ -163,13 +165,13 @@ class PairSolutions:
 
     def __iter__(self) -> Iterator[Solution]:
         for k, found in enumerate(self._found):
-            yield self._solution(k, found) if isinstance(found, Settled) else found
+            yield self._solution(k, found) if isinstance(found, PairResult) else found
 
     def relative_gaps(self) -> list[float | None]:
         """The certified relative gap of each; None where the certificate is withheld."""
         return [found.certificate.relative_gap for found in self._found]
 
-    def _solution(self, k: int, settled: Settled) -> Solution:
+    def _solution(self, k: int, settled: PairResult) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)
         problem = problems.svc(
             self._gram if len(rows) == self._gram.n else self._gram.subset(rows),

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
-from .._settled import Settled
 from .._solve import Progress, check_limits, solve
-from .._together import SettledPairs
 from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.threads import ONE_THREAD, Crew
+from ..direct.pairs import PairBatch
+from ..direct.results import PairResult
 from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
@@ -62,7 +62,7 @@ class Solving:
         The problem of a number.
     seeds : sequence of int
     engine : Solver
-    settled : sequence of Settled or None
+    settled : sequence of PairResult or None
         What a number came to without a run.
     """
 
@@ -72,7 +72,7 @@ class Solving:
         pose: Callable[[int], DualProblem],
         seeds: Sequence[int],
         engine: Solver[Any, Any],
-        settled: Sequence[Settled | Solution | None],
+        settled: Sequence[PairResult | Solution | None],
     ) -> None:
         check_limits(model.tol, model.max_steps, model.time_limit)
         warn_of_ignored(model)
@@ -87,9 +87,9 @@ class Solving:
         # And asking takes a tenth of what a small fit does.
         jobs = 1 if engine.quantum or len(seeds) == 1 else jobs_of(getattr(model, "n_jobs", None))
         single = [range(k, k + 1) for k in range(len(seeds))]
-        self.units = settled.units if isinstance(settled, SettledPairs) else single
+        self.units = settled.units if isinstance(settled, PairBatch) else single
         self.jobs = min(jobs, len(self.units))
-        self.found: dict[int, Solution | Settled] = {}
+        self.found: dict[int, Solution | PairResult] = {}
         self.keeps, self.interrupted = model.on_interrupt == "keep", False
         self.struck: int | None = None  # the number that Ctrl-C came in, if that was not in a run
         # Side by side only.
@@ -97,7 +97,7 @@ class Solving:
         self.interrupt = Interrupt()
         self.error: BaseException | None = None
 
-    def run(self) -> list[Solution | Settled]:
+    def run(self) -> list[Solution | PairResult]:
         """What they came to, in order."""
         with nullcontext() if self.teller is None else self.teller:
             if self.jobs > 1:
@@ -118,7 +118,7 @@ class Solving:
         share = left * min(self.jobs, waiting) / waiting
         return (min(PATIENCE, left) if share < BRIEF else share), left
 
-    def one(self, k: int) -> Solution | Settled:
+    def one(self, k: int) -> Solution | PairResult:
         """What a number comes to."""
         if self.teller is None:
             return self.one_untold(k, self.callback)
@@ -126,7 +126,7 @@ class Solving:
         self.teller.finished(found)
         return found
 
-    def one_untold(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | Settled:
+    def one_untold(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult:
         """The same, without progress reporting."""
         model, (share, left) = self.model, self.share_of()
         if left > LEAST_S and (found := self.settlement(k)) is not None:
@@ -160,7 +160,7 @@ class Solving:
             solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
         return solution
 
-    def settlement(self, k: int) -> Solution | Settled | None:
+    def settlement(self, k: int) -> Solution | PairResult | None:
         """What a number came to without a run, if it did."""
         if self.interrupted:
             return None

@@ -9,13 +9,13 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._settled import Settled
 from .._solve import AUTO, DEFAULT_SOLVER, Progress, check_limits
-from .._together import SettledPairs
 from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..direct.pairs import PairBatch
+from ..direct.results import PairResult
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST
 from ..registry import usual_solver
@@ -241,10 +241,10 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self._fit_pairs(X, y, sample_weight)
         return self
 
-    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | Settled]:
+    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
         """Solve the pairs of classes, and keep the solutions."""
         seeds = seeds_of(self.random_state, len(pairs))
-        found: Sequence[Solution | Settled] | None = None
+        found: Sequence[Solution | PairResult] | None = None
 
         def pose(k: int) -> DualProblem:
             points = pairs[k]
@@ -262,11 +262,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             return problem
 
-        settled: Sequence[Settled | None] = [None] * len(pairs)
+        settled: Sequence[PairResult | None] = [None] * len(pairs)
         size = 2 * gram.n // len(pairs.groups)  # of a pair, in the mean
         if settles(self, gram) and DEFAULT_SOLVER in (self.solver, usual_solver(gram, size)):
             check_limits(self.tol, self.max_steps, self.time_limit)
-            settled = SettledPairs(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
+            settled = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
             found = at_once(self, settled)
         if found is None:
             engine = self._engine(gram, size, math.isfinite(self.C))

@@ -10,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
-from .core._pair_bound import certify_pair, project_pair
-from .core.bounds import growth_of
-from .core.forks import cached_property
-from .core.kernels import Gram
-from .core.radial import FEW_FEATURES, RadialPoints
-from .core.solution import SHARP
-from .core.sparse_points import SparsePoints
-from .working_set._point_pairs import settle_point_pairs
-from .working_set.descent import SINGLE_KKT
-from .working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
+from ..core._pair_bound import certify_pair, project_pair
+from ..core.bounds import growth_of
+from ..core.forks import cached_property
+from ..core.kernels import Gram
+from ..core.radial import FEW_FEATURES, RadialPoints
+from ..core.solution import SHARP
+from ..core.sparse_points import SparsePoints
+from ..working_set._point_pairs import settle_point_pairs
+from ..working_set.descent import SINGLE_KKT
+from ..working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
+from .point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 
 __all__ = ["FoundPair", "PointPairs", "pair_from_points", "suit_together", "suits_points"]
 

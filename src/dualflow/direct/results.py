@@ -10,14 +10,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._pair_points import NOT_ASKED
-from .core.bounds import VANISHES, gaps
-from .core.certificate import Certificate
-from .core.psd import SpectrumEvidence
-from .core.solution import Status
-from .core.values import immutable
+from ..core.bounds import VANISHES, gaps
+from ..core.certificate import Certificate
+from ..core.psd import SpectrumEvidence
+from ..core.solution import Status
+from ..core.values import immutable
+from .pair_points import NOT_ASKED
 
-__all__ = ["Batch", "Settled", "together"]
+__all__ = ["Batch", "PairResult", "together"]
 
 #: What a negative gap of a pair says.
 CHANGED = "X changed while the pair was solved"
@@ -72,7 +72,7 @@ def _is_sharp(figures: list[float], tol: float, enough: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class PairResult:
     """What a pair of classes came to; points of the first class come first, and then those of the second."""
 
     batch: Batch
@@ -156,7 +156,7 @@ class Settled:
         return low + self.batch.shift, high + self.batch.shift
 
 
-def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray]:
+def together(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
     """Of pairs of one batch that follow one another: their `coefficients` one after another, and their biases."""
     batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
     m, n, *_, start = batch.listed[last].tolist()
