@@ -56,10 +56,9 @@ class Worker:
     """A process that times the doors of one tree."""
 
     def __init__(self, source: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(source)}
-        command = [sys.executable, __file__, "--serve"]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
+        command = [sys.executable, __file__, "--serve", str(source)]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     def seconds(self, problem: tuple[str, int, int, float], door: str) -> float:
         assert self.process.stdin is not None
@@ -73,16 +72,19 @@ class Worker:
         self.process.wait()
 
 
-def serve() -> None:
-    """Answer lines of problem and door with the seconds that it took, until there are no more."""
+def serve(source: str) -> None:
+    """Answer lines of problem and door with the seconds that it took of this tree, until there are no more."""
     import time
     import warnings
 
     import sklearn.svm
     from sklearn.datasets import make_blobs, make_classification, make_moons
 
+    sys.path.insert(0, source)
+    import dualflow
     from dualflow import SVC, Gram, WorkingSet, problems, solve
 
+    assert dualflow.__file__.startswith(source), dualflow.__file__
     known: dict[Any, Any] = {}
 
     def set_of(name: str, n: int, m: int) -> Any:
@@ -142,13 +144,13 @@ def main() -> int:
     parser.add_argument("--old", type=Path, help="the src folder of the tree to compare with")
     parser.add_argument("--quick", action="store_true", help="every fourth problem only")
     parser.add_argument("--only", default="", metavar="TEXT", help="only problems whose names contain it")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve()
+        serve(options.serve)
         return 0
     new = Path(__file__).resolve().parents[2] / "src"
-    workers = [Worker(new)] + ([Worker(options.old)] if options.old else [])
+    workers = [Worker(new)] + ([Worker(options.old.resolve())] if options.old else [])
     against: dict[str, list[float]] = {door: [] for door in DOORS[1:]}
     before: dict[str, list[float]] = {door: [] for door in DOORS}
     chosen = [problem for problem in grid() if options.only in str(problem)][:: 4 if options.quick else 1]

@@ -29,7 +29,7 @@ from .pair_blocks import Blocks, Listed, whole
 from .pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
 from .results import Batch, PairResult
 
-__all__ = ["PairBatch"]
+__all__ = ["PairBatch", "solve_pair"]
 
 #: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
 #: many, whose blocks serve others too, and where products of many features take most of a run's time. Points of all up
@@ -47,6 +47,48 @@ class Aim(NamedTuple):
 
     sharp: float
     enough: float
+
+    @classmethod
+    def of(cls, tol: float, refine: bool) -> Aim:
+        """Those of a certified gap that is wanted, or a sharp one, where that is less."""
+        return cls(min(SHARP, tol) if refine else tol, tol)
+
+
+def solve_pair(
+    gram: Gram,
+    groups: Sequence[NDArray],
+    upper: NDArray,
+    tol: float,
+    refine: bool = True,
+    start: NDArray | None = None,
+) -> PairResult | None:
+    """The one pair of two classes: as `PairBatch`, with y = +1 for the second.
+
+    Parameters
+    ----------
+    gram, groups, upper, tol, refine
+        As of `PairBatch`.
+    start : array, optional
+        Multipliers to begin with, feasible, as ``upper`` has them; where their points are asked.
+    """
+    if _are_usual(upper) and suits_points(gram, len(upper)):
+        return _two_classes(gram, groups, upper, Aim.of(tol, refine), start)
+    return PairBatch(gram, groups, upper, tol, refine)[0]  # type: ignore[no-any-return]
+
+
+def _are_usual(upper: NDArray) -> bool:
+    """Whether all bounds are finite and above 0."""
+    return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
+
+
+def _two_classes(
+    gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim, start: NDArray | None
+) -> PairResult | None:
+    """The pair of two classes that `suits_points`."""
+    pairs = PointPairs(gram, groups, upper, start)
+    if pairs.serves(0, [1]):
+        return next(_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim))
+    return _from_points(gram, pairs.members, len(groups[0]), upper, -1.0, aim, start)
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -69,8 +111,6 @@ class PairBatch(Sequence[PairResult | None]):
         Certified relative gap that is wanted.
     refine : bool, default=True
         Whether a sharp one is, where that is less.
-    start : array, optional
-        Multipliers to begin with, feasible, as ``upper`` has them; of two classes, where their points are asked.
 
     Attributes
     ----------
@@ -85,18 +125,12 @@ class PairBatch(Sequence[PairResult | None]):
         upper: NDArray,
         tol: float,
         refine: bool = True,
-        start: NDArray | None = None,
     ) -> None:
-        aim = Aim(min(SHARP, tol) if refine else tol, tol)
-        usual, classes = float(upper.min()) > 0.0 and float(upper.max()) < np.inf, len(groups)
+        aim = Aim.of(tol, refine)
+        usual, classes = _are_usual(upper), len(groups)
         self._lists: list[Iterator[PairResult | None]] = []
         if classes == 2 and usual and suits_points(gram, len(upper)):
-            pairs, counts = PointPairs(gram, groups, upper, start), [1]
-            if pairs.serves(0, [1]):
-                self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim)]
-            else:
-                order, m = pairs.members, len(groups[0])
-                self._lists = [(_from_points(gram, order, m, upper, -1.0, aim, start) for _ in range(1))]
+            counts, self._lists = [1], [(_two_classes(gram, groups, upper, aim, None) for _ in range(1))]
         elif usual:
             counts = self._listed(gram, groups, upper, aim)
         else:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import clock
 from ..core.bounds import dual_bound
 from ..core.certificate import Certificate, certificate_of
 from ..core.kernels import Gram
@@ -70,6 +71,7 @@ def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | N
     bound: tuple[float, Interval | None] = (-np.inf, None)
     certify_s = 0.0
     while True:
+        clock.look()
         begun = time.monotonic()
         alpha = search.alpha
         point = problem.project(alpha)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -12,29 +13,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
+from .._conclusion import provenance_of
+from .._solve import AUTO, DEFAULT_SOLVER
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
-from ..direct.results import PairResult, together
+from ..direct.results import DirectPair, PairResult, together
 from ..problems.classification import COST
+from ..registry import make_solver
+from ..solvers import Solver
+from ._arguments import is_limited
 from ._batch import LEFT
-from ._by_points import nobody_looks_on, usual_provenance
 from ._classifier import constants_of, laid_out, pairs_of
 
-__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "settles"]
+__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "result_of", "takes_batch"]
 
 #: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
 RAW = 8192
 
 
-def settles(model: Any, gram: Gram) -> bool:
-    """Whether small pairs may be solved without a run each: one for an answer that nobody refines may end sooner."""
+def takes_batch(model: Any, gram: Gram) -> bool:
+    """Whether small pairs of several classes are solved by a batch: one for an answer that nobody refines may end
+    sooner."""
+    usual = model.solver in (AUTO, DEFAULT_SOLVER) and not model.solver_options and not model.warm_start
+    usual = usual and model.callback is None and not is_limited(model)
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
     small = model.refine or gram.n <= RAW
-    return bool(nobody_looks_on(model) and hinge and small and gram.is_psd_by_kernel)
+    return bool(usual and hinge and small and gram.is_psd_by_kernel)
+
+
+def result_of(found: Solution | PairResult) -> PairResult | None:
+    """The result that a pair of classes was brought to without a run, if it was."""
+    if isinstance(found, PairResult):
+        return found
+    direct = found.__dict__.get("result")
+    return direct.pair if isinstance(direct, DirectPair) else None
+
+
+@lru_cache(maxsize=16)
+def _default(tol: float, refine: bool) -> Solver[Any, Any]:
+    return make_solver(DEFAULT_SOLVER).aim(tol, hand_over=refine)
 
 
 class Pairs(Sequence[NDArray]):
@@ -60,6 +81,7 @@ class Pairs(Sequence[NDArray]):
         self.order, self.starts = by_class(codes.astype(np.intp, copy=False), classes)
         self.groups = [self.order[start:end] for start, end in pairwise(self.starts.tolist())]
         self._classes = pairs_of(classes)
+        self._codes = codes[codes >= 0] if len(self.order) < len(codes) else codes
 
     def of(self, points: NDArray) -> Pairs:
         """The same of these points, ascending, in the place of 0, 1, …"""
@@ -85,8 +107,9 @@ class Pairs(Sequence[NDArray]):
 
     def signs(self, k: int) -> NDArray:
         """Labels of the points of a pair: +1 for the first class, but for the second where there are two only."""
-        first = self.places(k) < len(self.groups[self._classes[k][0]])
-        return np.where(first == (len(self) > 1), 1, -1)
+        if len(self) == 1:
+            return 2.0 * self._codes - 1.0
+        return np.where(self.places(k) < len(self.groups[self._classes[k][0]]), 1.0, -1.0)
 
 
 def read_pairs(
@@ -95,13 +118,16 @@ def read_pairs(
     """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
     their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
     weights, biases, done = [], [], 0
-    for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, PairResult) else id(pair)):
+    results = [result_of(pair) for pair in found]
+    for _, group in groupby(range(len(found)), key=lambda k: id(results[k].batch) if results[k] else id(found[k])):
         same = list(group)
-        if isinstance(same[0], PairResult):
-            values, intercepts = together(same)  # type: ignore[arg-type]
+        own = [result for k in same if (result := results[k]) is not None]
+        if own:
+            values, intercepts = together(own)
         else:
-            values, intercepts = np.empty(len(same[0].coefficients)), np.array([same[0].bias])
-            values[pairs.places(done)] = same[0].coefficients
+            solution = found[same[0]]
+            values, intercepts = np.empty(len(solution.coefficients)), np.array([solution.bias])
+            values[pairs.places(done)] = solution.coefficients
         weights.append(values)
         biases.append(intercepts)
         done += len(same)
@@ -191,6 +217,8 @@ class PairSolutions:
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
-            provenance=usual_provenance(self._tol, self._refine, self._seeds[k]),
+            provenance=provenance_of(
+                _default(self._tol, self._refine), self._seeds[k], "early" if self._refine else False, strategy="batch"
+            ),
             certified=certificate,
         )

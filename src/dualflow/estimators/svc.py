@@ -22,9 +22,9 @@ from ..registry import usual_solver
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
-from ._pair_solutions import Pairs, PairSolutions, settles
+from ._pair_solutions import Pairs, PairSolutions, takes_batch
 from ._saved_pairs import SavedPairs
-from ._solving import Solving, at_once
+from ._solving import Solving, at_once, solve_one
 
 __all__ = ["SVC"]
 
@@ -244,12 +244,12 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
         """Solve the pairs of classes, and keep the solutions."""
         seeds = seeds_of(self.random_state, len(pairs))
-        found: Sequence[Solution | PairResult] | None = None
 
         def pose(k: int) -> DualProblem:
-            points = pairs[k]
+            whole = len(pairs) == 1 and len(pairs.order) == gram.n
+            points = slice(None) if whole else pairs[k]
             problem = problems.svc(
-                self._part(gram, points),
+                gram if whole else self._part(gram, points),
                 pairs.signs(k),
                 self.C,
                 loss=self.loss,
@@ -262,16 +262,21 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             return problem
 
-        settled: Sequence[PairResult | None] = [None] * len(pairs)
         size = 2 * gram.n // len(pairs.groups)  # of a pair, in the mean
-        if settles(self, gram) and DEFAULT_SOLVER in (self.solver, usual_solver(gram, size)):
+        for name in ("solutions_", "_solved"):
+            self.__dict__.pop(name, None)
+        if len(pairs) == 1:
+            engine = self._engine(gram, size, math.isfinite(COST.check("C", self.C)))
+            self.solutions_ = [solve_one(self, pose(0), engine, seeds[0])]
+            return self.solutions_
+        batch, found = None, None
+        if takes_batch(self, gram) and DEFAULT_SOLVER in (self.solver, usual_solver(gram, size)):
             check_limits(self.tol, self.max_steps, self.time_limit)
-            settled = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
-            found = at_once(self, settled)
+            batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
+            found = at_once(self, batch)
         if found is None:
             engine = self._engine(gram, size, math.isfinite(self.C))
-            found = Solving(self, pose, seeds, engine, settled).run()
-        self.__dict__.pop("solutions_", None)
+            found = Solving(self, pose, seeds, engine, batch).run()
         self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
         return found
 
