@@ -147,6 +147,7 @@ def _result_of(
 ) -> CertifiedResult | None:
     try:
         with clock.within(deadline) if deadline is not None else contextlib.nullcontext():
+            clock.look()
             ours = type(engine).__module__.startswith("dualflow.")
             found = engine.solve_directly(problem if ours else twin(problem), tol, refine)
             if found is None or isinstance(found, CertifiedResult):

@@ -164,14 +164,11 @@ def solve(
             arguments,
         )
 
-    with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
+    if direct:
+        told = {"engine": engine, "seed": seed_of(random_state)} | arguments
+        deadline = None if time_limit is None else asked + time_limit
         try:
-            if direct:
-                told = {"engine": engine, "seed": seed_of(random_state)} | arguments
-                deadline = None if time_limit is None else asked + time_limit
-                solution = solve_directly(problem, engine, tol, refine, told, deadline, callback)
-                if solution is not None:
-                    return solution
+            solution = solve_directly(problem, engine, tol, refine, told, deadline, callback)
         except KeyboardInterrupt as error:
             if on_interrupt == "keep" and isinstance(known := getattr(error, "solution", None), Solution):
                 return known
@@ -181,6 +178,9 @@ def solve(
                 raise
             run.run(random_state, 1)
             return conclude_interrupted(run, problem)
+        if solution is not None:
+            return solution
+    with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
         run = begin()
         try:
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)

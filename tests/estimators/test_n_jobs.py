@@ -87,7 +87,7 @@ def test_what_the_number_means(monkeypatch):
 
 
 def test_circuits_wait_for_one_another():
-    engine = _solving.Solving(SVC(n_jobs=4), None, [1, 2, 3], type("Engine", (), {"quantum": True})(), [None] * 3)
+    engine = _solving.Solving(SVC(n_jobs=4), None, [1, 2, 3], type("Engine", (), {"quantum": True})())
     assert engine.jobs == 1
 
 
@@ -176,7 +176,7 @@ def test_time_is_that_of_the_whole_fit():
 def test_shares_of_time_count_those_side_by_side():
     engine = type("Engine", (), {"quantum": False})()
     for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
-        solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine, [None] * 10)
+        solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine)
         assert solving.share_of()[0] == pytest.approx(share, rel=1e-2)
 
 

@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, problems, solve
+from dualflow import SVC, _solve, problems, solve
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
 from dualflow.direct import pair_blocks
 from dualflow.direct import pairs as pair_batch
 from dualflow.direct.pairs import PairBatch
-from dualflow.estimators import _pair_solutions, _solving
+from dualflow.estimators import _pair_solutions
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -34,7 +34,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solving, "solve", refuse)
+    monkeypatch.setattr(_solve, "Run", refuse)
 
 
 def watched(**parameters):
@@ -222,10 +222,12 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     model = SVC(refine=False, tol=1e-3).fit(X, y)
     assert not model.solution_.refined
     assert model.solution_.status is Status.OPTIMAL
-    assert not model.solution_.provenance["options"]["hand_over"]
-    assert SVC(tol=1e-3).fit(X, y).solution_.provenance["options"]["hand_over"]
+    assert model.solution_.provenance["refine"] is False
+    assert SVC(tol=1e-3).fit(X, y).solution_.provenance["refine"] == "early"
+    X, y = SETS["iris"]
     monkeypatch.setattr(_pair_solutions, "RAW", len(y) - 1)
     SVC().fit(X, y)
+    monkeypatch.setattr(_solve, "solve_directly", lambda *given: None)
     with pytest.raises(AssertionError, match="a run was made"):
         SVC(refine=False, tol=1e-3).fit(X, y)
 

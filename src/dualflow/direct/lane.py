@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.kernels import Gram
-from ..core.problem import DualProblem, Kind
+from ..core.problem import DualProblem, Kind, constant
 from ..core.solution import SHARP
 from .pairs import solve_pair
 from .results import CertifiedResult, DirectPair, DirectSimplex
@@ -20,10 +21,15 @@ def is_pair(problem: DualProblem) -> bool:
     """Whether a problem is the dual of the hinge with an intercept, over points of both classes."""
     if problem.kind is not Kind.BOX_EQUALITY or problem.idx is not None or problem.d != 0 or problem.offset:
         return False
-    signs, n = problem.sigma, problem.n
-    if not (problem.e is signs or np.array_equal(problem.e, signs)) or problem.scale != 1 or problem.ridge.any():  # type: ignore[arg-type]
-        return False
-    return bool((problem.p == 1.0).all()) and abs(float(signs.sum())) < n
+    signs = problem.sigma
+    same = problem.e is signs or (problem.e is not None and np.array_equal(problem.e, signs))
+    usual = same and problem.scale == 1 and _is_constant(problem.ridge, 0.0) and _is_constant(problem.p, 1.0)
+    return usual and abs(float(signs.sum())) < problem.n
+
+
+def _is_constant(vector: NDArray, value: float) -> bool:
+    """Whether all entries of a vector are a number: those of a model's own mostly are the vector that is kept."""
+    return vector is constant(len(vector), value) or bool((vector == value).all())
 
 
 def solve_directly(problem: DualProblem, tol: float, refine: bool) -> CertifiedResult | None:

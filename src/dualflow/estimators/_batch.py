@@ -90,9 +90,10 @@ class BatchMachine(KernelMachine):
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set them, of each expansion, where they are ``given`` or the kernel is linear."""
-        self._linear, gram = None, None if self._vectors is None or self._sparse else self._vectors.gram
-        if gram is None or not gram.is_linear:
-            return
+        self._linear = None
+        if self._vectors is None or self._sparse or self._as_fitted.kernel != "linear":
+            return  # the kernel of the support vectors is made when it is first wanted
+        gram = self._vectors.gram
         found = self._of_features(self._weights.T, gram)
         for k, w in enumerate(given):
             found[k] = found[k] if w is None else w

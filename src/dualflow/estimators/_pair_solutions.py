@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from .. import problems
 from .._conclusion import provenance_of
-from .._solve import AUTO, DEFAULT_SOLVER
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
 from ..core.kernels import Gram
@@ -23,9 +21,8 @@ from ..core.support import support_set
 from ..core.values import immutable
 from ..direct.results import DirectPair, PairResult, together
 from ..problems.classification import COST
-from ..registry import make_solver
 from ..solvers import Solver
-from ._arguments import is_limited
+from ..solvers.working_set import WorkingSet
 from ._batch import LEFT
 from ._classifier import constants_of, laid_out, pairs_of
 
@@ -35,11 +32,10 @@ __all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "result_of", "ta
 RAW = 8192
 
 
-def takes_batch(model: Any, gram: Gram) -> bool:
+def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     """Whether small pairs of several classes are solved by a batch: one for an answer that nobody refines may end
     sooner."""
-    usual = model.solver in (AUTO, DEFAULT_SOLVER) and not model.solver_options and not model.warm_start
-    usual = usual and model.callback is None and not is_limited(model)
+    usual = engine == WorkingSet() and model.max_iter == -1 and not model.warm_start
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
     small = model.refine or gram.n <= RAW
     return bool(usual and hinge and small and gram.is_psd_by_kernel)
@@ -51,11 +47,6 @@ def result_of(found: Solution | PairResult) -> PairResult | None:
         return found
     direct = found.__dict__.get("result")
     return direct.pair if isinstance(direct, DirectPair) else None
-
-
-@lru_cache(maxsize=16)
-def _default(tol: float, refine: bool) -> Solver[Any, Any]:
-    return make_solver(DEFAULT_SOLVER).aim(tol, hand_over=refine)
 
 
 class Pairs(Sequence[NDArray]):
@@ -218,7 +209,7 @@ class PairSolutions:
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
             provenance=provenance_of(
-                _default(self._tol, self._refine), self._seeds[k], "early" if self._refine else False, strategy="batch"
+                WorkingSet(), self._seeds[k], "early" if self._refine else False, strategy="batch"
             ),
             certified=certificate,
         )

@@ -44,8 +44,9 @@ def _is_plain(model: Any) -> bool:
 
 
 def at_once(model: Any, batch: PairBatch) -> list[PairResult] | None:
-    """What pairs of classes come to by compiled calls alone; None where they take more, or other threads may help."""
-    if not _is_plain(model):
+    """What pairs of classes come to by compiled calls alone; None where they take more, a callback is to be told, or
+    other threads may help."""
+    if not _is_plain(model) or model.callback is not None:
         return None
     if len(batch.units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
         return None
@@ -89,6 +90,8 @@ class Solving:
     engine : Solver
     batch : PairBatch, optional
         What a number came to without a run, or None.
+    progress : callable, optional
+        What a callback is told of a number that the batch has solved.
     """
 
     def __init__(
@@ -98,10 +101,12 @@ class Solving:
         seeds: Sequence[int],
         engine: Solver[Any, Any],
         batch: PairBatch | None = None,
+        progress: Callable[[int, PairResult], Progress] | None = None,
     ) -> None:
         check_limits(model.tol, model.max_steps, model.time_limit)
         warn_of_ignored(model)
-        self.model, self.pose, self.seeds, self.batch = model, pose, seeds, batch
+        self.model, self.pose, self.seeds = model, pose, seeds
+        self.batch, self.progress = batch, progress
         self.engine, self.max_steps = limits(model, engine)
         self.refines = refines(model, engine)
         self.teller = Teller(type(model).__name__, len(seeds)) if model.verbose else None
@@ -154,14 +159,18 @@ class Solving:
         """The same, without progress reporting."""
         model, (share, left) = self.model, self.share_of()
         if left > LEAST_S and (found := self.batched(k)) is not None:
+            if callback is not None and self.progress is not None:
+                callback(self.progress(k, found))
             return found
         interrupted = self.interrupted
+        # With a tolerance of its own the solver takes a run, of one step.
+        engine = self.engine.aim(model.tol) if interrupted else self.engine
         before = self.earlier[k] if len(self.earlier) == len(self.seeds) else None
         with part_of_a_fit(k):
             problem = self.pose(k)
             solution = solve(
                 problem,
-                self.engine,
+                engine,
                 refine="early" if self.refines and not interrupted else False,
                 tol=model.tol,
                 max_steps=1 if interrupted else self.max_steps,

@@ -87,6 +87,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
     default_max_steps: ClassVar[int] = 1000
     renamed: ClassVar[Mapping[str, str]] = {}
     classical_controls: ClassVar[tuple[str, ...]] = ()
+    #: The one with usual options, of each class that was made so.
+    _plain: ClassVar[Any]
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -204,6 +206,10 @@ class Solver(Listed, Generic[ContextT, StateT]):
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Construct from keyword options; an unknown one is a TypeError that names the near miss."""
+        if not options:  # one object for all, as it is a value: to check it takes a part of a small fit
+            if "_plain" not in cls.__dict__:
+                cls._plain = cls()
+            return cls._plain  # type: ignore[return-value]
         known = [f.name for f in fields(cls) if f.init]
         for option in options:
             if option not in known:
