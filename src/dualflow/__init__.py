@@ -19,7 +19,7 @@ from .core.kernels import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import Repair, repair
 from .core.reading import Reading
-from .core.solution import Cost, Solution, Status, Trajectory
+from .core.solution import Cost, DirectResult, Solution, Status, Trajectory
 from .core.workspace import Workspace
 from .exceptions import (
     BudgetSpent,
@@ -98,6 +98,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "DeviceInfo",
+    "DirectResult",
     "DualProblem",
     "DualflowError",
     "EcoSVC",

@@ -101,14 +101,15 @@ def uncertified(run: Run, problem: DualProblem) -> Solution:
         tol=run.tol,
         cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
         trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
-        provenance=provenance_of(run.engine, run.keeping.key.get("seed")),
+        provenance=provenance_of(run.engine, run.keeping.key.get("seed"), **run.arguments),
     )
 
 
 def _told(run: Run) -> dict[str, Any]:
     """What the solver itself says of its last state, if it came to one."""
     cost = {"wall_time_s": run.seconds(), "steps": run.steps, "kernel_columns": run.columns()}
-    told = {"cost": cost, "extras": {}, "provenance": provenance_of(run.engine, run.keeping.key["seed"])}
+    provenance = provenance_of(run.engine, run.keeping.key["seed"], **run.arguments)
+    told = {"cost": cost, "extras": {}, "provenance": provenance}
     if run.state is not None:
         with run.keeping.accountable():
             told["cost"] |= run.engine.cost(run.context, run.state)
@@ -223,20 +224,29 @@ def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:
 
 
 @functools.cache
-def _version() -> str:
-    return importlib.metadata.version("dualflow")
+def _versions() -> dict[str, str]:
+    return {
+        "dualflow": importlib.metadata.version("dualflow"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
 
 
-def provenance_of(engine: Solver[Any, Any], seed: Any) -> dict[str, Any]:
-    """What a reader needs to repeat a run of a solver."""
+def provenance_of(
+    engine: Solver[Any, Any],
+    seed: Any,
+    refine: bool | str = False,
+    max_steps: int | None = None,
+    strategy: str | None = None,
+) -> dict[str, Any]:
+    """What a reader needs to repeat a solve, and the strategy that was taken: by default the solver's name."""
     return {
         "solver": engine.name,
+        "strategy": engine.name if strategy is None else strategy,
         "options": dict(vars(engine)),
         "seed": seed,
-        "versions": {
-            "dualflow": _version(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
+        "refine": refine,
+        "max_steps": max_steps,
+        "versions": dict(_versions()),
     }

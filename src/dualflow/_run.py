@@ -56,6 +56,8 @@ class Run:
     started: float
     warm: NDArray | None
     keeping: Keeping
+    #: What `solve` was told beside the solver, for the provenance.
+    arguments: dict[str, Any] = field(default_factory=dict)
     workspace: Workspace | None = None
     context: Any = None
     state: Any = None  # the solver's own type, which only the solver knows; None until it has started

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._checkpoint import Checkpoint
 from ._conclusion import carry, conclude, conclude_interrupted
+from ._direct import offers_direct, solve_directly
+from ._fingerprint import seed_of
 from ._keeping import Keeping
 from ._run import Run
 from .core import clock
@@ -131,19 +133,55 @@ def solve(
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
     ON_INTERRUPT.check("on_interrupt", on_interrupt)
-    engine = engine.aim(tol, hand_over=refine == "early")
     asked = time.monotonic()
     problem = problem.value()
-    with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
+    arguments = {"refine": refine, "max_steps": max_steps}
+    # A direct solve is one step: there is none to begin from, to record or to save.
+    direct = warm is None and not trajectory and checkpoint is None and offers_direct(engine, problem)
+
+    def begin() -> Run:
+        """A run, which is not started yet."""
+        aimed = engine.aim(tol, hand_over=refine == "early")
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = twin(posed)
-        engine.check(solvers_own, certifier.psd.twin())
+        aimed.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
         # What follows a run passes over the points about as often as what comes before it.
         deadline = None if time_limit is None else asked + time_limit - (started - asked)
-        keeping = Keeping.of(checkpoint)
-        run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
+        return Run(
+            posed,
+            solvers_own,
+            aimed,
+            certifier,
+            tol,
+            trajectory,
+            callback,
+            deadline,
+            started,
+            start,
+            Keeping.of(checkpoint),
+            arguments,
+        )
+
+    if direct:
+        told = {"engine": engine, "seed": seed_of(random_state)} | arguments
+        deadline = None if time_limit is None else asked + time_limit
+        try:
+            solution = solve_directly(problem, engine, tol, refine, told, deadline, callback)
+        except KeyboardInterrupt as error:
+            if on_interrupt == "keep" and isinstance(known := getattr(error, "solution", None), Solution):
+                return known
+            run = begin()
+            if on_interrupt != "keep":
+                carry(error, run, problem)
+                raise
+            run.run(random_state, 1)
+            return conclude_interrupted(run, problem)
+        if solution is not None:
+            return solution
+    with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
+        run = begin()
         try:
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
             found = conclude(run, refine, problem)

@@ -506,7 +506,7 @@ def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(fit_intercept, mon
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("it went on")
 
-    for room, name in ((_ecology, "refine"), (_ecology, "solve"), (_at_once, "SettledPairs")):
+    for room, name in ((_ecology, "refine"), (_ecology, "solve"), (_at_once, "solve_pair")):
         monkeypatch.setattr(room, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[100:], y[100:])

@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from dualflow import SVC, ProblemError, Status, _together
+from dualflow import SVC, ProblemError, Status
+from dualflow.direct import pairs as pair_batch
 from dualflow.estimators import _solving
 from dualflow.estimators._solving import jobs_of
 
@@ -53,7 +54,7 @@ def test_answers_do_not_depend_on_it(way):
 
 
 def test_so_many_are_at_work_at_once(monkeypatch):
-    honest, together = _together.solve_small_pairs, threading.Barrier(3)
+    honest, together = pair_batch.solve_small_pairs, threading.Barrier(3)
     who = set()
 
     def meets(*given):
@@ -62,7 +63,7 @@ def test_so_many_are_at_work_at_once(monkeypatch):
             together.wait(60)
         return honest(*given)
 
-    monkeypatch.setattr(_together, "solve_small_pairs", meets)
+    monkeypatch.setattr(pair_batch, "solve_small_pairs", meets)
     SVC(n_jobs=3).fit(X, Y)
     assert len(who) == 3
     assert threading.get_ident() not in who
@@ -86,13 +87,13 @@ def test_what_the_number_means(monkeypatch):
 
 
 def test_circuits_wait_for_one_another():
-    engine = _solving.Solving(SVC(n_jobs=4), None, [1, 2, 3], type("Engine", (), {"quantum": True})(), [None] * 3)
+    engine = _solving.Solving(SVC(n_jobs=4), None, [1, 2, 3], type("Engine", (), {"quantum": True})())
     assert engine.jobs == 1
 
 
 @pytest.mark.parametrize("where", ["settled", "runs"])
 def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
-    honest, calls, count = _together.solve_small_pairs, [], itertools.count(1)
+    honest, calls, count = pair_batch.solve_small_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
     heard_by_all, fail = threading.Event(), _solving.Solving.fail
     monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard_by_all.set()])
@@ -112,7 +113,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
             heard_by_all.wait(60)
 
     if where == "settled":
-        monkeypatch.setattr(_together, "solve_small_pairs", strikes)
+        monkeypatch.setattr(pair_batch, "solve_small_pairs", strikes)
     else:
         options["callback"] = heard
     with pytest.warns(ConvergenceWarning):
@@ -175,7 +176,7 @@ def test_time_is_that_of_the_whole_fit():
 def test_shares_of_time_count_those_side_by_side():
     engine = type("Engine", (), {"quantum": False})()
     for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
-        solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine, [None] * 10)
+        solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine)
         assert solving.share_of()[0] == pytest.approx(share, rel=1e-2)
 
 

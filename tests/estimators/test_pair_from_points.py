@@ -8,11 +8,10 @@ from sklearn.datasets import load_breast_cancer, make_classification, make_moons
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, Gram, certify, problems
-from dualflow._pair_points import PointPairs, _expected, pair_from_points, suit_together, suits_points
-from dualflow._together import SettledPairs
+from dualflow import SVC, Gram, _solve, certify, problems
 from dualflow.core.sparse_points import SparsePoints
-from dualflow.estimators import _solving
+from dualflow.direct.pair_points import PointPairs, _expected, pair_from_points, suit_together, suits_points
+from dualflow.direct.pairs import PairBatch
 from dualflow.working_set import from_points
 
 CANCER = load_breast_cancer(return_X_y=True)
@@ -33,7 +32,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solving, "solve", refuse)
+    monkeypatch.setattr(_solve, "Run", refuse)
 
 
 @pytest.mark.parametrize("C", [0.5, 5.0, 300.0])
@@ -117,15 +116,15 @@ def test_more_points_of_many_free_variables_are_left_to_a_run(monkeypatch):
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 100.0) for group in groups]
-    assert SettledPairs(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
     model = SVC(C=100.0).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9
     monkeypatch.setattr(from_points, "MANY_ROWS", 1)
     monkeypatch.setattr(from_points, "MANY_OF_MORE", 900)
     monkeypatch.setattr(from_points, "PATIENCE", 100_000)
-    assert SettledPairs(gram, groups, np.concatenate(bounds), 1e-3)[0].certificate.relative_gap <= 1e-11
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0].certificate.relative_gap <= 1e-11
     monkeypatch.setattr(from_points, "PATIENCE", 50)  # updates, and not the end
-    assert SettledPairs(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
 
 
 def test_where_most_are_at_their_bounds_more_rows_are_made(monkeypatch):
@@ -133,16 +132,16 @@ def test_where_most_are_at_their_bounds_more_rows_are_made(monkeypatch):
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 1.0) for group in groups]
     monkeypatch.setattr(from_points, "MANY_ROWS", 0.4)
-    pair = SettledPairs(gram, groups, np.concatenate(bounds), 1e-3)[0]
+    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0]
     assert pair.certificate.relative_gap <= 1e-11
     many = np.count_nonzero(pair.alpha)
     assert many > from_points.MANY_ROWS * 900
     wide = np.random.default_rng(0).normal(size=(900, 8))  # nearly all are support vectors, and at their bounds
-    all_of_them = SettledPairs(Gram(wide), groups, np.concatenate(bounds), 1e-3)[0]
+    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3)[0]
     assert all_of_them.certificate.relative_gap <= 1e-11
     assert np.count_nonzero(all_of_them.alpha) > from_points.MOST_ROWS * 900
     monkeypatch.setattr(from_points, "MOST_VALUES", 900 * (many - 10))
-    assert SettledPairs(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
 
 
 @pytest.fixture

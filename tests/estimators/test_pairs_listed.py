@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from dualflow import _pair_points, _settled, _together, problems
-from dualflow._together import SettledPairs
+from dualflow import problems
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
+from dualflow.direct import pair_points, results
+from dualflow.direct import pairs as pair_batch
+from dualflow.direct.pairs import PairBatch
 from dualflow.working_set.whole import solve_small_pairs
 from tests.estimators.test_pairs_together import KERNELS, SETS
 
@@ -28,7 +30,7 @@ def test_certificates_are_a_certifiers(name, kernel):
     rng = np.random.default_rng(3)
     upper = [10.0 * rng.uniform(0.1, 1.0, len(group)) for group in groups]
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    for (i, j), pair in zip(pairs, SettledPairs(gram, groups, np.concatenate(upper), 1e-6), strict=True):
+    for (i, j), pair in zip(pairs, PairBatch(gram, groups, np.concatenate(upper), 1e-6), strict=True):
         problem = posed(gram, groups, upper, i, j)
         ours, theirs = pair.certificate, certify(problem, pair.alpha)
         size = 1.0 + np.abs(theirs.objective)
@@ -60,10 +62,10 @@ def test_what_is_no_optimum_gets_the_gap_it_has_or_none(alpha, monkeypatch):
         batches.append(batch)
         return np.zeros(1, dtype=bool)
 
-    monkeypatch.setattr(_together, "suits_points", lambda *given: False)
-    monkeypatch.setattr(_together, "solve_small_pairs", given)
-    monkeypatch.setattr(_settled.Batch, "are_sharp", kept)
-    assert list(SettledPairs(gram, groups, np.concatenate(upper), 1e-6)) == [None]
+    monkeypatch.setattr(pair_batch, "suits_points", lambda *given: False)
+    monkeypatch.setattr(pair_batch, "solve_small_pairs", given)
+    monkeypatch.setattr(results.Batch, "are_sharp", kept)
+    assert list(PairBatch(gram, groups, np.concatenate(upper), 1e-6)) == [None]
     figures = batches[0].figures[0]
     if abs(alpha[:50].clip(0, 1).sum() - alpha[50:].clip(0, 1).sum()) > 1e-9:
         assert np.isnan(figures).all()
@@ -90,24 +92,24 @@ def test_pairs_that_are_hard_and_large_are_left_to_runs():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1500, 4)), np.arange(1500) % 2
     groups, bounds = [np.flatnonzero(y == k) for k in range(2)] + [np.arange(3)], [np.full(750, 1e3)] * 2 + [np.ones(3)]
-    found = list(SettledPairs(Gram(X), groups, np.concatenate(bounds), 1e-6))
+    found = list(PairBatch(Gram(X), groups, np.concatenate(bounds), 1e-6))
     assert found[0] is None
     easy = [np.flatnonzero((X[:, 0] > 0.3) & (y == 0)), np.flatnonzero((X[:, 0] < -0.3) & (y == 1)), np.arange(700)]
     assert sum(len(group) for group in easy[:2]) < 640
-    found = list(SettledPairs(Gram(X), easy, np.ones(sum(map(len, easy))), 1e-6))
+    found = list(PairBatch(Gram(X), easy, np.ones(sum(map(len, easy))), 1e-6))
     assert found[0].certificate.within(1e-9)
 
 
 def test_dear_pairs_may_be_larger_and_harder_among_many(monkeypatch):
     """Of more features than the compiled kernel takes, where a run would compute most of a matrix for each pair."""
-    monkeypatch.setattr(_pair_points, "MOST", 0)  # nor by the rows they ask for
+    monkeypatch.setattr(pair_points, "MOST", 0)  # nor by the rows they ask for
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 850)
     for width, settled in ((65, True), (64, False)):
         X = rng.normal(size=(2550, width)) * np.where(np.arange(width) < 8, 1.0, 0.01)
         gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
         bounds = [np.full(850, 5.0)] * 3
-        pair = SettledPairs(gram, groups, np.concatenate(bounds), 1e-6)[0]
+        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6)[0]
         assert (pair is not None) == settled
         if settled:
             assert certify(posed(gram, groups, bounds, 0, 1), pair.alpha).within(1e-9)
@@ -117,11 +119,11 @@ def test_lists_solved_in_parts_are_the_same():
     X, y = SETS["digits"]
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(10)]
     upper = [np.ones(len(group)) for group in groups]
-    together = [pair.alpha for pair in SettledPairs(gram, groups, np.concatenate(upper), 1e-6)]
-    honest = _together.solve_small_pairs
+    together = [pair.alpha for pair in PairBatch(gram, groups, np.concatenate(upper), 1e-6)]
+    honest = pair_batch.solve_small_pairs
     try:
-        _together.solve_small_pairs = lambda *given: honest(*given[:-1], 0.0)
-        for a, b in zip(together, SettledPairs(gram, groups, np.concatenate(upper), 1e-6), strict=True):
+        pair_batch.solve_small_pairs = lambda *given: honest(*given[:-1], 0.0)
+        for a, b in zip(together, PairBatch(gram, groups, np.concatenate(upper), 1e-6), strict=True):
             np.testing.assert_array_equal(a, b.alpha)
     finally:
-        _together.solve_small_pairs = honest
+        pair_batch.solve_small_pairs = honest

@@ -10,12 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, _pair_blocks, _together, problems, solve
-from dualflow._together import SettledPairs
+from dualflow import SVC, _solve, problems, solve
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.estimators import _pair_solutions, _solving
+from dualflow.direct import pair_blocks
+from dualflow.direct import pairs as pair_batch
+from dualflow.direct.pairs import PairBatch
+from dualflow.estimators import _pair_solutions
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -32,7 +34,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solving, "solve", refuse)
+    monkeypatch.setattr(_solve, "Run", refuse)
 
 
 def watched(**parameters):
@@ -121,10 +123,10 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
         given.append(len(listed))
         return len(listed)
 
-    monkeypatch.setattr(_together, "suit_together", lambda *given: False)
-    monkeypatch.setattr(_together, "solve_small_pairs", forging)
+    monkeypatch.setattr(pair_batch, "suit_together", lambda *given: False)
+    monkeypatch.setattr(pair_batch, "solve_small_pairs", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
-    assert list(SettledPairs(gram, groups, np.ones(150), 1e-6)) == [None] * 3
+    assert list(PairBatch(gram, groups, np.ones(150), 1e-6)) == [None] * 3
     assert given == [3]
     model = SVC().fit(X, y)  # by runs, then
     assert [solution.status for solution in model.solutions_] == [Status.OPTIMAL] * 3
@@ -137,13 +139,13 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
 
     def settled(points):
         return list(
-            SettledPairs(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, np.concatenate(upper), 1e-6)
+            PairBatch(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, np.concatenate(upper), 1e-6)
         )
 
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
     # Without a look at the digits, what float64 may have rounded away says the same.
-    monkeypatch.setattr(_pair_blocks, "FLAT", -1.0)
+    monkeypatch.setattr(pair_blocks, "FLAT", -1.0)
     assert settled(X) == [None]
 
 
@@ -152,15 +154,15 @@ def test_bounds_that_are_none_are_left_to_a_run(bound):
     X, y = SETS["iris"]
     groups = [np.flatnonzero(y == k) for k in range(3)]
     upper = [np.ones(50) for _ in range(3)]
-    assert None not in list(SettledPairs(Gram(X), groups, np.concatenate(upper), 1e-6))
+    assert None not in list(PairBatch(Gram(X), groups, np.concatenate(upper), 1e-6))
     upper[1][7] = bound
-    assert list(SettledPairs(Gram(X), groups, np.concatenate(upper), 1e-6)) == [None] * 3
+    assert list(PairBatch(Gram(X), groups, np.concatenate(upper), 1e-6)) == [None] * 3
 
 
 @pytest.mark.parametrize("count", [400, None], ids=["one list", "many lists"])
 def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, count):
     X, y = (part[:count] for part in SETS["digits"])
-    honest, calls = _together.solve_small_pairs, []
+    honest, calls = pair_batch.solve_small_pairs, []
 
     def interrupted(*given):
         calls.append(1)
@@ -168,7 +170,7 @@ def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, coun
             raise KeyboardInterrupt
         return honest(*given[:-1], 0.0)  # one pair a call
 
-    monkeypatch.setattr(_together, "solve_small_pairs", interrupted)
+    monkeypatch.setattr(pair_batch, "solve_small_pairs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         SVC().fit(X, y)
     calls.clear()
@@ -208,7 +210,7 @@ def test_no_time_is_a_model_still():
     ids=str,
 )
 def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
-    monkeypatch.setattr(_together, "solve_small_pairs", None)
+    monkeypatch.setattr(pair_batch, "solve_small_pairs", None)
     X, y = SETS["two"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -220,10 +222,12 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     model = SVC(refine=False, tol=1e-3).fit(X, y)
     assert not model.solution_.refined
     assert model.solution_.status is Status.OPTIMAL
-    assert not model.solution_.provenance["options"]["hand_over"]
-    assert SVC(tol=1e-3).fit(X, y).solution_.provenance["options"]["hand_over"]
+    assert model.solution_.provenance["refine"] is False
+    assert SVC(tol=1e-3).fit(X, y).solution_.provenance["refine"] == "early"
+    X, y = SETS["iris"]
     monkeypatch.setattr(_pair_solutions, "RAW", len(y) - 1)
     SVC().fit(X, y)
+    monkeypatch.setattr(_solve, "solve_directly", lambda *given: None)
     with pytest.raises(AssertionError, match="a run was made"):
         SVC(refine=False, tol=1e-3).fit(X, y)
 

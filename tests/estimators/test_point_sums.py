@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from dualflow import SVDD, Gram, OneClassSVM, _point_sums, certify, problems
-from dualflow._pair_points import pair_from_points
+from dualflow import SVDD, Gram, OneClassSVM, certify, problems
+from dualflow.direct import point_sums
+from dualflow.direct.pair_points import pair_from_points
 from dualflow.working_set import from_points
 
 X, T = make_moons(1200, noise=0.25, random_state=0)
@@ -19,15 +20,15 @@ FIGURES = ("objective", "lower_bound")
 @pytest.fixture(params=[-1.0, 1.0, None])
 def wrong(request, monkeypatch):
     """Sums in float32 that are wrong by all that they may be wrong by: too small, too large, or as it comes."""
-    rough, rng = _point_sums.rough_sums, np.random.default_rng(0)
+    rough, rng = point_sums.rough_sums, np.random.default_rng(0)
 
     def wrong_by_all(*given):
         sums, doubt = rough(*given)
         sign = rng.choice([-1.0, 1.0], len(sums)) if request.param is None else request.param
         return sums + 0.999 * sign * doubt, doubt
 
-    monkeypatch.setattr(_point_sums, "rough_sums", wrong_by_all)
-    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(point_sums, "rough_sums", wrong_by_all)
+    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
 
 
 @pytest.mark.usefixtures("wrong")
@@ -69,14 +70,14 @@ def test_figures_of_descriptions_are_those_of_float64(model, nu, gamma, refine, 
 
 def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
     asked = []
-    rough = _point_sums.rough_sums
+    rough = point_sums.rough_sums
 
     def noted(*given):
         asked.append(len(given[0]))
         return rough(*given)
 
-    monkeypatch.setattr(_point_sums, "rough_sums", noted)
-    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(point_sums, "rough_sums", noted)
+    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
 
     def certified(points, C):
         return pair_from_points(Gram(points, gamma=1.0), ORDER, M, np.full(1200, C), 1.0)
@@ -87,13 +88,13 @@ def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
     certified(X * 1e4, 1.0)  # distances that float32 has no digits for
     certified(X, 1e-31)  # and weights
     assert len(asked) == 1
-    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 1 << 60)
+    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 1 << 60)
     certified(X, 1.0)
     assert len(asked) == 1
 
 
 def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
-    rough, exact, made = _point_sums.rough_sums, _point_sums.PointSums._exact, []
+    rough, exact, made = point_sums.rough_sums, point_sums.PointSums._exact, []
 
     def doubtful(*given):
         sums, doubt = rough(*given)
@@ -103,9 +104,9 @@ def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
         made.append(rows)
         return exact(self, rows, *rest)
 
-    monkeypatch.setattr(_point_sums, "rough_sums", doubtful)
-    monkeypatch.setattr(_point_sums.PointSums, "_exact", counted)
-    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(point_sums, "rough_sums", doubtful)
+    monkeypatch.setattr(point_sums.PointSums, "_exact", counted)
+    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
     found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0)
     assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
     objective, bound = found.figures[0, :2]
@@ -113,12 +114,12 @@ def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
 
 
 def test_a_sign_must_be_certain_at_both_ends_of_the_interval(monkeypatch):
-    monkeypatch.setattr(_point_sums, "WORTH_A_LOOK", 0)
-    monkeypatch.setattr(_point_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
+    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(point_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
     gram, weights = Gram(X, gamma=1.0), np.zeros(1200)
     weights[:3] = 1e-3, -1e-3, 1e-3
     points = gram.radial_points(float)
-    sums = _point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0).of(
+    sums = point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0).of(
         weights, lambda sums: (0.0, 2.0)
     )
     exact = np.exp(-((X[:, None] - X[:3]) ** 2).sum(axis=2)) @ weights[:3]

@@ -6,7 +6,7 @@ from sklearn.datasets import make_moons
 
 import dualflow.core.active_set
 import dualflow.core.support
-from dualflow import SVC, Gram, _pair_points, problems, solve
+from dualflow import SVC, Gram, problems, solve
 from dualflow.core import row_cache
 from dualflow.core.certificate import Certifier
 from dualflow.core.free_system import FreeSystem
@@ -14,6 +14,7 @@ from dualflow.core.kept import CACHE_BYTES
 from dualflow.core.row_cache import RowCache
 from dualflow.core.support import LARGE, refine
 from dualflow.core.workspace import Workspace
+from dualflow.direct import pair_points
 from dualflow.solvers.working_set import WorkingSet
 from dualflow.working_set import descent, level
 
@@ -52,7 +53,7 @@ def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monk
 @pytest.mark.parametrize("few", [descent.ENDED, 0])
 def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
     monkeypatch.setattr(descent, "ENDED", few)
-    monkeypatch.setattr(_pair_points, "HEAVY", 0)
+    monkeypatch.setattr(pair_points, "HEAVY", 0)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
     assert solution.refined == (few == 0)
     assert solution.certificate.relative_gap <= 1e-9

@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import Gram, certify, problems
-from dualflow._pair_points import FoundPair, PointPairs
 from dualflow.core.bounds import growth_of
 from dualflow.core.solution import SHARP
+from dualflow.direct.pair_points import FoundPair, PointPairs
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
 MANY = make_blobs([300, 450, 260, 380], 2, cluster_std=3.0, random_state=3)

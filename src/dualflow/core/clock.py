@@ -108,8 +108,8 @@ def hearing() -> Iterator[None]:
     Python drops what is raised in a finalizer or in the callback of a weak reference, and each import calls one. A
     KeyboardInterrupt that came there is raised a moment later, or at the end of the work.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Ctrl-C comes to the main thread alone
+    if getattr(sys.unraisablehook, "hears", False) or threading.current_thread() is not threading.main_thread():
+        yield  # Ctrl-C comes to the main thread alone, and the work around this may hear it
         return
     lost: list[bool] = []
     before, main = sys.unraisablehook, threading.get_ident()
@@ -130,6 +130,7 @@ def hearing() -> Iterator[None]:
         lost.append(True)
         _thread.start_new_thread(again, ())  # `threading.Thread` takes locks, which what was interrupted may hold
 
+    hear.hears = True  # type: ignore[attr-defined]
     sys.unraisablehook = hear
     try:
         yield

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,25 @@ from .reading import Reading
 from .values import immutable
 from .whole import whole_matrix
 
-__all__ = ["DualProblem", "Kind"]
+__all__ = ["DualProblem", "Kind", "constant"]
+
+
+#: Parts that are what they mostly are.
+_USUAL = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
+
+
+#: Entries of a constant vector up to which it is kept for the next problem: a small fit feels what making it takes.
+MAX_KEPT_ENTRIES = 1 << 14
+
+
+def constant(n: int, value: float) -> NDArray:
+    """A vector of n equal entries, as `immutable` has them."""
+    return _kept_constant(n, value) if n <= MAX_KEPT_ENTRIES else immutable(np.full(n, value))
+
+
+@functools.lru_cache(maxsize=8)
+def _kept_constant(n: int, value: float) -> NDArray:
+    return immutable(np.full(n, value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +196,15 @@ class DualProblem:
     def within(self, upper: NDArray) -> DualProblem:
         """The same f within other upper bounds ≥ 0, which must leave something feasible: nobody looks."""
         return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d))
+
+    @classmethod
+    def of_parts(cls, gram: Gram, n: int, **parts: Any) -> DualProblem:
+        """A problem of n variables whose parts are known to be right: nobody looks. ``kind`` is one of them; arrays are
+        as `immutable` has them, and where one is not given it is the usual one."""
+        problem, zeros = object.__new__(cls), constant(n, 0.0)
+        problem.__dict__.update(_USUAL, gram=gram, lower=zeros, ridge=zeros)
+        problem.__dict__.update(parts)
+        return problem
 
     def _with(self, **parts: object) -> DualProblem:
         other = object.__new__(DualProblem)

@@ -19,7 +19,7 @@ from .shot_floor import sampled_excess
 from .status import Status
 from .values import packed, unpacked
 
-__all__ = ["SHARP", "Cost", "LeftOut", "Progress", "Solution", "Status", "Trajectory", "raw_summaries"]
+__all__ = ["SHARP", "Cost", "DirectResult", "LeftOut", "Progress", "Solution", "Status", "Trajectory", "raw_summaries"]
 
 #: Certified relative gap up to which a solver is believed that there is nothing left to refine.
 SHARP = 1e-10
@@ -152,6 +152,34 @@ class Progress:
     alpha: NDArray
     certificate: Certificate
     wall_time_s: float
+
+
+@dataclass(frozen=True)
+class DirectResult:
+    """What `Solver.solve_directly` brings a problem to in one call, without a run of the driver's loop.
+
+    The driver certifies ``alpha``, and takes it where the certificate is good enough; a run follows where it is not.
+
+    Parameters
+    ----------
+    alpha : array of shape (n,)
+        Exactly what was found, feasible or not.
+    strategy : str, default="direct"
+        The way taken, for ``provenance["strategy"]``.
+    kernel_columns : float, default=0.0
+        Kernel entries evaluated, in columns of n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import DirectResult
+    >>> DirectResult(np.array([0.0, 2.0])).strategy
+    'direct'
+    """
+
+    alpha: NDArray
+    strategy: str = "direct"
+    kernel_columns: float = 0.0
 
 
 class LeftOut:
@@ -351,6 +379,33 @@ class Solution:
             return ""
         shots, steps = self.cost.shots, self.cost.steps
         return advice_on(self.problem, self.certificate, self.ended, self.ran_circuits, shots, steps, self.provenance)
+
+    def provenance_as_arguments(self) -> dict[str, Any]:
+        """The keywords of `solve` that repeat this solution of its problem, to the bit on the same machine.
+
+        Raises
+        ------
+        ProblemError
+            The provenance does not say them all: of a stream, or of a solve whose ``random_state`` was a generator.
+
+        Examples
+        --------
+        >>> from dualflow import Gram, problems, solve
+        >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+        >>> solution = solve(problem, refine=True)
+        >>> solution.provenance_as_arguments()["solver"], solution.provenance["strategy"]
+        ('working-set', 'direct')
+        >>> bool((solve(problem, **solution.provenance_as_arguments()).alpha == solution.alpha).all())
+        True
+        """
+        told = self.provenance
+        if not {"options", "seed", "refine", "max_steps"} <= told.keys() or isinstance(told["seed"], str):
+            raise ProblemError(
+                "the provenance does not say what repeats this solution: a stream made it, an older version, or a "
+                "generator was its random_state; give solve an integer for one that can be repeated"
+            )
+        given = {"refine": told["refine"], "tol": self.tol, "max_steps": told["max_steps"]}
+        return {"solver": told["solver"], **told["options"], **given, "random_state": told["seed"]}
 
     def raw_summary(self) -> str:
         """What the solver itself found, in a line, beside what the refinement made of it.

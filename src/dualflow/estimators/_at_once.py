@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._together import SettledPairs
 from ..core.kept import KeptGram
+from ..direct.pairs import solve_pair
 from ..online.newcomers import Equilibrium, Standing, equilibrium_of
 from ..online.stream import BLOCK, Community, are_distinct, meet_at_once
 from ._ecology import Ecology
@@ -107,11 +107,11 @@ class MeetsAtOnce(Ecology):
         alpha = sums = None
         if self._sum_is_fixed():
             groups, order = (negative, positive), np.concatenate([negative, positive])
-            settled = SettledPairs(gram, groups, c.cap[order], 0.1 * self.tol, start=c.alpha[order])[0]
-            if settled is not None:
+            pair = solve_pair(gram, groups, c.cap[order], 0.1 * self.tol, start=c.alpha[order])
+            if pair is not None:
                 alpha = np.empty(len(order))
-                alpha[order] = settled.point
-                sums = settled.sums
+                alpha[order] = pair.point
+                sums = pair.sums
         if alpha is None:  # from nothing: a run that begins elsewhere looks at all first, which takes what it saves
             alpha = self._equilibrate(self._pose(c.X, c.sign, c.cap, c.seen), np.zeros(len(c.X)))
         if sums is None:

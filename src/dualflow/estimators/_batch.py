@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from .._solve import ON_INTERRUPT, check_limits
+from .._solve import ON_INTERRUPT
 from ..core.certificate import Certificate
 from ..core.forks import cached_property
 from ..core.kernel_values import check_callable, kernel_values, read_again
@@ -32,9 +32,8 @@ from ..solvers import Solver
 from ..solvers.base import BOUNDED
 from ._arguments import check_arguments
 from ._base import KernelMachine
-from ._by_points import ByPoints, nobody_looks_on
 from ._packing import Pose, unpack_solutions
-from ._solving import Solving, at_once, jobs_of
+from ._solving import jobs_of, solve_one
 from ._sparse import as_csr, frozen
 from ._validation import are_things
 
@@ -91,9 +90,10 @@ class BatchMachine(KernelMachine):
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set them, of each expansion, where they are ``given`` or the kernel is linear."""
-        self._linear, gram = None, None if self._vectors is None or self._sparse else self._vectors.gram
-        if gram is None or not gram.is_linear:
-            return
+        self._linear = None
+        if self._vectors is None or self._sparse or self._as_fitted.kernel != "linear":
+            return  # the kernel of the support vectors is made when it is first wanted
+        gram = self._vectors.gram
         found = self._of_features(self._weights.T, gram)
         for k, w in enumerate(given):
             found[k] = found[k] if w is None else w
@@ -204,15 +204,8 @@ class BatchMachine(KernelMachine):
 
     def _solve(self, problem: DualProblem) -> Solution:
         """Solve the one problem of a fit."""
-        seeds, settled, found = seeds_of(self.random_state, 1), [None], None
-        if nobody_looks_on(self):
-            check_limits(self.tol, self.max_steps, self.time_limit)
-            settled = ByPoints(problem, self.tol, seeds[0], bool(self.refine))  # type: ignore[assignment]
-            found = at_once(self, settled)
-        if found is None:
-            engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED)
-            found = Solving(self, lambda k: problem, seeds, engine, settled).run()
-        return found[0]  # type: ignore[return-value]
+        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED)
+        return solve_one(self, problem, engine, seeds_of(self.random_state, 1)[0])
 
     def _check_solution(self, solution: Solution) -> None:
         """Refuse what must not become a model."""

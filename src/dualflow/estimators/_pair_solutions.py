@@ -12,29 +12,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from .._settled import Settled, together
+from .._conclusion import provenance_of
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
 from ..core.kernels import Gram
 from ..core.solution import Cost, Solution, Status
 from ..core.support import support_set
 from ..core.values import immutable
+from ..direct.results import DirectPair, PairResult, together
 from ..problems.classification import COST
+from ..solvers import Solver
+from ..solvers.working_set import WorkingSet
 from ._batch import LEFT
-from ._by_points import nobody_looks_on, usual_provenance
 from ._classifier import constants_of, laid_out, pairs_of
 
-__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "settles"]
+__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "result_of", "takes_batch"]
 
 #: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
 RAW = 8192
 
 
-def settles(model: Any, gram: Gram) -> bool:
-    """Whether small pairs may be solved without a run each: one for an answer that nobody refines may end sooner."""
+def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
+    """Whether small pairs of several classes are solved by a batch: one for an answer that nobody refines may end
+    sooner."""
+    usual = engine == WorkingSet() and model.max_iter == -1 and not model.warm_start
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
     small = model.refine or gram.n <= RAW
-    return bool(nobody_looks_on(model) and hinge and small and gram.is_psd_by_kernel)
+    return bool(usual and hinge and small and gram.is_psd_by_kernel)
+
+
+def result_of(found: Solution | PairResult) -> PairResult | None:
+    """The result that a pair of classes was brought to without a run, if it was."""
+    if isinstance(found, PairResult):
+        return found
+    direct = found.__dict__.get("result")
+    return direct.pair if isinstance(direct, DirectPair) else None
 
 
 class Pairs(Sequence[NDArray]):
@@ -60,6 +72,7 @@ class Pairs(Sequence[NDArray]):
         self.order, self.starts = by_class(codes.astype(np.intp, copy=False), classes)
         self.groups = [self.order[start:end] for start, end in pairwise(self.starts.tolist())]
         self._classes = pairs_of(classes)
+        self._codes = codes[codes >= 0] if len(self.order) < len(codes) else codes
 
     def of(self, points: NDArray) -> Pairs:
         """The same of these points, ascending, in the place of 0, 1, …"""
@@ -85,21 +98,27 @@ class Pairs(Sequence[NDArray]):
 
     def signs(self, k: int) -> NDArray:
         """Labels of the points of a pair: +1 for the first class, but for the second where there are two only."""
-        first = self.places(k) < len(self.groups[self._classes[k][0]])
-        return np.where(first == (len(self) > 1), 1, -1)
+        if len(self) == 1:
+            return 2.0 * self._codes - 1.0
+        return np.where(self.places(k) < len(self.groups[self._classes[k][0]]), 1.0, -1.0)
 
 
-def read_pairs(pairs: Pairs, found: Sequence[Solution | Settled]) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+def read_pairs(
+    pairs: Pairs, found: Sequence[Solution | PairResult]
+) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
     their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
     weights, biases, done = [], [], 0
-    for _, group in groupby(found, key=lambda pair: id(pair.batch) if isinstance(pair, Settled) else id(pair)):
+    results = [result_of(pair) for pair in found]
+    for _, group in groupby(range(len(found)), key=lambda k: id(results[k].batch) if results[k] else id(found[k])):
         same = list(group)
-        if isinstance(same[0], Settled):
-            values, intercepts = together(same)  # type: ignore[arg-type]
+        own = [result for k in same if (result := results[k]) is not None]
+        if own:
+            values, intercepts = together(own)
         else:
-            values, intercepts = np.empty(len(same[0].coefficients)), np.array([same[0].bias])
-            values[pairs.places(done)] = same[0].coefficients
+            solution = found[same[0]]
+            values, intercepts = np.empty(len(solution.coefficients)), np.array([solution.bias])
+            values[pairs.places(done)] = solution.coefficients
         weights.append(values)
         biases.append(intercepts)
         done += len(same)
@@ -135,7 +154,7 @@ class PairSolutions:
 
     Parameters
     ----------
-    found : sequence of Solution or Settled
+    found : sequence of Solution or PairResult
     gram : Gram
         Of all points.
     pairs : Pairs
@@ -149,7 +168,7 @@ class PairSolutions:
 
     def __init__(
         self,
-        found: Sequence[Solution | Settled],
+        found: Sequence[Solution | PairResult],
         gram: Gram,
         pairs: Pairs,
         C: float,
@@ -163,13 +182,13 @@ class PairSolutions:
 
     def __iter__(self) -> Iterator[Solution]:
         for k, found in enumerate(self._found):
-            yield self._solution(k, found) if isinstance(found, Settled) else found
+            yield self._solution(k, found) if isinstance(found, PairResult) else found
 
     def relative_gaps(self) -> list[float | None]:
         """The certified relative gap of each; None where the certificate is withheld."""
         return [found.certificate.relative_gap for found in self._found]
 
-    def _solution(self, k: int, settled: Settled) -> Solution:
+    def _solution(self, k: int, settled: PairResult) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)
         problem = problems.svc(
             self._gram if len(rows) == self._gram.n else self._gram.subset(rows),
@@ -189,6 +208,8 @@ class PairSolutions:
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
             cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
-            provenance=usual_provenance(self._tol, self._refine, self._seeds[k]),
+            provenance=provenance_of(
+                WorkingSet(), self._seeds[k], "early" if self._refine else False, strategy="batch"
+            ),
             certified=certificate,
         )

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._settled import Settled
 from ..core.decision import feature_weights
 from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..direct.results import PairResult
 from ._attributes import fitted
 from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
 from ._labels import class_weights, classes_with_weight, encode, several
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._pair_solutions import Pairs, among_all, read_pairs
+from ._pair_solutions import Pairs, among_all, read_pairs, result_of
 from ._validation import checked_data, kept_weight
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
@@ -95,7 +95,7 @@ class SavedPairs(BatchMachine):
 
     def _solve_pairs(
         self, gram: Gram, weight: NDArray, pairs: Pairs
-    ) -> Sequence[Solution] | Sequence[Solution | Settled]:
+    ) -> Sequence[Solution] | Sequence[Solution | PairResult]:
         """Solve the pairs of classes, and keep the solutions."""
         raise NotImplementedError
 
@@ -109,9 +109,9 @@ class SavedPairs(BatchMachine):
             raise AttributeError("solutions_")  # the models of a search's folds then fit anew
         return self.__dict__["solutions_"]
 
-    def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | Settled]) -> None:
+    def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
         """Set what the pairs of a Gram's points came to is to the user."""
-        steps = np.array([pair.steps if isinstance(pair, Settled) else iterations_of(pair) for pair in found])
+        steps = np.array([1 if result_of(pair) else iterations_of(pair) for pair in found])
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
         if self._present is not None:
             counts, bias, pair_coef, dual_coef, steps = among_all(
@@ -119,12 +119,10 @@ class SavedPairs(BatchMachine):
             )
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
         moved = gram.is_translatable and all(
-            isinstance(pair, Settled) or pair.problem.reading.moves(pair.problem) for pair in found
+            result_of(pair) or pair.problem.reading.moves(pair.problem) for pair in found
         )
         own = self._keep_support(gram, support, moved)
-        given = [
-            None if isinstance(pair, Settled) else feature_weights(pair.problem, pair.certificate) for pair in found
-        ]
+        given = [None if result_of(pair) else feature_weights(pair.problem, pair.certificate) for pair in found]
         self._keep_linear(given)
         self._constants = 0.0 if own is None else np.array([own.constant(weights) for weights in self._pair_coef.T])
         if own is not None and self._linear is not None:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
-from .._settled import Settled
+from .._direct import DirectSolution
 from .._solve import Progress, check_limits, solve
-from .._together import SettledPairs
 from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.threads import ONE_THREAD, Crew
+from ..direct.pairs import PairBatch
+from ..direct.results import PairResult
 from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
@@ -27,7 +28,7 @@ from ._arguments import ignored, limits, refines, warn_of_ignored
 from ._base import LEAST_S
 from ._telling import Teller
 
-__all__ = ["Solving", "at_once", "jobs_of"]
+__all__ = ["Solving", "at_once", "jobs_of", "solve_one"]
 
 #: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
 #: take instead, if there is so much left.
@@ -36,20 +37,45 @@ BRIEF, PATIENCE = 0.01, 1.0
 PATIENT = 0.2
 
 
-def at_once(model: Any, settled: Any) -> Sequence[Any] | None:
-    """What problems come to by compiled calls alone; None where they take more, or there is a clock to look at, other
-    threads to help, something to tell, or an interrupt to keep; the model's limits are checked. A third of what a small
-    fit takes goes into all that `Solving` minds."""
-    if model.time_limit is not None or model.verbose or model.on_interrupt != "raise" or ignored(model):
+def _is_plain(model: Any) -> bool:
+    """Whether a fit has no clock to look at, nothing to report, no interrupt to keep and no warning to give: a third of
+    the time of a small fit goes into all that `Solving` minds."""
+    return not (model.time_limit is not None or model.verbose or model.on_interrupt != "raise" or ignored(model))
+
+
+def at_once(model: Any, batch: PairBatch) -> list[PairResult] | None:
+    """What pairs of classes come to by compiled calls alone; None where they take more, a callback is to be told, or
+    other threads may help."""
+    if not _is_plain(model) or model.callback is not None:
         return None
-    units = getattr(settled, "units", ())  # asking for threads takes a tenth of what a small fit does
-    if len(units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
+    if len(batch.units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
         return None
-    return settled.at_once()
+    return batch.at_once()
+
+
+def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: int) -> Solution:
+    """The solution of the one problem of a fit."""
+    if not _is_plain(model) or model.warm_start or engine.quantum:
+        return Solving(model, lambda k: problem, [seed], engine).run()[0]  # type: ignore[return-value]
+    aimed, most = limits(model, engine)
+    refine = "early" if refines(model, engine) else False
+    solution = solve(
+        problem,
+        aimed,
+        refine=refine,
+        tol=model.tol,
+        max_steps=most,
+        random_state=seed,
+        callback=model.callback,
+    )
+    if not isinstance(solution, DirectSolution):  # which is optimal, and finite
+        model._check_solution(solution)
+        model._warn_unless_optimal([solution], 1)
+    return solution
 
 
 class Solving:
-    """Solve problems within one time limit, as many as there are seeds, but for those that are ``settled``.
+    """Solve problems within one time limit, as many as there are seeds, but for those that a batch has solved.
 
     Ctrl-C stops all that are at work, and is raised, unless the model says to keep what there is: then the remaining
     ones get one step each, and say that they were interrupted. A second Ctrl-C is raised.
@@ -62,8 +88,10 @@ class Solving:
         The problem of a number.
     seeds : sequence of int
     engine : Solver
-    settled : sequence of Settled or None
-        What a number came to without a run.
+    batch : PairBatch, optional
+        What a number came to without a run, or None.
+    progress : callable, optional
+        What a callback is told of a number that the batch has solved.
     """
 
     def __init__(
@@ -72,11 +100,13 @@ class Solving:
         pose: Callable[[int], DualProblem],
         seeds: Sequence[int],
         engine: Solver[Any, Any],
-        settled: Sequence[Settled | Solution | None],
+        batch: PairBatch | None = None,
+        progress: Callable[[int, PairResult], Progress] | None = None,
     ) -> None:
         check_limits(model.tol, model.max_steps, model.time_limit)
         warn_of_ignored(model)
-        self.model, self.pose, self.seeds, self.settled = model, pose, seeds, settled
+        self.model, self.pose, self.seeds = model, pose, seeds
+        self.batch, self.progress = batch, progress
         self.engine, self.max_steps = limits(model, engine)
         self.refines = refines(model, engine)
         self.teller = Teller(type(model).__name__, len(seeds)) if model.verbose else None
@@ -86,10 +116,9 @@ class Solving:
         # Circuits share a device, a budget and a journal, which has the order of the pairs.
         # And asking takes a tenth of what a small fit does.
         jobs = 1 if engine.quantum or len(seeds) == 1 else jobs_of(getattr(model, "n_jobs", None))
-        single = [range(k, k + 1) for k in range(len(seeds))]
-        self.units = settled.units if isinstance(settled, SettledPairs) else single
+        self.units = [range(k, k + 1) for k in range(len(seeds))] if batch is None else batch.units
         self.jobs = min(jobs, len(self.units))
-        self.found: dict[int, Solution | Settled] = {}
+        self.found: dict[int, Solution | PairResult] = {}
         self.keeps, self.interrupted = model.on_interrupt == "keep", False
         self.struck: int | None = None  # the number that Ctrl-C came in, if that was not in a run
         # Side by side only.
@@ -97,7 +126,7 @@ class Solving:
         self.interrupt = Interrupt()
         self.error: BaseException | None = None
 
-    def run(self) -> list[Solution | Settled]:
+    def run(self) -> list[Solution | PairResult]:
         """What they came to, in order."""
         with nullcontext() if self.teller is None else self.teller:
             if self.jobs > 1:
@@ -118,7 +147,7 @@ class Solving:
         share = left * min(self.jobs, waiting) / waiting
         return (min(PATIENCE, left) if share < BRIEF else share), left
 
-    def one(self, k: int) -> Solution | Settled:
+    def one(self, k: int) -> Solution | PairResult:
         """What a number comes to."""
         if self.teller is None:
             return self.one_untold(k, self.callback)
@@ -126,18 +155,22 @@ class Solving:
         self.teller.finished(found)
         return found
 
-    def one_untold(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | Settled:
+    def one_untold(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult:
         """The same, without progress reporting."""
         model, (share, left) = self.model, self.share_of()
-        if left > LEAST_S and (found := self.settlement(k)) is not None:
+        if left > LEAST_S and (found := self.batched(k)) is not None:
+            if callback is not None and self.progress is not None:
+                callback(self.progress(k, found))
             return found
         interrupted = self.interrupted
+        # With a tolerance of its own the solver takes a run, of one step.
+        engine = self.engine.aim(model.tol) if interrupted else self.engine
         before = self.earlier[k] if len(self.earlier) == len(self.seeds) else None
         with part_of_a_fit(k):
             problem = self.pose(k)
             solution = solve(
                 problem,
-                self.engine,
+                engine,
                 refine="early" if self.refines and not interrupted else False,
                 tol=model.tol,
                 max_steps=1 if interrupted else self.max_steps,
@@ -160,12 +193,13 @@ class Solving:
             solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
         return solution
 
-    def settlement(self, k: int) -> Solution | Settled | None:
+    def batched(self, k: int) -> PairResult | None:
         """What a number came to without a run, if it did."""
-        if self.interrupted:
+        if self.interrupted or self.batch is None:
             return None
         try:
-            return self.settled[k]
+            found: PairResult | None = self.batch[k]
+            return found
         except KeyboardInterrupt:
             if not self.keeps:
                 raise

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._settled import Settled
 from .._solve import Progress
 from ..core.solution import Solution, raw_summaries
+from ..direct.results import PairResult
 
 __all__ = ["Teller"]
 
@@ -62,7 +62,7 @@ class Teller:
 
         return told
 
-    def finished(self, found: Solution | Settled) -> None:
+    def finished(self, found: Solution | PairResult) -> None:
         """A solve is done."""
         gap = found.certificate.relative_gap
         with self.lock:

@@ -190,7 +190,7 @@ class LDA(ClassifierMixin, BatchMachine):
             problem_of = scatter.problems()
             seeds = seeds_of(self.random_state, len(problem_of))
             engine = make_solver(self.solver, self.solver_options)
-            found: Any = Solving(self, problem_of.__getitem__, seeds, engine, [None] * len(seeds)).run()
+            found: Any = Solving(self, problem_of.__getitem__, seeds, engine).run()
             self.solutions_, self.classes_ = found, classes
             self.priors_, self.means_, self._unit, self._basis = (
                 scatter.priors,

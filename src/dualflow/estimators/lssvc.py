@@ -191,6 +191,6 @@ class LSSVC(SavedPairs, PairClassifier):
             )
 
         engine = make_solver(self.solver, self.solver_options)
-        found: Any = Solving(self, pose, seeds, engine, [None] * len(pairs)).run()
+        found: Any = Solving(self, pose, seeds, engine).run()
         self.solutions_ = found
         return self.solutions_

@@ -6,25 +6,25 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._settled import Settled
-from .._solve import AUTO, DEFAULT_SOLVER, Progress, check_limits
-from .._together import SettledPairs
+from .._solve import AUTO, Progress, check_limits
 from ..core.kernels import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..direct.pairs import PairBatch
+from ..direct.results import PairResult
 from ..exceptions import FitError, ProblemError
-from ..problems.classification import COST
-from ..registry import usual_solver
+from ..problems.classification import COST, hinge
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
-from ._pair_solutions import Pairs, PairSolutions, settles
+from ._pair_solutions import Pairs, PairSolutions, takes_batch
 from ._saved_pairs import SavedPairs
-from ._solving import Solving, at_once
+from ._solving import Solving, at_once, solve_one
 
 __all__ = ["SVC"]
 
@@ -241,17 +241,20 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         self._fit_pairs(X, y, sample_weight)
         return self
 
-    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | Settled]:
+    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
         """Solve the pairs of classes, and keep the solutions."""
         seeds = seeds_of(self.random_state, len(pairs))
-        found: Sequence[Solution | Settled] | None = None
 
         def pose(k: int) -> DualProblem:
-            points = pairs[k]
+            whole = len(pairs) == 1 and len(pairs.order) == gram.n
+            points = slice(None) if whole else pairs[k]
+            own, signs, C = gram if whole else self._part(gram, points), pairs.signs(k), COST.check("C", self.C)
+            if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
+                return hinge(own, signs, C * weight[points])
             problem = problems.svc(
-                self._part(gram, points),
-                pairs.signs(k),
-                self.C,
+                own,
+                signs,
+                C,
                 loss=self.loss,
                 fit_intercept=self.fit_intercept,
                 sample_weight=weight[points],
@@ -262,15 +265,24 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             return problem
 
-        settled: Sequence[Settled | None] = [None] * len(pairs)
         size = 2 * gram.n // len(pairs.groups)  # of a pair, in the mean
-        if settles(self, gram) and DEFAULT_SOLVER in (self.solver, usual_solver(gram, size)):
+        engine = self._engine(gram, size, math.isfinite(COST.check("C", self.C)))
+        if len(pairs) == 1:
+            solutions: list[Solution | PairResult] = [solve_one(self, pose(0), engine, seeds[0])]
+            self.__dict__.pop("_solved", None)
+            self.solutions_ = solutions
+            return solutions
+        batch, found = None, None
+
+        def progress(k: int, pair: PairResult) -> Progress:
+            return Progress(1, 1.0, pair.alpha[pairs.places(k)], pair.certificate, pair.wall_time_s)
+
+        if takes_batch(self, engine, gram):
             check_limits(self.tol, self.max_steps, self.time_limit)
-            settled = SettledPairs(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
-            found = at_once(self, settled)
+            batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
+            found = at_once(self, batch)
         if found is None:
-            engine = self._engine(gram, size, math.isfinite(self.C))
-            found = Solving(self, pose, seeds, engine, settled).run()
+            found = Solving(self, pose, seeds, engine, batch, progress).run()
         self.__dict__.pop("solutions_", None)
         self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
         return found

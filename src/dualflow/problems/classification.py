@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernels import Gram
 from ..core.options import Number, option
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind, constant
 from ..core.reading import Interval, Posed, Reading
+from ..core.values import immutable
 from ..exceptions import ProblemError
 from .checks import check_signs, check_weight
 from .growing import Growing, Variables
@@ -139,6 +140,20 @@ def svc(
 def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str = True) -> DualProblem:
     """The dual of `svc` for the hinge, of points with a bound each; a stream's first ones may be of one class."""
     penalised = fit_intercept == "penalised"
+    if fit_intercept and not penalised and np.shape(upper) == y.shape == (gram.n,) and y.dtype == float:
+        bounds = np.asarray(upper, dtype=float)
+        if float(bounds.min()) > 0.0 and float(bounds.max()) < np.inf:  # as nearly always: nothing is left to check
+            sigma = immutable(y)
+            return DualProblem.of_parts(
+                gram,
+                gram.n,
+                p=constant(gram.n, 1.0),
+                upper=immutable(bounds),
+                e=sigma,
+                sigma=sigma,
+                reading=HINGE,
+                kind=Kind.BOX_EQUALITY,
+            )
     return DualProblem(
         gram,
         p=np.ones(gram.n),

@@ -14,6 +14,7 @@ from ..core.options import check_fields
 from ..core.problem import DualProblem, Kind
 from ..core.psd import SpectrumEvidence
 from ..core.seeds import generator, generator_state
+from ..core.solution import DirectResult
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch, near_miss
 
@@ -86,6 +87,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
     default_max_steps: ClassVar[int] = 1000
     renamed: ClassVar[Mapping[str, str]] = {}
     classical_controls: ClassVar[tuple[str, ...]] = ()
+    #: The one with usual options, of each class that was made so.
+    _plain: ClassVar[Any]
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -109,6 +112,26 @@ class Solver(Listed, Generic[ContextT, StateT]):
         raise NotImplementedError
 
     # --- what it may add -----------------------------------------------------------------------
+
+    def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
+        """The optimum in one call, for a problem that needs no run: the driver tries this first, with these options as
+        the user gave them, and counts it as one step.
+
+        Parameters
+        ----------
+        problem : DualProblem
+            Of a kind that this solver can solve; for reading only.
+        tol : float
+            Relative gap that the driver's certificate must show.
+        refine : bool
+            Whether a refinement would follow a run: then the gap must be 1e-10, if ``tol`` is not less.
+
+        Returns
+        -------
+        DirectResult or None
+            None where a run is the way.
+        """
+        return None
 
     def open(self, problem: DualProblem, workspace: Workspace) -> ContextT:
         """What a run works with; by default the workspace, which is the problem and what is kept of it."""
@@ -183,6 +206,10 @@ class Solver(Listed, Generic[ContextT, StateT]):
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Construct from keyword options; an unknown one is a TypeError that names the near miss."""
+        if not options:  # one object for all, as it is a value: to check it takes a part of a small fit
+            if "_plain" not in cls.__dict__:
+                cls._plain = cls()
+            return cls._plain  # type: ignore[return-value]
         known = [f.name for f in fields(cls) if f.init]
         for option in options:
             if option not in known:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
-from ..core.solution import SHARP
+from ..core.solution import SHARP, DirectResult
 from ..core.support import LARGE
 from ..core.workspace import Workspace
+from ..direct.lane import solve_directly
 from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
@@ -82,6 +83,11 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 
+    def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
+        if self.gap_tol is not None or self.kkt_tol is not None or self.max_updates is not None:
+            return None  # these say where a run ends
+        return solve_directly(problem, tol, refine)
+
     def aim(self, tol: float, hand_over: bool = False) -> WorkingSet:
         if self.hand_over is not None:
             hand_over = self.hand_over
@@ -121,7 +127,9 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
         return {} if self.max_updates is None else {"updates": np.array([state.updates])}
 
     def provenance(self, context: Descent | Coordinates, state: WorkingSetState) -> dict[str, Any]:
-        return {"blocks": "coordinates"} if isinstance(context, Coordinates) else {}
+        if isinstance(context, Coordinates):
+            return {"blocks": "coordinates", "strategy": "coordinates"}
+        return {"strategy": context.strategy(state)}
 
     def wants_whole(self, context: Descent | Coordinates, state: WorkingSetState) -> bool:
         return context.wants_whole(state)

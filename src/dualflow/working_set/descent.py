@@ -190,6 +190,12 @@ class Descent:
         end = {"alpha": alpha, "violation": violation, "updates": updates}
         return after | end | {"done": True, "offered": True}
 
+    def strategy(self, state: WorkingSetState) -> str:
+        """The way a run takes: over the whole matrix of few variables, by levels of ever more points, or by blocks."""
+        if self.ends_here and self.workspace.n <= SMALL_WHOLE:
+            return "whole"
+        return "levels" if len(state.order) else "blocks"
+
     def wants_whole(self, state: WorkingSetState) -> bool:
         """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that
         is asked of where this level began, so that a resumed run finds the same."""

@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
-from .core._pair_bound import certify_pair, project_pair
-from .core.bounds import growth_of
-from .core.forks import cached_property
-from .core.kernels import Gram
-from .core.radial import FEW_FEATURES, RadialPoints
-from .core.solution import SHARP
-from .core.sparse_points import SparsePoints
-from .working_set._point_pairs import settle_point_pairs
-from .working_set.descent import SINGLE_KKT
-from .working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
+from ..core import clock
+from ..core._pair_bound import certify_pair, project_pair
+from ..core.bounds import growth_of
+from ..core.forks import cached_property
+from ..core.kernels import Gram
+from ..core.radial import FEW_FEATURES, RadialPoints
+from ..core.solution import SHARP
+from ..core.sparse_points import SparsePoints
+from ..working_set._point_pairs import settle_point_pairs
+from ..working_set.descent import SINGLE_KKT
+from ..working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
+from .point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
 
 __all__ = ["FoundPair", "PointPairs", "pair_from_points", "suit_together", "suits_points"]
 
@@ -169,6 +170,7 @@ def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> tuple[f
         some = np.arange(size) * len(order) // size
         sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf)
         sample.settle(np.inf)
+        clock.look()
         alpha = sample.alpha
         has_weight = alpha > 0
         free = np.count_nonzero(has_weight & (alpha < sample.upper))
@@ -214,6 +216,7 @@ def pair_from_points(
 
     products = PointSums(gram, search.points, search.single, e, 1.0)
     while True:
+        clock.look()
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, figures[0])
         sums = products.of(weights, certify)

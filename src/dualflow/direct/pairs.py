@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._pair_blocks import Blocks, Listed, whole
-from ._pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
-from ._settled import Batch, Settled
-from .core._pair_bound import certify_listed
-from .core.bounds import growth_of
-from .core.kernels import Gram
-from .core.solution import SHARP
-from .core.values import filled
-from .working_set.whole import END, solve_small_pairs
+from ..core._pair_bound import certify_listed
+from ..core.bounds import growth_of
+from ..core.kernels import Gram
+from ..core.solution import SHARP
+from ..core.values import filled
+from ..working_set.whole import END, solve_small_pairs
+from .pair_blocks import Blocks, Listed, whole
+from .pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
+from .results import Batch, PairResult
 
-__all__ = ["SettledPairs"]
+__all__ = ["PairBatch", "solve_pair"]
 
 #: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
 #: many, whose blocks serve others too, and where products of many features take most of a run's time. Points of all up
@@ -48,8 +48,50 @@ class Aim(NamedTuple):
     sharp: float
     enough: float
 
+    @classmethod
+    def of(cls, tol: float, refine: bool) -> Aim:
+        """Those of a certified gap that is wanted, or a sharp one, where that is less."""
+        return cls(min(SHARP, tol) if refine else tol, tol)
 
-class SettledPairs(Sequence[Settled | None]):
+
+def solve_pair(
+    gram: Gram,
+    groups: Sequence[NDArray],
+    upper: NDArray,
+    tol: float,
+    refine: bool = True,
+    start: NDArray | None = None,
+) -> PairResult | None:
+    """The one pair of two classes: as `PairBatch`, with y = +1 for the second.
+
+    Parameters
+    ----------
+    gram, groups, upper, tol, refine
+        As of `PairBatch`.
+    start : array, optional
+        Multipliers to begin with, feasible, as ``upper`` has them; where their points are asked.
+    """
+    if _are_usual(upper) and suits_points(gram, len(upper)):
+        return _two_classes(gram, groups, upper, Aim.of(tol, refine), start)
+    return PairBatch(gram, groups, upper, tol, refine)[0]  # type: ignore[no-any-return]
+
+
+def _are_usual(upper: NDArray) -> bool:
+    """Whether all bounds are finite and above 0."""
+    return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
+
+
+def _two_classes(
+    gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim, start: NDArray | None
+) -> PairResult | None:
+    """The pair of two classes that `suits_points`."""
+    pairs = PointPairs(gram, groups, upper, start)
+    if pairs.serves(0, [1]):
+        return next(_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim))
+    return _from_points(gram, pairs.members, len(groups[0]), upper, -1.0, aim, start)
+
+
+class PairBatch(Sequence[PairResult | None]):
     """The hinge's dual with an intercept for each pair of classes (0, 1), (0, 2), …, in this order; settled when it is
     asked for, by any thread.
 
@@ -69,8 +111,6 @@ class SettledPairs(Sequence[Settled | None]):
         Certified relative gap that is wanted.
     refine : bool, default=True
         Whether a sharp one is, where that is less.
-    start : array, optional
-        Multipliers to begin with, feasible, as ``upper`` has them; of two classes, where their points are asked.
 
     Attributes
     ----------
@@ -85,18 +125,12 @@ class SettledPairs(Sequence[Settled | None]):
         upper: NDArray,
         tol: float,
         refine: bool = True,
-        start: NDArray | None = None,
     ) -> None:
-        aim = Aim(min(SHARP, tol) if refine else tol, tol)
-        usual, classes = float(upper.min()) > 0.0 and float(upper.max()) < np.inf, len(groups)
-        self._lists: list[Iterator[Settled | None]] = []
+        aim = Aim.of(tol, refine)
+        usual, classes = _are_usual(upper), len(groups)
+        self._lists: list[Iterator[PairResult | None]] = []
         if classes == 2 and usual and suits_points(gram, len(upper)):
-            pairs, counts = PointPairs(gram, groups, upper, start), [1]
-            if pairs.serves(0, [1]):
-                self._lists = [_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim)]
-            else:
-                order, m = pairs.members, len(groups[0])
-                self._lists = [(_from_points(gram, order, m, upper, -1.0, aim, start) for _ in range(1))]
+            counts, self._lists = [1], [(_two_classes(gram, groups, upper, aim, None) for _ in range(1))]
         elif usual:
             counts = self._listed(gram, groups, upper, aim)
         else:
@@ -106,7 +140,7 @@ class SettledPairs(Sequence[Settled | None]):
         if not self._lists:
             self.units = [range(k, k + 1) for k in range(ends[-1])]
         self._ends = ends
-        self._found: list[list[Settled | None]] = [[] for _ in counts]
+        self._found: list[list[PairResult | None]] = [[] for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
 
     def _listed(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim) -> list[int]:
@@ -135,13 +169,13 @@ class SettledPairs(Sequence[Settled | None]):
 
         own = np.split(upper, sizes.cumsum()[:-1])
 
-        def by_points(i: int, others: list[int]) -> Iterator[Settled | None]:
+        def by_points(i: int, others: list[int]) -> Iterator[PairResult | None]:
             if points is not None and others and points.serves(i, others):
                 return _compiled(points, points.table([(i, j) for j in others]), sign, aim)
             given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([own[i], own[j]])) for j in others)
             return (_from_points(gram, order, len(groups[i]), limits, sign, aim) for order, limits in given)
 
-        def of_class(i: int) -> Iterator[Settled | None]:
+        def of_class(i: int) -> Iterator[PairResult | None]:
             apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
             if alone[i].all():
                 return apart
@@ -153,7 +187,7 @@ class SettledPairs(Sequence[Settled | None]):
         self._lists = [of_class(i) for i in range(classes - 1)]
         return counts
 
-    def at_once(self) -> list[Settled] | None:
+    def at_once(self) -> list[PairResult] | None:
         """All of them, one list after the other, where all have come to an end; None otherwise."""
         for found, own in zip(self._found, self._lists, strict=False):
             found.extend(own)
@@ -178,7 +212,7 @@ class SettledPairs(Sequence[Settled | None]):
 
 def _from_points(
     gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, aim: Aim, start: NDArray | None = None
-) -> Settled | None:
+) -> PairResult | None:
     """One pair, in a list of its own."""
     begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, aim.sharp, start)
     if found is None:
@@ -187,7 +221,7 @@ def _from_points(
     return next(_read(pair, found, 0, 1, aim, time.monotonic() - begun))
 
 
-def _compiled(pairs: PointPairs, table: NDArray, sign: float, aim: Aim) -> Iterator[Settled | None]:
+def _compiled(pairs: PointPairs, table: NDArray, sign: float, aim: Aim) -> Iterator[PairResult | None]:
     """Pairs of a table, from their points. It writes to nothing but what it makes."""
     m, n, *_, start = table[-1].tolist()
     count, size, begin = len(table), start + m + n, 0
@@ -200,17 +234,21 @@ def _compiled(pairs: PointPairs, table: NDArray, sign: float, aim: Aim) -> Itera
         begin = end
 
 
-def _read(table: NDArray, found: FoundPair, begin: int, end: int, aim: Aim, seconds: float) -> Iterator[Settled | None]:
+def _read(
+    table: NDArray, found: FoundPair, begin: int, end: int, aim: Aim, seconds: float
+) -> Iterator[PairResult | None]:
     """Those from one to another of pairs that were settled from their points."""
     alpha, point, weights, figures, entries, sums = found
     batch = Batch.of(
         table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end], sums
     )
     for k, fine in enumerate(batch.are_sharp(*aim)):
-        yield Settled(batch, k) if fine else None
+        yield PairResult(batch, k) if fine else None
 
 
-def _solved(part: Listed, upper: NDArray, sign: float, most: int, aim: Aim, growth: float) -> Iterator[Settled | None]:
+def _solved(
+    part: Listed, upper: NDArray, sign: float, most: int, aim: Aim, growth: float
+) -> Iterator[PairResult | None]:
     """The pairs of a list. It writes to nothing but what it makes."""
     within, between, listed, entries, centred, has_digits = part
     size = int(listed[-1, 10] + listed[-1, :2].sum())
@@ -228,5 +266,5 @@ def _solved(part: Listed, upper: NDArray, sign: float, most: int, aim: Aim, grow
         if has_digits is not None:
             sharp = [fine and has for fine, has in zip(sharp, has_digits[begin:end].tolist(), strict=True)]
         for k, fine in enumerate(sharp):
-            yield Settled(batch, k) if fine else None
+            yield PairResult(batch, k) if fine else None
         begin = end

@@ -8,18 +8,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._point_sums import PointSums
-from .core.bounds import dual_bound
-from .core.certificate import Certificate, certificate_of
-from .core.kernels import Gram
-from .core.problem import DualProblem, Kind
-from .core.psd import SpectrumEvidence
-from .core.radial import FEW_FEATURES
-from .core.reading import Interval
-from .core.sparse_points import SparsePoints
-from .core.support import supporting
-from .working_set.from_points import MANY_ROWS, SMALL_ENOUGH, FromPoints
-from .working_set.seeding import evenly, sharing
+from ..core import clock
+from ..core.bounds import dual_bound
+from ..core.certificate import Certificate, certificate_of
+from ..core.kernels import Gram
+from ..core.problem import DualProblem, Kind
+from ..core.psd import SpectrumEvidence
+from ..core.radial import FEW_FEATURES
+from ..core.reading import Interval
+from ..core.sparse_points import SparsePoints
+from ..core.support import supporting
+from ..working_set.from_points import MANY_ROWS, SMALL_ENOUGH, FromPoints
+from ..working_set.seeding import evenly, sharing
+from .point_sums import PointSums
 
 __all__ = ["FoundSimplex", "simplex_from_points", "suits_simplex_points"]
 
@@ -70,6 +71,7 @@ def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | N
     bound: tuple[float, Interval | None] = (-np.inf, None)
     certify_s = 0.0
     while True:
+        clock.look()
         begun = time.monotonic()
         alpha = search.alpha
         point = problem.project(alpha)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._pair_points import NOT_ASKED
-from .core.bounds import VANISHES, gaps
-from .core.certificate import Certificate
-from .core.psd import SpectrumEvidence
-from .core.solution import Status
-from .core.values import immutable
+from ..core.bounds import VANISHES, gaps
+from ..core.certificate import Certificate
+from ..core.forks import cached_property
+from ..core.problem import DualProblem
+from ..core.psd import SpectrumEvidence
+from ..core.solution import DirectResult, Status
+from ..core.support import support_set
+from ..core.values import immutable
+from .pair_points import NOT_ASKED
+from .simplex import FoundSimplex
 
-__all__ = ["Batch", "Settled", "together"]
+__all__ = ["Batch", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "together"]
 
 #: What a negative gap of a pair says.
 CHANGED = "X changed while the pair was solved"
@@ -72,7 +76,7 @@ def _is_sharp(figures: list[float], tol: float, enough: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class PairResult:
     """What a pair of classes came to; points of the first class come first, and then those of the second."""
 
     batch: Batch
@@ -156,8 +160,94 @@ class Settled:
         return low + self.batch.shift, high + self.batch.shift
 
 
-def together(pairs: Sequence[Settled]) -> tuple[NDArray, NDArray]:
+def together(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
     """Of pairs of one batch that follow one another: their `coefficients` one after another, and their biases."""
     batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
     m, n, *_, start = batch.listed[last].tolist()
     return batch.weights[int(batch.listed[first, -1]) : start + m + n], batch.biases[first : last + 1]
+
+
+class CertifiedResult(DirectResult):
+    """A result whose certificate was made on the way, from scratch and by the functions of `core`: the driver makes no
+    other. Its parts are made when they are first looked at.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    seconds, certify_s : float
+        Spent on the search, and on certificates.
+    """
+
+    certificate: Certificate
+    seconds: float
+    certify_s: float
+
+    def support(self, problem: DualProblem) -> NDArray:
+        """The support set, indices of variables."""
+        raise NotImplementedError
+
+
+class DirectPair(CertifiedResult):
+    """Two classes.
+
+    Parameters
+    ----------
+    pair : PairResult
+    order : int array of shape (n,)
+        The variables of the problem in the order of the pair's.
+    """
+
+    certify_s = 0.0
+
+    def __init__(self, pair: PairResult, order: NDArray) -> None:
+        self.__dict__.update(pair=pair, order=order, seconds=pair.wall_time_s)
+
+    pair: PairResult
+    order: NDArray
+
+    def _in_place(self, values: NDArray) -> NDArray:
+        found = np.empty(len(self.order))
+        found[self.order] = values
+        return immutable(found)
+
+    @cached_property
+    def alpha(self) -> NDArray:  # type: ignore[override]
+        return self._in_place(self.pair.alpha)
+
+    @cached_property
+    def certificate(self) -> Certificate:  # type: ignore[override]
+        found = self.pair.certificate
+        return replace(found, alpha=self._in_place(found.alpha))
+
+    @property
+    def kernel_columns(self) -> float:  # type: ignore[override]
+        return self.pair.columns
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return support_set(problem, self.alpha)
+
+
+class DirectSimplex(CertifiedResult):
+    """A problem on the simplex.
+
+    Parameters
+    ----------
+    found : FoundSimplex
+    seconds : float
+        Spent on all of it.
+    """
+
+    def __init__(self, found: FoundSimplex, seconds: float) -> None:
+        self.__dict__.update(
+            alpha=immutable(found.alpha),
+            certificate=found.certificate,
+            kernel_columns=found.entries / len(found.alpha),
+            seconds=seconds - found.certify_s,
+            certify_s=found.certify_s,
+            found=found,
+        )
+
+    found: FoundSimplex
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return self.found.support

@@ -8,11 +8,11 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from .core._bound import in_doubt
-from .core.kernels import Gram
-from .core.radial import AN_EXPONENTIAL, RadialPoints
-from .core.radial_product import radial_product
-from .core.screening import is_bounded, rough_sums
+from ..core._bound import in_doubt
+from ..core.kernels import Gram
+from ..core.radial import AN_EXPONENTIAL, RadialPoints
+from ..core.radial_product import radial_product
+from ..core.screening import is_bounded, rough_sums
 
 __all__ = ["PointSums"]
 

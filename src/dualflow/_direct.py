@@ -1,0 +1,166 @@
+"""The driver's direct lane: a solver brings the problem to its end in one call, and no run is begun."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._conclusion import provenance_of
+from .core import clock
+from .core.certificate import Certificate, Certifier
+from .core.forks import cached_property
+from .core.problem import DualProblem
+from .core.solution import SHARP, Cost, DirectResult, Progress, Solution, Status
+from .core.support import support_set
+from .core.values import immutable
+from .core.workspace import twin
+from .direct.results import CertifiedResult
+from .solvers import Solver
+
+__all__ = ["DirectSolution", "offers_direct", "solve_directly"]
+
+
+def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
+    """Whether a solver can solve a problem, and has a way to do it in one call."""
+    return type(engine).solve_directly is not Solver.solve_directly and engine.mismatch(problem) is None
+
+
+class DirectSolution(Solution):
+    """A solution that was made in one call. Its parts are made when they are first looked at."""
+
+    #: What it was made of; a copy with other parts has none.
+    result: CertifiedResult
+
+    @classmethod
+    def of(cls, problem: DualProblem, result: CertifiedResult, tol: float, told: dict[str, Any]) -> DirectSolution:
+        """That of a result; ``told`` are the arguments of `provenance_of`."""
+        solution = object.__new__(cls)
+        solution.__dict__.update(
+            problem=problem,
+            result=result,
+            refined=False,
+            ended=Status.OPTIMAL,
+            raw_ended=Status.OPTIMAL,
+            tol=tol,
+            extras={},
+            _told=told,
+        )
+        return solution
+
+    @cached_property
+    def certified(self) -> Certificate:  # type: ignore[override]
+        return self.result.certificate
+
+    @cached_property
+    def alpha(self) -> NDArray:  # type: ignore[override]
+        return self.result.certificate.alpha
+
+    @cached_property
+    def raw_alpha(self) -> NDArray:  # type: ignore[override]
+        return self.result.alpha
+
+    @cached_property
+    def support(self) -> NDArray:  # type: ignore[override]
+        return self.result.support(self.problem)
+
+    @cached_property
+    def cost(self) -> Cost:  # type: ignore[override]
+        made = self.result
+        return Cost(
+            wall_time_s=made.seconds,
+            steps=1,
+            kernel_columns=made.kernel_columns,
+            certify_time_s=made.certify_s,
+        )
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:  # type: ignore[override]
+        return provenance_of(**self.__dict__["_told"], strategy=self.result.strategy)
+
+    @property
+    def status(self) -> Status:
+        return Status.OPTIMAL if "result" in self.__dict__ else super().status
+
+    def __getstate__(self) -> dict[str, Any]:
+        return replace(self).__getstate__() if "result" in self.__dict__ else super().__getstate__()
+
+
+class _Certified(CertifiedResult):
+    """What a solver of anybody's came to, with the driver's certificate."""
+
+    def __init__(self, result: DirectResult, certifier: Certifier, seconds: float, certificate: Certificate) -> None:
+        self.__dict__.update(
+            alpha=immutable(result.alpha),
+            strategy=result.strategy,
+            kernel_columns=result.kernel_columns,
+            seconds=seconds,
+            certify_s=0.0,
+            certificate=certificate,
+        )
+        self.__dict__["_support"] = support_set(certifier.problem, certificate.alpha, certifier, certificate)
+
+    def support(self, problem: DualProblem) -> NDArray:
+        found: NDArray = self.__dict__["_support"]
+        return found
+
+
+def solve_directly(
+    problem: DualProblem,
+    engine: Solver[Any, Any],
+    tol: float,
+    refine: bool | str,
+    told: dict[str, Any],
+    deadline: float | None,
+    callback: Callable[[Progress], bool | None] | None,
+) -> DirectSolution | None:
+    """What a solver brings a problem to in one call, certified; None where a run is the way.
+
+    ``told`` are the arguments of `provenance_of`. An error of a callback, Ctrl-C among them, carries the solution.
+    """
+    begun = time.monotonic()
+    result = _result_of(problem, engine, tol, bool(refine), deadline, begun)
+    if result is None:
+        return None
+    solution = DirectSolution.of(problem, result, tol, told)
+    if callback is not None:
+        seconds = time.monotonic() - begun
+        try:
+            callback(Progress(1, 1.0, np.array(solution.raw_alpha), solution.certificate, seconds))
+        except BaseException as error:
+            with contextlib.suppress(Exception):  # an error may take no attribute
+                ended = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
+                error.solution = ended  # type: ignore[attr-defined]
+            raise
+    if deadline is None:
+        clock.look()  # where the time is that of other work, half of it is none
+    return solution
+
+
+def _result_of(
+    problem: DualProblem, engine: Solver[Any, Any], tol: float, refine: bool, deadline: float | None, begun: float
+) -> CertifiedResult | None:
+    try:
+        with clock.within(deadline) if deadline is not None else contextlib.nullcontext():
+            clock.look()
+            ours = type(engine).__module__.startswith("dualflow.")
+            found = engine.solve_directly(problem if ours else twin(problem), tol, refine)
+            if found is None or isinstance(found, CertifiedResult):
+                return found
+            alpha = np.asarray(found.alpha, dtype=float)
+            if alpha.shape != (problem.n,) or not np.isfinite(alpha).all():
+                return None
+            seconds, certifier = time.monotonic() - begun, Certifier(problem)
+            made = certifier.certify(alpha)
+    except clock.OutOfTime:
+        if deadline is None:
+            raise
+        return None
+    enough = min(SHARP, tol) if refine else tol
+    good = made.reaches(enough) and made.within(tol) and made.is_near_feasible(tol)
+    return _Certified(found, certifier, seconds, made) if good else None

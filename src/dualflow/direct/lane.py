@@ -1,0 +1,61 @@
+"""Which problems are solved directly, and what they come to."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.kernels import Gram
+from ..core.problem import DualProblem, Kind, constant
+from ..core.solution import SHARP
+from .pairs import solve_pair
+from .results import CertifiedResult, DirectPair, DirectSimplex
+from .simplex import simplex_from_points, suits_simplex_points
+
+__all__ = ["is_pair", "solve_directly"]
+
+
+def is_pair(problem: DualProblem) -> bool:
+    """Whether a problem is the dual of the hinge with an intercept, over points of both classes."""
+    if problem.kind is not Kind.BOX_EQUALITY or problem.idx is not None or problem.d != 0 or problem.offset:
+        return False
+    signs = problem.sigma
+    same = problem.e is signs or (problem.e is not None and np.array_equal(problem.e, signs))
+    usual = same and problem.scale == 1 and _is_constant(problem.ridge, 0.0) and _is_constant(problem.p, 1.0)
+    return usual and abs(float(signs.sum())) < problem.n
+
+
+def _is_constant(vector: NDArray, value: float) -> bool:
+    """Whether all entries of a vector are a number: those of a model's own mostly are the vector that is kept."""
+    return vector is constant(len(vector), value) or bool((vector == value).all())
+
+
+def solve_directly(problem: DualProblem, tol: float, refine: bool) -> CertifiedResult | None:
+    """The optimum of a problem that needs no run, certified; None where there is none, or it is not reached.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        The hinge's dual with an intercept, or one on the simplex; of a kernel that is positive semidefinite whatever
+        the points are.
+    tol : float
+        Certified relative gap that is wanted.
+    refine : bool
+        Whether one of 1e-10 is, where that is less.
+    """
+    gram = problem.gram
+    if not (isinstance(gram, Gram) and gram.is_psd_by_kernel):
+        return None
+    if is_pair(problem):
+        negative = problem.sigma < 0
+        groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
+        order = np.concatenate(groups)
+        pair = solve_pair(gram, groups, problem.upper[order], tol, refine)
+        return None if pair is None else DirectPair(pair, order)
+    if not suits_simplex_points(problem):
+        return None
+    begun = time.monotonic()
+    found = simplex_from_points(problem, min(SHARP, tol) if refine else tol)
+    return None if found is None else DirectSimplex(found, time.monotonic() - begun)

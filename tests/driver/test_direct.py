@@ -1,0 +1,235 @@
+"""The direct lane of the driver: the same bits by every door, a strategy that the provenance names and repeats."""
+
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+
+from dualflow import (
+    SMO,
+    SVC,
+    SVDD,
+    DirectResult,
+    Gram,
+    OneClassSVM,
+    ProblemError,
+    Status,
+    WorkingSet,
+    problems,
+    solve,
+)
+from dualflow.core.problem import DualProblem
+
+SIZES = (8, 50, 200, 700, 1000)
+
+
+def moons(n):
+    X, y = make_moons(n, noise=0.25, random_state=n)
+    return X, y, problems.svc(Gram(X), 2.0 * y - 1.0, 10.0)
+
+
+def read(model):
+    solution = model.solutions_[0]
+    return [
+        model.support_,
+        model.dual_coef_,
+        getattr(model, "intercept_", np.zeros(0)),
+        solution.alpha,
+        solution.raw_alpha,
+        np.array([solution.certificate.objective, solution.certificate.lower_bound, solution.bias]),
+    ]
+
+
+def assert_same(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_every_door_gives_the_same_bits(n):
+    X, y, problem = moons(n)
+    expected = SVC(C=10.0).fit(X, y)
+    doors = [
+        SVC(C=10.0, solver="working-set"),
+        SVC(C=10.0, solver=WorkingSet()),
+        SVC(C=10.0, callback=lambda progress: False),
+        SVC(C=10.0, max_steps=100),
+        SVC(C=10.0, time_limit=1000.0),
+        SVC(C=10.0, on_interrupt="keep"),
+        SVC(C=10.0, warm_start=True),
+    ]
+    for model in doors:
+        assert_same(read(model.fit(X, y)), read(expected))
+    for refine in (True, "early"):
+        solution = solve(problem, "working-set", refine=refine)
+        np.testing.assert_array_equal(solution.alpha, expected.solution_.alpha)
+        assert solution.bias == expected.intercept_[0]
+        assert solution.certificate.gap == expected.certificate_.gap
+        np.testing.assert_array_equal(solution.support, expected.solution_.support)
+
+
+@pytest.mark.parametrize("estimator", [SVDD, OneClassSVM])
+def test_every_door_to_a_description_gives_the_same_bits(estimator):
+    X, _ = make_blobs(400, 3, centers=2, random_state=0)
+    expected = estimator(nu=0.05).fit(X)
+    assert expected.solution_.provenance["strategy"] == "direct"
+    for told in ({"solver": WorkingSet()}, {"callback": lambda progress: False}, {"max_steps": 9}):
+        assert_same(read(estimator(nu=0.05, **told).fit(X)), read(expected))
+    solution = solve(expected.solution_.problem, refine=True)
+    np.testing.assert_array_equal(solution.alpha, expected.solution_.alpha)
+
+
+def test_doors_to_several_classes_give_the_same_bits():
+    X, y = make_blobs(300, 3, centers=4, cluster_std=4.0, random_state=0)
+    expected = SVC().fit(X, y)
+    seen = []
+    for told in ({"solver": WorkingSet()}, {"callback": seen.append}, {"max_steps": 9}):
+        assert_same(read(SVC(**told).fit(X, y)), read(expected))
+    assert len(seen) == 6
+    for progress, solution in zip(seen, expected.solutions_, strict=True):
+        np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)
+        assert solution.provenance["strategy"] == "batch"
+
+
+@pytest.mark.parametrize("n", [50, 200, 1000, 3000])
+def test_the_provenance_repeats_a_solution_to_the_bit(n):
+    X, y, problem = moons(n)
+    fitted = SVC(C=10.0, random_state=3).fit(X, y).solution_
+    for solution in (fitted, solve(problem), solve(problem, refine=True), solve(problem, trajectory=True)):
+        again = solve(solution.problem, **solution.provenance_as_arguments())
+        np.testing.assert_array_equal(again.alpha, solution.alpha)
+        np.testing.assert_array_equal(again.raw_alpha, solution.raw_alpha)
+        assert again.provenance == solution.provenance
+        assert again.certificate.gap == solution.certificate.gap
+    assert fitted.provenance["seed"] == 3
+
+
+def test_the_provenance_names_the_strategy():
+    _, _, small = moons(60)
+    _, _, large = moons(2500)
+    gram, signs = small.gram, small.sigma
+    assert solve(small).provenance["strategy"] == "direct"
+    assert solve(small, trajectory=True, refine="early").provenance["strategy"] == "whole"
+    assert solve(small, trajectory=True).provenance["strategy"] == "blocks"
+    assert solve(problems.svc(gram, signs, fit_intercept=False)).provenance["strategy"] == "blocks"
+    assert solve(large, kkt_tol=1e-3).provenance["strategy"] == "blocks"
+    assert solve(small, SMO()).provenance["strategy"] == "smo"
+
+
+def test_a_provenance_that_does_not_say_all_is_refused():
+    _, _, problem = moons(20)
+    solution = solve(problem, random_state=np.random.default_rng(0))
+    with pytest.raises(ProblemError, match="a generator was its random_state"):
+        solution.provenance_as_arguments()
+
+
+def test_a_default_fit_passes_through_solve():
+    X, y, _ = moons(100)
+    seen, before = set(), sys.getprofile()
+
+    def look(frame, event, argument):
+        if event == "call" and "dualflow" in frame.f_code.co_filename:
+            seen.add((frame.f_globals["__name__"], frame.f_code.co_name))
+
+    sys.setprofile(look)
+    try:
+        SVC().fit(X, y)
+        SVDD(nu=0.1).fit(X)
+    finally:
+        sys.setprofile(before)
+    assert {
+        ("dualflow._solve", "solve"),
+        ("dualflow.solvers.working_set", "solve_directly"),
+        ("dualflow.problems.classification", "hinge"),
+        ("dualflow.direct.lane", "solve_directly"),
+    } <= seen
+
+
+def test_a_callback_sees_the_direct_result_once():
+    _, _, problem = moons(300)
+    seen = []
+    solution = solve(problem, refine=True, callback=seen.append)
+    (progress,) = seen
+    assert progress.step == 1
+    np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)
+    assert progress.certificate.gap == solution.certificate.gap
+    assert solution.cost.steps == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_what_a_callback_raises_carries_the_solution(error):
+    _, _, problem = moons(100)
+
+    def raises(progress):
+        raise error
+
+    with pytest.raises(error) as caught:
+        solve(problem, callback=raises)
+    assert caught.value.solution.ended is Status.INTERRUPTED
+    assert caught.value.solution.certificate.gap >= 0.0
+    if error is KeyboardInterrupt:
+        kept = solve(problem, callback=raises, on_interrupt="keep")
+        assert kept.ended is Status.INTERRUPTED
+
+
+def test_no_time_is_left_to_a_run():
+    _, _, problem = moons(100)
+    assert solve(problem, time_limit=1e-9).ended is Status.TIME_LIMIT
+
+
+def test_points_without_weight_are_no_part_of_it():
+    X, y, _ = moons(200)
+    weight = np.ones(200)
+    weight[::3] = 0.0
+    kept = weight > 0
+    model = SVC(C=10.0, gamma=1.0).fit(X, y, weight)
+    alone = SVC(C=10.0, gamma=1.0).fit(X[kept], y[kept])
+    np.testing.assert_allclose(model.solution_.alpha, alone.solution_.alpha, atol=1e-9)
+    assert model.solution_.provenance["strategy"] == "direct"
+
+
+@dataclass(frozen=True)
+class Oracle(SMO):
+    """A solver of anybody's with a direct way of its own, right or wrong by so much."""
+
+    wrong_by: float = 0.0
+    name: ClassVar[str] = "oracle"
+
+    def solve_directly(self, problem, tol, refine):
+        assert type(problem) is DualProblem
+        alpha = solve(problem, "working-set", refine=True).alpha
+        return DirectResult(alpha * (1.0 - self.wrong_by), "revelation", 7.0)
+
+
+def test_any_solver_may_offer_a_direct_way():
+    _, _, problem = moons(60)
+    solution = solve(problem, Oracle(), refine=True)
+    assert solution.provenance["strategy"] == "revelation"
+    assert solution.cost.kernel_columns == 7.0
+    assert solution.status is Status.OPTIMAL
+    assert len(solution.support) == np.count_nonzero(solution.alpha)
+
+
+def test_a_direct_result_is_believed_by_its_certificate_alone():
+    _, _, problem = moons(60)
+    solution = solve(problem, Oracle(wrong_by=0.1))
+    assert solution.provenance["strategy"] == "oracle"
+    assert solution.certificate.relative_gap <= 1e-6
+
+
+def test_a_solution_keeps_what_it_is_when_it_is_copied():
+    import copy
+    import pickle
+
+    _, _, problem = moons(60)
+    solution = solve(problem)
+    for other in (copy.deepcopy(solution), pickle.loads(pickle.dumps(solution)), solution.without_problem()):
+        np.testing.assert_array_equal(other.alpha, solution.alpha)
+        np.testing.assert_array_equal(other.support, solution.support)
+        assert other.certificate.gap == solution.certificate.gap
+        assert other.status is Status.OPTIMAL
+        assert other.provenance == solution.provenance
+        assert other.cost == solution.cost
