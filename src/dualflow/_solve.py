@@ -125,6 +125,7 @@ def solve(
     >>> solution.status.name, round(solution.certificate.objective, 6), round(solution.bias, 6)
     ('OPTIMAL', -2.0, -3.0)
     """
+    begun = time.monotonic()  # before the solver's own imports
     bounded = problem.kind in BOUNDED
     engine = make_solver(solver, options, problem.gram if bounded else None, problem.n)
     check_limits(tol, max_steps, time_limit)
@@ -141,7 +142,7 @@ def solve(
         engine.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
         # What follows a run passes over the points about as often as what comes before it.
-        deadline = None if time_limit is None else asked + time_limit - (started - asked)
+        deadline = None if time_limit is None else begun + time_limit - (started - asked)
         keeping = Keeping.of(checkpoint)
         run = Run(posed, solvers_own, engine, certifier, tol, trajectory, callback, deadline, started, start, keeping)
         try:
