@@ -172,8 +172,9 @@ def limited(seconds: float | None, what: str, limit: float | None = None) -> Ite
     except clock.OutOfTime as error:
         if deadline is None or time.monotonic() < deadline:
             raise
+        why = f": {error}" if str(error) else ""
         raise FitError(
-            f"time_limit={limit or seconds!r} was over before {what}; raise it, or give fewer points",
+            f"time_limit={limit or seconds!r} was over before {what}{why}; raise it, or give fewer points",
             getattr(error, "solution", None),
         ) from None
 

@@ -42,11 +42,14 @@ class Guarded:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # a copy is being made
             raise AttributeError(name)
-        with translated(type(self._device).__name__, f"does not tell its {name}"):
+        kind = type(self._device)
+        if self._guard is not None and _is_foreign(getattr(kind, name, None)):
+            return self._guard.call(f"does not tell its {name}", lambda: getattr(self._device, name))
+        with translated(kind.__name__, f"does not tell its {name}"):
             try:
                 return getattr(self._device, name)
             except AttributeError:
-                if hasattr(type(self._device), name):
+                if hasattr(kind, name):
                     raise
         raise AttributeError(name)
 
@@ -58,6 +61,10 @@ class Guarded:
                 return call()
         load((QISKIT, *self._device.requires))
         return self._guard.call(doing, call, sent)
+
+    @property
+    def identity(self) -> str:
+        return self.call("does not tell its identity", lambda: self._device.identity)
 
     def submit(
         self, circuit: ParametricCircuit, values: ArrayLike, shots: int | None, tag: str, seed: int | None
@@ -112,6 +119,11 @@ class Guarded:
                 sent=None,
             )
         return GuardedJob(self, job)
+
+
+def _is_foreign(attribute: Any) -> bool:
+    """Whether it is a property that others wrote, which may do anything."""
+    return isinstance(attribute, property) and not getattr(attribute.fget, "__module__", "").startswith("dualflow.")
 
 
 def guarded(device: Device) -> Device:

@@ -287,7 +287,9 @@ class Laboratory:
 
     def provenance(self, account: Account) -> dict[str, Any]:
         """Which machine it was, and of how many circuits the results came from the journal."""
-        found: dict[str, Any] = {"device": self.device.identity}
+        found: dict[str, Any] = {"device": self.device.name}
+        with contextlib.suppress(clock.OutOfTime), clock.within(self._late()):
+            found["device"] = self.device.identity
         if self.journal is not None:
             found["circuits_from_journal"] = account.replayed
         if self.resources_error is not None:
