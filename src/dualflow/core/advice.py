@@ -20,9 +20,11 @@ FAR = 20.0
 GROWS = 1.2
 #: Part of a run's shots that it is sampled with: an average is over the last steps.
 PART = 0.25
-#: Noise of one circuit's shots, as a part of the gap, up to which a flow in the angles of a circuit has not arrived where
-#: noise holds it, and above which it has; set on 117 runs on five data sets, and measured on six others.
-FAR_OFF, ARRIVED = 0.2, 0.8
+#: Noise of one circuit's shots, as a part of the gap, up to which a flow in angles has not come to where noise holds it:
+#: set on 117 runs on five data sets, and measured on six others (docs/trust.md).
+FAR_OFF = 0.2
+#: The same, from which on it has.
+ARRIVED = 0.8
 #: Options that say how long a sampled run is, in the order in which one of them is named.
 LENGTHS = ("shot_budget", "steps", "windows", "max_blocks")
 _REFINED = "refine=True refines the answer classically"
