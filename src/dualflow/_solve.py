@@ -88,7 +88,8 @@ def solve(
         before it is returned. Time for its certificate is set aside; where there is not enough for one, the certificate
         is made when it is first looked at.
     random_state : int, numpy.random.Generator or None
-        Same seed, same answer.
+        Same seed, same answer, shots included: an error bar needs a seed a run, or None, or one Generator for all runs,
+        which each run that draws moves on.
     callback : callable, optional
         Called with a `Progress` after each step; a true return value stops the run.
     checkpoint : str, Path or Checkpoint, optional

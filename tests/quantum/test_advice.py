@@ -7,7 +7,7 @@ import pytest
 
 from dualflow import Gram, compare, final_circuit, list_solvers, problems, solve
 from dualflow.exceptions import ProblemError
-from dualflow.report.columns import QUANTUM
+from dualflow.report.columns import QUANTUM, limits
 
 X = [[0.0, 0.1], [1.0, 0.3], [0.2, 2.0], [3.0, 1.0], [2.0, 2.5], [1.5, 0.7], [0.4, 1.4], [2.6, 0.2]]
 
@@ -90,6 +90,23 @@ def test_a_sampled_average_has_no_final_circuit_and_says_why(solver):
     found = solve(ball(), solver, device="emulator", shots=1e3, random_state=0, **{name: 3})
     with pytest.raises(ProblemError, match="average of what many circuits measured"):
         final_circuit(found)
+
+
+def test_an_error_bar_needs_a_seed_a_run():
+    """An int is one draw for ever; None, and one generator for all, are a draw a run, and so are the folds' data."""
+
+    def objectives(states):
+        options = {"device": "emulator", "shots": 50, "steps": 3}
+        runs = [solve(ball(), "variational-flow", random_state=state, **options) for state in states]
+        return len({run.certificate.objective for run in runs})
+
+    assert objectives([0] * 5) == 1
+    assert objectives(range(5)) == objectives([None] * 5) == objectives([np.random.default_rng(0)] * 5) == 5
+    for kind in (np.random.PCG64, np.random.MT19937, np.random.SFC64):
+        rng = np.random.Generator(kind(5))
+        assert objectives([rng] * 3) == 3
+        assert objectives([np.random.Generator(kind(5)), np.random.Generator(kind(5))]) == 1
+    assert any("an error bar needs a comparison for each of several seeds" in line for line in limits(1e-6))
 
 
 def test_a_wide_relative_gap_stands_beside_its_two_sides():

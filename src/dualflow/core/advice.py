@@ -20,8 +20,8 @@ FAR = 20.0
 GROWS = 1.2
 #: Part of a run's shots that it is sampled with: an average is over the last steps.
 PART = 0.25
-#: Noise of one circuit's shots, as a part of the gap, up to which a flow in angles has not come to where noise holds it:
-#: set on 117 runs on five data sets, and measured on six others (docs/trust.md).
+#: Noise of one circuit's shots, as a part of the gap, up to which a flow in angles is far from where noise holds it.
+#: Set on 117 runs on five data sets, and measured on six others (docs/trust.md).
 FAR_OFF = 0.2
 #: The same, from which on it has.
 ARRIVED = 0.8

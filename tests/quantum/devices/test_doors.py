@@ -300,7 +300,7 @@ def test_a_comparison_goes_on_to_the_next_row(kind, good):
     found, took = timed(
         lambda it: compare(X, Y, "svdd", ["variational-flow"], devices=[it], shots=200, time_limit=limit), device
     )
-    assert took < 3 * limit + SLACK_S  # two of the warm-up, one of the row
+    assert took < 2 * limit + 1.0  # what the step before the row waited for is off the row's time
     (row,) = [row for row in found.sections[0].rows if row.device.startswith("troubled")]
     if kind == "hangs":
         assert row.status == "TIME_LIMIT"

@@ -5,12 +5,13 @@ Third parties join by the entry-point group "dualflow.devices".
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 from ...catalogue import Catalogue
 from ...core import clock
-from ...exceptions import DeviceError
+from ...exceptions import DeviceError, DualflowError
 from .base import FORMS, Capabilities, Device, Job, Limits, Price, Readout, check_shots
 from .guard import Guard, load
 from .noise import Noise
@@ -117,6 +118,14 @@ def list_devices() -> list[DeviceInfo]:
             DeviceInfo(name, can.exact, can.sampled, can.noisy, cls.control, can.qubits, cls.summary(), install)
         )
     return rows
+
+
+def load_packages(device: Any) -> None:
+    """Import what circuits on a device need, whatever the clock says: a comparison's rows are not to pay for it."""
+    with contextlib.suppress(DualflowError):  # its run says it, and better
+        cls = DEVICES.find(device) if isinstance(device, str) else type(device)
+        with clock.at_leisure():
+            load(("qiskit", *getattr(cls, "requires", ())))
 
 
 def make_device(device: Any) -> Device:
