@@ -101,7 +101,7 @@ def uncertified(run: Run, problem: DualProblem) -> Solution:
         tol=run.tol,
         cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
         trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
-        provenance=provenance_of(run.engine, run.keeping.key.get("seed"), **run.arguments),
+        provenance=provenance_of(run.engine, run.keeping.key.get("seed"), **run.arguments) | _errors_of(run),
     )
 
 
@@ -115,9 +115,13 @@ def _told(run: Run) -> dict[str, Any]:
             told["cost"] |= run.engine.cost(run.context, run.state)
             told["extras"] = run.engine.extras(run.context, run.state)
             told["provenance"] |= run.engine.provenance(run.context, run.state)
-    errors = {"device_error": run.device_error, "checkpoint_error": run.keeping.error}
-    told["provenance"] |= {name: error for name, error in errors.items() if error is not None}
+    told["provenance"] |= _errors_of(run)
     return told
+
+
+def _errors_of(run: Run) -> dict[str, str]:
+    errors = {"device_error": run.device_error, "checkpoint_error": run.keeping.error}
+    return {name: error for name, error in errors.items() if error is not None}
 
 
 def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: bool | str) -> Solution:

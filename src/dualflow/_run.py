@@ -19,7 +19,7 @@ from .core import clock
 from .core.bounds import inseparability_witness
 from .core.certificate import Certificate, Certifier
 from .core.problem import DualProblem
-from .core.seeds import generator_of
+from .core.seeds import generator_of_run
 from .core.solution import Progress, Status
 from .core.support import Refinement
 from .core.support import refine as refine_support
@@ -115,7 +115,7 @@ class Run:
             self.resume(saved)
         else:
             # Making a generator takes as long as a tenth of a small fit.
-            rng = generator_of(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
+            rng = generator_of_run(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
             self.state = self.engine.start(self.context, rng, self.warm)
             # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
             worth = self.warm is not None or self.certify_every == 1

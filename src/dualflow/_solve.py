@@ -90,7 +90,8 @@ def solve(
         before it is returned. Time for its certificate is set aside; where there is not enough for one, the certificate
         is made when it is first looked at.
     random_state : int, numpy.random.Generator or None
-        Same seed, same answer.
+        Same seed, same answer, shots included: an error bar needs a seed a run, or None, or one Generator for all runs,
+        which each run that draws moves on.
     callback : callable, optional
         Called with a `Progress` after each step; a true return value stops the run.
     checkpoint : str, Path or Checkpoint, optional
@@ -127,6 +128,7 @@ def solve(
     >>> solution.status.name, round(solution.certificate.objective, 6), round(solution.bias, 6)
     ('OPTIMAL', -2.0, -3.0)
     """
+    begun = time.monotonic()  # before the solver's own imports
     bounded = problem.kind in BOUNDED
     engine = make_solver(solver, options, problem.gram if bounded else None, problem.n)
     check_limits(tol, max_steps, time_limit)
@@ -148,7 +150,7 @@ def solve(
         aimed.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
         # What follows a run passes over the points about as often as what comes before it.
-        deadline = None if time_limit is None else asked + time_limit - (started - asked)
+        deadline = None if time_limit is None else begun + time_limit - (started - asked)
         return Run(
             posed,
             solvers_own,
@@ -166,7 +168,7 @@ def solve(
 
     if direct:
         told = {"engine": engine, "seed": seed_of(random_state)} | arguments
-        deadline = None if time_limit is None else asked + time_limit
+        deadline = None if time_limit is None else begun + time_limit
         try:
             solution = solve_directly(problem, engine, tol, refine, told, deadline, callback)
         except KeyboardInterrupt as error:
@@ -209,8 +211,9 @@ def limited(seconds: float | None, what: str, limit: float | None = None) -> Ite
     except clock.OutOfTime as error:
         if deadline is None or time.monotonic() < deadline:
             raise
+        why = f": {error}" if str(error) else ""
         raise FitError(
-            f"time_limit={limit or seconds!r} was over before {what}; raise it, or give fewer points",
+            f"time_limit={limit or seconds!r} was over before {what}{why}; raise it, or give fewer points",
             getattr(error, "solution", None),
         ) from None
 

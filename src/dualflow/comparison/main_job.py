@@ -115,11 +115,13 @@ def compare(
         The class "svdd" describes; the smaller label by default.
     time_limit : float or None, default=2.0
         Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then, and a
-        reference whose time is up is none.
+        reference whose time is up is none. A step on four points goes before a solver's first row; where its device has
+        not answered in half the time, or in a second, that is taken off the row's.
     total_time_limit : float, optional
         Seconds for all rows together: those that are not reached by then are not run, and say so.
     random_state : int ≥ 0
-        Of the subsample, of every solver and of the shot floor.
+        Of the subsample, of every solver and of the shot floor. Each sampled row is one draw, the same for the same
+        seed: an error bar needs a comparison for each of several seeds.
     tol : float > 0
         Certified relative gap at which a run ends.
     progress : callable, optional

@@ -20,6 +20,7 @@ from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..core.support import support_set
 from ..exceptions import SolverUnavailable, heed
+from ..quantum.devices import load_packages
 from ..registry import make_solver, solver_class
 from ..report import Row, Section
 from ..solvers import Solver
@@ -38,6 +39,8 @@ __all__ = ["ProgressCallback", "Rows"]
 AGAIN, QUICK_S = 3, 0.05
 #: Seconds of a row that begins just before the end.
 LEAST_S = 0.01
+#: Seconds of the step before a row, at most.
+WARM_S = 1.0
 #: Why a row has no numbers after Ctrl-C.
 _LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
 _TOO_LATE = "not run: the time for the whole comparison was up"
@@ -168,15 +171,17 @@ class Rows:
             return explained(row, mended, task.certifier)
         return _explained(row)
 
-    def warm_up(self, entry: Entry) -> None:
+    def warm_up(self, entry: Entry) -> float:
         """One throw-away step on four points: a library's import is not the solver's time.
 
-        A device may use up the limit by its imports alone: it gets a second one, and no third.
+        Returns the seconds that are taken off the row's time: those of a step whose device had not answered at its end.
         """
         key = hash((entry.name, entry.device, entry.shots))
         if key in self.warm:
-            return
+            return 0.0
         self.warm.add(key)
+        if entry.device is not None:
+            load_packages(entry.options.get("device", getattr(entry.solver, "device", None)))
         gram = Gram(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.1]]))
         solver = entry.solver
         if isinstance(solver, CircuitSolver):  # its journal and its budgets are for the run that counts
@@ -185,14 +190,14 @@ class Rows:
         for loss in ("squared_hinge", "hinge", None):
             try:
                 problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
-                for _ in range(2):
-                    found = solve(problem, solver, max_steps=1, time_limit=self.limit(), **entry.options)
-                    if found.ended is not Status.TIME_LIMIT:
-                        break
+                begun, limit = time.monotonic(), self.limit()
+                limit = None if limit is None else min(0.5 * limit, WARM_S)
+                found = solve(problem, solver, max_steps=1, time_limit=limit, **entry.options)
             except Exception as error:  # not the run that counts: whatever is wrong will show there
                 heed(error)
                 continue
-            return
+            return time.monotonic() - begun if found.ended is Status.TIME_LIMIT else 0.0
+        return 0.0
 
     def limit(self) -> float | None:
         """Seconds of a run that begins now; what begins has a moment at least."""
@@ -208,10 +213,10 @@ class Rows:
                 if entry.role == "reference" and reference is not None:
                     solution = reference
                 else:
-                    self.warm_up(entry)
+                    late = self.warm_up(entry)
                     # For the tolerance, not for the refinement that follows: raw answers rank.
                     solver = make_solver(entry.solver, entry.options).aim(self.tol)
-                    solution = self.solved(task.problem, solver, once=entry.device is not None)
+                    solution = self.solved(task.problem, solver, once=entry.device is not None, late=late)
                 row = _measured(row, solution, task, reference)
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=sentence(error))
@@ -221,10 +226,13 @@ class Rows:
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)
 
-    def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False) -> Solution:
-        """The answer of one run, or of the quickest of some where runs are so short that their time is mostly luck."""
+    def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False, late: float = 0.0) -> Solution:
+        """The answer of one run, or of the quickest of some where runs are so short that their time is mostly luck;
+        ``late`` seconds of its time are over."""
         found: list[Solution] = []
         limit = self.limit()
+        if limit is not None:
+            limit = max(limit - late, LEAST_S)
         while len(found) < AGAIN:
             solution = solve(
                 problem,

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..exceptions import ProblemError
 
-__all__ = ["generator", "generator_of", "generator_state"]
+__all__ = ["generator", "generator_of", "generator_of_run", "generator_state"]
 
+#: Draws that a generator without jumps moves on by: more than a run takes.
+MOVED_ON = 2**16
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
@@ -22,6 +24,20 @@ def generator_of(random_state: Any) -> np.random.Generator:
         raise ProblemError(
             f"random_state={random_state!r} must be an integer ≥ 0, a numpy.random.Generator or None"
         ) from None
+
+
+def generator_of_run(random_state: Any) -> np.random.Generator:
+    """The generator of one run. One that is given is copied as it is, and moves on, so that the next run draws other
+    numbers."""
+    rng = generator_of(random_state)
+    if rng is not random_state:
+        return rng
+    own, given = generator(generator_state(rng)), rng.bit_generator
+    if hasattr(given, "jumped"):
+        given.state = given.jumped().state
+    else:  # SFC64
+        given.random_raw(MOVED_ON, output=False)
+    return own
 
 
 def generator_state(rng: np.random.Generator) -> dict[str, Any]:

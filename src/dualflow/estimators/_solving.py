@@ -181,10 +181,11 @@ class Solving:
                 on_interrupt="raise" if interrupted else model.on_interrupt,
             )
         if solution.certified is None:
-            price = float(solution.extras["certificate_s"])
+            price, why = float(solution.extras["certificate_s"]), solution.provenance.get("device_error")
             raise FitError(
                 f"time_limit={model.time_limit!r} was over before what the solver had reached of {problem.n} variables "
-                f"could be certified, which alone takes about {price:.2g} s; raise it, or give fewer points",
+                f"could be certified, which alone takes about {price:.2g} s{f': {why}' if why else ''}; raise it, or "
+                "give fewer points",
                 solution,
             )
         model._check_solution(solution)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from .._solve import check_limits, solve
+from .._solve import check_limits, limited, solve
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace, twin
 from ..exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch
@@ -24,6 +25,8 @@ __all__ = ["Estimate", "estimate", "span", "what_is_sent"]
 DEAR_S = 60.0
 #: A cheaper way takes no more than this share.
 SHARE = 0.5
+#: Seconds that a device has at least to say what circuits take.
+ANSWER_S = 0.5
 
 SCHEDULED = "fixed by the options; a run that reaches its tolerance earlier takes fewer"
 FORECAST = "a forecast from a rehearsal on the emulator; the numbers depend on what is measured"
@@ -158,7 +161,7 @@ def estimate(
     tol, random_state
         As for `solve`.
     time_limit : float, optional
-        Seconds of a rehearsal, if one is needed.
+        Seconds; a rehearsal, if one is needed, ends with them, and has forecast what it came to.
 
     Returns
     -------
@@ -173,6 +176,8 @@ def estimate(
         As from `solve`.
     DeviceError
         The device cannot run the circuits: too many qubits, or no exact distributions.
+    FitError
+        The device had not said what its circuits take when ``time_limit`` was over.
 
     Examples
     --------
@@ -184,7 +189,8 @@ def estimate(
     """
     check_limits(tol, None, time_limit)
     engine = make_solver(solver, options)
-    target = _target(engine, device)
+    with limited(time_limit, "the device was made"):
+        target = _target(engine, device)
     found = _figures(problem, engine, target, tol, random_state, time_limit, options)
     if found.local or (found.qpu_seconds is not None and found.qpu_seconds < DEAR_S):
         return found
@@ -222,16 +228,20 @@ def _figures(
 ) -> Estimate:
     from ..quantum.devices import Price
 
+    begun = time.monotonic()
     batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit, device)
-    for batch in batches:
-        device.check(batch.circuit, batch.shots)
-    price, jobs = Price(0.0, 0.0), 0
-    for batch, times in batches.items():
-        for piece in batch.split(device.limits):
-            jobs += times
-            if piece.shots is not None:  # exact distributions come from computers, and have no price
-                price = price + device.price(piece.circuit, piece.circuits, piece.shots).times(times)
-    sizes = [device.resources(circuit) for circuit in {batch.circuit: None for batch in batches}]
+    # A rehearsal that uses up the time is of use, too.
+    left = None if time_limit is None else max(begun + time_limit - time.monotonic(), ANSWER_S)
+    with limited(left, "the device said what its circuits take", time_limit):
+        for batch in batches:
+            device.check(batch.circuit, batch.shots)
+        price, jobs = Price(0.0, 0.0), 0
+        for batch, times in batches.items():
+            for piece in batch.split(device.limits):
+                jobs += times
+                if piece.shots is not None:  # exact distributions come from computers, and have no price
+                    price = price + device.price(piece.circuit, piece.circuits, piece.shots).times(times)
+        sizes = [device.resources(circuit) for circuit in {batch.circuit: None for batch in batches}]
     return Estimate(
         solver=engine.name,
         device=device.name,
@@ -286,7 +296,8 @@ def what_is_sent(
     own = twin(problem.value())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
-    schedule = rehearsed.schedule(rehearsed.open(own, Workspace(own)))
+    with limited(time_limit, "the device said what it checks"):
+        schedule = rehearsed.schedule(rehearsed.open(own, Workspace(own)))
     if schedule is not None:
         return schedule.batches(rehearsed.default_max_steps), True, SCHEDULED
     fixed = rehearsed.counts_are_fixed

@@ -203,7 +203,8 @@ def limits(tol: float) -> tuple[str, ...]:
         f"Every run stops once its certified gap is below {tol:g}: a gap below that says by how much a solver "
         "overshot, not that it is better. Times within a factor of two of one another are luck.",
         "One data set, one subsample, one seed. Differences in accuracy of a point or two are noise, and so are "
-        "factors of two or three between the excesses of sampled rows. The shot floor is that of all shots of the run.",
+        "factors of two or three between the excesses of sampled rows. The shot floor is that of all shots of the run. "
+        "The same random_state draws the same shots: an error bar needs a comparison for each of several seeds.",
         "A relative gap cannot exceed 2 where the optimum is positive (L2-SVM), so useless answers crowd there; "
         "the excess keeps them apart.",
         "Where the device is the emulator no gate is applied: numpy computes each distribution, what circuits would "

@@ -38,7 +38,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     shrink: float = option(0.5, Number(above=0, below=1))
     trotter_steps: int = option(70, COUNT)
     total_time: float = option(13.0, POSITIVE)
-    max_blocks: int | None = option(None, Number(at_least=1, whole=True, none=True))
+    max_blocks: int | None = option(None, Number(at_least=1, whole=True, powers=True, none=True))
     line_search: bool = option(False, Flag())
     pattern_moves: bool = option(False, Flag())
 

@@ -39,7 +39,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     evolution: str = option("exact", EVOLUTIONS)
     trotter_steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
     order: int = option(2, ORDERS)
-    windows: int | str | None = option(None, Number(at_least=1, whole=True, none=True, words=(RESOLVED,)))
+    windows: int | str | None = option(None, Number(at_least=1, whole=True, powers=True, none=True, words=(RESOLVED,)))
     longest: float | None = option(None, Number(above=0, none=True))
 
     state_type: ClassVar[type] = LinearisedState

@@ -81,4 +81,7 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
         return context.circuit
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        return super().provenance(context, state) | {"circuits_a_step": context.circuits_a_step}
+        about = super().provenance(context, state) | {"circuits_a_step": context.circuits_a_step}
+        if state.shots_behind:  # in units of f, the mean excess that the shots of one circuit add
+            about["shot_noise"] = context.variance(state) / state.shots_behind
+        return about

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..core.options import OneOf, option
+from ..core.options import Number, OneOf, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
@@ -68,7 +68,7 @@ class HamiltonianAdiabatic(BoxZoom):
     trotter_steps: int = option(30, COUNT)
     total_time: float = option(6.0, POSITIVE)
     sampler: str = option("circuit", OneOf(words=("circuit", "annealing")))
-    reads: int = option(100, COUNT)
+    reads: int = option(100, Number(at_least=1, whole=True, powers=True))
 
     name: ClassVar[str] = "hamiltonian-adiabatic"
 

@@ -86,7 +86,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     """
 
     method: str | None = None
-    steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
+    steps: int | None = option(None, Number(at_least=1, whole=True, powers=True, none=True))
 
     state_type: ClassVar[type] = DilationState
     no_final_circuit: ClassVar[str] = "its answer is an average of what many circuits measured, and no one circuit's"

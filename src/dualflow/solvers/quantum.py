@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 from numpy.typing import NDArray
 
 from .._fingerprint import fingerprint
+from ..core import clock
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace
@@ -24,7 +25,7 @@ from ..quantum.runs.batches import Schedule
 from ..quantum.runs.budget import COUNT, SHOTS, ShotPlan
 from ..quantum.runs.fidelity import warn_of_fault
 from ..quantum.runs.final_circuit import FINAL_CIRCUIT, pack_circuit
-from ..quantum.runs.laboratory import Account, Laboratory, QuantumContext
+from ..quantum.runs.laboratory import UNBUILT, Account, Laboratory, QuantumContext
 from ..quantum.runs.mitigation import CALIBRATION_SHOTS, check_method
 from ..quantum.runs.spending import AMOUNT, Budget
 from .base import Solver
@@ -184,7 +185,13 @@ class CircuitSolver(Solver[ContextT, StateT]):
 
     def extras(self, context: ContextT, state: StateT) -> dict[str, NDArray]:
         angles = self.final_angles(context, state)
-        return {} if angles is None else {FINAL_CIRCUIT: pack_circuit(self.circuit(context, state), angles)}
+        if angles is None:
+            return {}
+        circuit = self.circuit(context, state)
+        try:
+            return {FINAL_CIRCUIT: context.lab.built(circuit, lambda: pack_circuit(circuit, angles))}
+        except clock.OutOfTime:
+            return {}
 
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         return context.lab.cost(state.account, self.circuit(context, state))
@@ -196,6 +203,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
+        missing = UNBUILT if context.lab.unbuilt else None
+        if self.final_angles(context, state) is None:
+            missing = self.no_final_circuit
         if not device.control:
             warn_of_fault(fidelity, device.name)
         return (
@@ -207,7 +217,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
                 "job_ids": list(state.account.job_ids),
                 "fidelity": fidelity.report(),
             }
-            | ({"final_circuit": self.no_final_circuit} if self.final_angles(context, state) is None else {})
+            | ({} if missing is None else {"final_circuit": missing})
         )
 
 

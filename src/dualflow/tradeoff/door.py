@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._solve import check_limits
+from .._solve import check_limits, patient
 from ..core.kernels import Gram
 from ..core.options import Number, OneOf
 from ..core.psd import CHECK_UP_TO
@@ -82,6 +82,8 @@ def pareto_front(
     ------
     ProblemError
         The data or an argument is out of range.
+    FitError
+        ``time_limit`` was over before a kernel of one's own, or its device, had given its values.
     SolverUnavailable
         A search is needed, and pymoo is not installed: ``pip install 'dualflow[evolution]'``.
 
@@ -124,33 +126,35 @@ def pareto_front(
     OneOf(words=("hinge", "zero-one")).check("errors", errors)
     OneOf(words=("flip", "raw")).check("indefinite", indefinite)
     started, rng = time.monotonic(), generator_of(random_state)
-    gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
-    signs, classes = _two_classes(y, gram.n)
-    deadline = None if time_limit is None else started + time_limit
-    task = Task(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
-    evidence = task.problem(float(task.C[-1])).psd
-    if evidence.kind == "unknown" or (gram.n > CHECK_UP_TO and not (errors == "hinge" and evidence.is_psd)):
-        raise ProblemError(
-            f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {CHECK_UP_TO}: subsample"
-        )
+    with patient(time_limit):
+        gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
+        signs, classes = _two_classes(y, gram.n)
+        deadline = None if time_limit is None else started + time_limit
+        task = Task(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
 
-    def front_of(task: Task) -> ParetoFront:
-        if errors == "zero-one":
-            check_pymoo()
-        path = follow(task, tol, max_points)
-        if errors == "hinge":
-            points = tuple(path.points[k] for k in nondominated(path.criteria()))
-            return bounded(task, path, points, path.status)
-        return searched(task, errors, path, population, generations, rng)
+        def front_of(task: Task) -> ParetoFront:
+            if errors == "zero-one":
+                check_pymoo()
+            path = follow(task, tol, max_points)
+            if errors == "hinge":
+                points = tuple(path.points[k] for k in nondominated(path.criteria()))
+                return bounded(task, path, points, path.status)
+            return searched(task, errors, path, population, generations, rng)
 
-    if evidence.is_psd:
-        return front_of(task)
-    mirrored, back = flipped(task)
-    if indefinite == "flip":
-        return turned_back(front_of(mirrored), task, back)
-    check_pymoo()
-    path = follow(mirrored, tol, max_points)
-    return searched(task, errors, path, population, generations, rng, mirrored.gram.full())
+        evidence = task.problem(float(task.C[-1])).psd
+        if evidence.kind == "unknown" or (gram.n > CHECK_UP_TO and not (errors == "hinge" and evidence.is_psd)):
+            raise ProblemError(
+                f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {CHECK_UP_TO}: "
+                "subsample"
+            )
+        if evidence.is_psd:
+            return front_of(task)
+        mirrored, back = flipped(task)
+        if indefinite == "flip":
+            return turned_back(front_of(mirrored), task, back)
+        check_pymoo()
+        path = follow(mirrored, tol, max_points)
+        return searched(task, errors, path, population, generations, rng, mirrored.gram.full())
 
 
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:

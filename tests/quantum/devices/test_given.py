@@ -231,3 +231,22 @@ def test_shots_may_be_written_1e4(shots):
     for wrong in (1e4 + 0.5, np.inf, np.nan, 0.0, -1e4, "1e4"):
         with pytest.raises(ProblemError, match="shots="):
             dualflow.VariationalFlow("emulator", wrong)
+
+
+@pytest.mark.parametrize(
+    ("solver", "name"),
+    [
+        (dualflow.HamiltonianAdiabatic, "reads"),
+        (dualflow.HamiltonianDilation, "steps"),
+        (dualflow.VariationalFlow, "steps"),
+        (dualflow.HamiltonianLCHS, "windows"),
+        (dualflow.HamiltonianDescent, "max_blocks"),
+    ],
+)
+def test_what_decides_how_long_a_run_is_may_be_written_1e4_like_shots(solver, name):
+    made = solver(**{name: np.float64(1e4)})
+    assert type(getattr(made, name)) is int
+    assert made == solver(**{name: 10_000})
+    for wrong in (1e4 + 0.5, np.inf, "1e4", True):
+        with pytest.raises(ProblemError, match=f"{name}="):
+            solver(**{name: wrong})

@@ -1,9 +1,11 @@
 """Devices that hang, raise or lie: the limit is kept, the state is kept, and the error is a `DeviceError`."""
 
 import os
+import sys
 import threading
 import time
 import warnings
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from dualflow.core import clock
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import Capabilities, Job, Readout, make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
-from dualflow.quantum.devices.guard import Guard
+from dualflow.quantum.devices.guard import Guard, load
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 
 CIRCUIT, THETA = TreeCircuit(3), np.random.default_rng(4).uniform(0.2, 2.0, (2, 7))
@@ -47,6 +49,12 @@ class Trouble:
             self.released.wait(HANG_S)
         elif self.kind is not None:
             raise self.kind
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """What is imported at the first circuit is no hang."""
+    dualflow.solve(posed(), "variational-flow", device=Own(Trouble()), max_steps=1)
 
 
 @pytest.fixture(autouse=True)
@@ -459,3 +467,44 @@ def test_what_submit_gives_back_must_be_a_job():
 
     with pytest.raises(DeviceError, match="NoneType where a Job with a job_id is due"):
         Laboratory(Nothing(), "x").measure(Account.opened(np.random.default_rng(0)), CIRCUIT, THETA, None)
+
+
+def test_a_limit_is_kept_where_a_circuit_takes_long_to_be_built(monkeypatch):
+    """Gates are counted after the run, on a circuit that the emulator itself never builds."""
+    monkeypatch.setattr(TreeCircuit, "_build", lambda self: Trouble.released.wait(HANG_S))
+    begun = time.monotonic()
+    found = dualflow.solve(posed(), "variational-flow", device="emulator", time_limit=LIMIT_S, **RUN)
+    assert time.monotonic() - begun < LIMIT_S + SLACK_S
+    assert (found.cost.qubits, found.cost.depth, found.cost.two_qubit_gates) == (3, 0, 0)
+    assert "not counted: the time was over" in found.provenance["resources"]
+
+
+def test_an_import_is_waited_for_no_longer_than_the_limit(monkeypatch, tmp_path):
+    (tmp_path / "dualflow_slow_import.py").write_text("from slow_gate import _")
+    gate = ModuleType("slow_gate")
+    gate.__getattr__ = lambda name: Trouble.released.wait(HANG_S)
+    monkeypatch.setitem(sys.modules, "slow_gate", gate)
+    monkeypatch.syspath_prepend(tmp_path)
+    begun = time.monotonic()
+    with pytest.raises(clock.OutOfTime), clock.within(begun + 0.3):
+        load(["dualflow_slow_import"])
+    assert time.monotonic() - begun < SLACK_S
+    begun = time.monotonic()
+    with pytest.raises(clock.OutOfTime), clock.within(begun + 0.3):  # half of a package is not taken for all of it
+        load(["dualflow_slow_import"])
+    assert time.monotonic() - begun < SLACK_S
+    Trouble.released.set()
+    load(["dualflow_slow_import"])
+    assert "dualflow_slow_import" in sys.modules
+    del sys.modules["dualflow_slow_import"]
+
+
+def test_a_device_that_hangs_is_not_asked_again_what_gates_it_has():
+    device = Own(Trouble("hangs"))
+    asked = []
+    device.resources = lambda circuit: asked.append(circuit) or EmulatorDevice.resources(device, circuit)
+    found = dualflow.solve(posed(), "variational-flow", device=device, time_limit=LIMIT_S, **RUN)
+    assert found.status is Status.TIME_LIMIT
+    assert not asked
+    assert found.cost.depth > 0
+    assert "as it was built" in found.provenance["resources"]

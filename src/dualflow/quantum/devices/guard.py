@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import importlib.util
@@ -29,6 +30,8 @@ T = TypeVar("T")
 #: Locks of backends, by their `id`, for as long as they live.
 _locks: dict[int, tuple[Any, threading.RLock]] = {}
 _lock = threading.Lock()
+#: Imports under way in threads of their own.
+_imports: list[threading.Event] = []
 
 
 def _forget_locks() -> None:
@@ -36,6 +39,7 @@ def _forget_locks() -> None:
     global _lock
     _lock = threading.Lock()
     _locks.clear()
+    _imports.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -86,23 +90,50 @@ def load(packages: Iterable[str]) -> None:
     """Import packages where nothing ends before the process does: what is not installed is left out.
 
     Qiskit 2 crashes the process once the thread that first imported it has ended (a segmentation fault in the next
-    thread that makes a `Parameter`).
+    thread that makes a `Parameter`). An import takes a second or two: work with a deadline waits for it no longer than
+    until then, and the import goes on beside it.
+
+    Raises
+    ------
+    OutOfTime
+        The time of the work under way is over.
     """
+    _await_imports()
     missing = [name for name in packages if name not in sys.modules and importlib.util.find_spec(name) is not None]
     if not missing:
         return
-    if threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is threading.main_thread() and clock.left() is None:
         _import(missing)
         return
     loaded = threading.Event()
+    _imports.append(loaded)
     threading.Thread(target=_import, args=(missing, loaded), name="dualflow imports", daemon=True).start()
-    loaded.wait()
+    _await_imports()
+
+
+def _await_imports() -> None:
+    """Wait for imports that are under way: of a package whose import has not ended, half is there."""
+    while _imports:
+        loaded = _imports[0]
+        while not loaded.wait(LOOK_S):
+            clock.look()
+        with contextlib.suppress(ValueError):  # another thread has waited for it, too
+            _imports.remove(loaded)
+
+
+def _end_imports() -> None:
+    """At the end of the process: a thread that is within an import then would crash it."""
+    for loaded in list(_imports):
+        loaded.wait()
+
+
+atexit.register(_end_imports)
 
 
 def _import(packages: Iterable[str], loaded: threading.Event | None = None) -> None:
     try:
         for name in packages:
-            with contextlib.suppress(Exception):  # who needs it says so, and better
+            with contextlib.suppress(Exception):  # where it is needed, the error is a better one
                 importlib.import_module(name)
     finally:
         if loaded is not None:
@@ -148,12 +179,20 @@ class Guard:
     ----------
     device : str
         Its name, for errors.
+    grace_s : float
+        Seconds that a call which is given up has to end by itself.
     """
 
-    def __init__(self, device: str) -> None:
-        self.device = device
+    def __init__(self, device: str, grace_s: float = GRACE_S) -> None:
+        self.device, self.grace_s = device, grace_s
         self._errands: queue.SimpleQueue[_Errand | None] | None = None
         self._worker: threading.Thread | None = None
+        self._given_up: threading.Lock | None = None
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a call that was given up is still under way."""
+        return self._given_up is not None and self._given_up.locked()
 
     def call(self, doing: str, call: Callable[[], T], sent: bool | None = False) -> T:
         """What a call returns.
@@ -209,9 +248,11 @@ class Guard:
     def _give_up(self, errands: queue.SimpleQueue[_Errand | None], errand: _Errand) -> None:
         """Leave the thread to what it hangs in; the next call has a new one."""
         self._errands = self._worker = None
+        self._given_up = errand.pending
         errand.interrupt.pending = True
         errands.put(None)
-        errand.pending.acquire(timeout=GRACE_S)
+        if errand.pending.acquire(timeout=self.grace_s):
+            errand.pending.release()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"device": self.device, "_errands": None, "_worker": None}
+        return {**self.__dict__, "_errands": None, "_worker": None, "_given_up": None}

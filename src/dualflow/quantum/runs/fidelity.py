@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from numpy.typing import NDArray
 
 from ...exceptions import FidelityWarning
@@ -169,7 +169,7 @@ class Fidelity:
     @property
     def p_value(self) -> float | None:
         """Chance of a χ² as large, of the right device; None where nothing was sampled."""
-        return float(scipy.stats.chi2.sf(self.chi_square, self.degrees)) if self.degrees > 0 else None
+        return float(scipy.special.chdtrc(self.degrees, self.chi_square)) if self.degrees > 0 else None
 
     @property
     def differs(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
+from ...core import clock
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources
@@ -41,21 +42,29 @@ class Guarded:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # a copy is being made
             raise AttributeError(name)
-        with translated(type(self._device).__name__, f"does not tell its {name}"):
+        kind = type(self._device)
+        if self._guard is not None and _is_foreign(getattr(kind, name, None)):
+            return self._guard.call(f"does not tell its {name}", lambda: getattr(self._device, name))
+        with translated(kind.__name__, f"does not tell its {name}"):
             try:
                 return getattr(self._device, name)
             except AttributeError:
-                if hasattr(type(self._device), name):
+                if hasattr(kind, name):
                     raise
         raise AttributeError(name)
 
     def call(self, doing: str, call: Callable[[], T], sent: bool | None = False) -> T:
         """`Guard.call`, where one is needed."""
         if self._guard is None:
+            clock.look()
             with translated(self.name, doing, sent):
                 return call()
         load((QISKIT, *self._device.requires))
         return self._guard.call(doing, call, sent)
+
+    @property
+    def identity(self) -> str:
+        return self.call("does not tell its identity", lambda: self._device.identity)
 
     def submit(
         self, circuit: ParametricCircuit, values: ArrayLike, shots: int | None, tag: str, seed: int | None
@@ -76,9 +85,19 @@ class Guarded:
         return self.call(doing, lambda: self._device.price(circuit, circuits, shots))
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
-        doing = f"could not say what gates circuit {circuit.name!r} has"
+        """Raises `DeviceError` at once where the device still hangs in a call that was given up."""
+        if self._guard is None:
+            return self.built(circuit, lambda: self._device.resources(circuit))
+        if self._guard.hangs:
+            raise DeviceError(f"device {self.name!r} had not answered when the time was over, and is not asked again")
         load((QISKIT,))  # which builds it
+        doing = f"could not say what gates circuit {circuit.name!r} has"
         return self.call(doing, lambda: self._device.resources(circuit))
+
+    def built(self, circuit: ParametricCircuit, call: Callable[[], T]) -> T:
+        """What needs the circuit itself, and not the device: Qiskit may take seconds to build one."""
+        load((QISKIT,))
+        return Guard(self.name, grace_s=0.0).call(f"could not build circuit {circuit.name!r}", call)
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
         self.call(f"could not check circuit {circuit.name!r}", lambda: self._device.check(circuit, shots))
@@ -100,6 +119,11 @@ class Guarded:
                 sent=None,
             )
         return GuardedJob(self, job)
+
+
+def _is_foreign(attribute: Any) -> bool:
+    """Whether it is a property that others wrote, which may do anything."""
+    return isinstance(attribute, property) and not getattr(attribute.fget, "__module__", "").startswith("dualflow.")
 
 
 def guarded(device: Device) -> Device:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,13 +17,13 @@ from ...core.seeds import generator, generator_state
 from ...core.workspace import Workspace
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
-from ..circuits.resources import count
+from ..circuits.resources import Resources, count
 from ..devices import Device, Readout
 from ..devices.bit_order import SEED as ORDER_SEED
 from ..devices.bit_order import SHOTS as ORDER_SHOTS
 from ..devices.bit_order import basis_states, checking_shots
 from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
-from .guarded import guarded
+from .guarded import Guarded, guarded
 from .journal import Journal
 from .live import Live
 from .mitigation import (
@@ -36,12 +38,16 @@ from .sending import Sender
 from .spending import Budget, Spent
 from .uniformity import is_told_from_uniform, is_uniform
 
-__all__ = ["Account", "Laboratory", "Ledger", "QuantumContext"]
+__all__ = ["UNBUILT", "Account", "Laboratory", "Ledger", "QuantumContext"]
 
 #: Job ids kept in an account.
 JOBS_KEPT = 10
-#: Seconds after a run's time that its device has to say what gates its circuits have.
-LATE_S = 0.3
+#: Seconds after a run's time in which its device may say what gates its circuits have; as many for dualflow's count.
+LATE_S = 0.2
+#: Why there is none of what needs a circuit.
+UNBUILT = "the time was over before the circuit was built"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,8 @@ class Laboratory:
         self._sender = Sender(self.device, self.journal, budget, resend, mitigation)
         #: Why the device did not say what gates a circuit has.
         self.resources_error: str | None = None
+        #: Whether a circuit had not been built when the time was over.
+        self.unbuilt = False
         left = clock.left()
         self._until = None if left is None else time.monotonic() + left
         self._live: Live | None = None
@@ -279,7 +287,9 @@ class Laboratory:
 
     def provenance(self, account: Account) -> dict[str, Any]:
         """Which machine it was, and of how many circuits the results came from the journal."""
-        found: dict[str, Any] = {"device": self.device.identity}
+        found: dict[str, Any] = {"device": self.device.name}
+        with contextlib.suppress(clock.OutOfTime), clock.within(self._late()):
+            found["device"] = self.device.identity
         if self.journal is not None:
             found["circuits_from_journal"] = account.replayed
         if self.resources_error is not None:
@@ -298,15 +308,18 @@ class Laboratory:
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
         """The fields of `Cost` an account and its largest circuit fill.
 
-        Gates are those of the circuit as it was built where the device fails to say what it runs, or hangs.
+        Gates are those of the circuit as it was built where the device fails to say what it runs, or hangs; they are 0
+        where the time is over before it is built.
         """
-        until = None if self._until is None else max(self._until, time.monotonic()) + LATE_S
         try:
-            with clock.within(until):
+            with clock.within(self._late()):
                 resources = self.device.resources(circuit)
         except (DeviceError, clock.OutOfTime) as error:
-            self.resources_error = f"of the circuit as it was built, for its device did not say: {error}"
-            resources = count(circuit.build())
+            resources = Resources(circuit.n_qubits, 0, 0, circuit.n_parameters)
+            self.resources_error = f"gates are not counted: {UNBUILT}"
+            with contextlib.suppress(clock.OutOfTime):
+                resources = self.built(circuit, lambda: count(circuit.build()))
+                self.resources_error = f"of the circuit as it was built, for its device did not say: {error}"
         return {
             "circuits": account.circuits,
             "shots": account.shots,
@@ -316,6 +329,21 @@ class Laboratory:
             "two_qubit_gates": resources.two_qubit_gates,
             "success_probability": None,
         }
+
+    def built(self, circuit: ParametricCircuit, call: Callable[[], T]) -> T:
+        """What needs the circuit itself, and not the device; `OutOfTime` a moment after the run's time, and from then
+        on at once."""
+        if self.unbuilt:
+            raise clock.OutOfTime
+        self.unbuilt = True
+        with clock.within(self._late()):
+            found = cast("Guarded", self.device).built(circuit, call)
+        self.unbuilt = False
+        return found
+
+    def _late(self) -> float | None:
+        """Until when the device, or Qiskit, is waited for after the run: a moment after its time."""
+        return None if self._until is None else max(self._until, time.monotonic()) + LATE_S
 
 
 class Ledger:

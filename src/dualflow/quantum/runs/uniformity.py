@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from numpy.typing import NDArray
 
 __all__ = ["is_told_from_uniform", "is_uniform"]
@@ -22,7 +22,7 @@ def is_uniform(found: NDArray, shots: float | None) -> bool:
     outcomes = len(found)
     if shots is None:
         return bool(np.abs(found - 1 / outcomes).max() <= ROUND_OFF)
-    return _chi_square(found, shots) <= scipy.stats.chi2.isf(FALSE_ALARM, outcomes - 1)
+    return _chi_square(found, shots) <= scipy.special.chdtri(outcomes - 1, FALSE_ALARM)
 
 
 def is_told_from_uniform(distribution: NDArray, shots: float | None) -> bool:
@@ -33,8 +33,8 @@ def is_told_from_uniform(distribution: NDArray, shots: float | None) -> bool:
     outcomes = len(distribution)
     if shots is None:
         return bool(np.abs(distribution - 1 / outcomes).max() > VISIBLE)
-    limit = scipy.stats.chi2.isf(FALSE_ALARM, outcomes - 1)
-    return bool(scipy.stats.ncx2.cdf(limit, outcomes - 1, _chi_square(distribution, shots)) <= MISS)
+    limit = scipy.special.chdtri(outcomes - 1, FALSE_ALARM)
+    return bool(scipy.special.chndtr(limit, outcomes - 1, _chi_square(distribution, shots)) <= MISS)
 
 
 def _chi_square(frequencies: NDArray, shots: float) -> float:
