@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection._validation import _score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
@@ -26,6 +25,8 @@ from ..exceptions import FitError
 from ._fold_fits import fits_of_fold, widest_gap
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
+from ._metrics import Metrics
+from ._models import unfitted_copy
 from ._pace import TRIED_FROM, SlowerError, Watch, shared_seconds
 from ._pipelines import TransformerCache, last_step
 from ._plan import Plan
@@ -120,7 +121,13 @@ class Task:
             print(f"[CV {fold + 1}/{len(self.splits)}] END candidate {candidate + 1}/{len(self.models)}; {scores}")
         return scores | {"fit_error": None, "fit_time": seconds, "score_time": score_time, "gap": gap}
 
+    @cached_property
+    def _metrics(self) -> Metrics:
+        return Metrics(self.scorer, self.score_params)
+
     def _score(self, model: Any, X: Any, y: Any, rows: NDArray) -> Any:
+        if (known := self._metrics(model, X, y)) is not None:
+            return known
         params = _check_method_params(self.X, params=self.score_params, indices=rows)
         return _score(model, X, y, self.scorer, params, self.error_score)
 
@@ -279,7 +286,7 @@ class Evaluation:
 
     def _alone(self, candidate: int, fold: int) -> None:
         """A fit of its own."""
-        began, model = time.perf_counter(), clone(self.task.models[candidate])
+        began, model = time.perf_counter(), unfitted_copy(self.task.models[candidate])
         X_train, y_train, _, _ = self.task.parts[fold]
         remembers = isinstance(model, Pipeline) and model.memory is None
         try:
