@@ -295,6 +295,7 @@ def test_sparse_points_are_fitted_by_themselves_to_the_same_scores(layout):
 def test_a_matrix_that_is_slower_than_fits_one_by_one_is_given_up(monkeypatch):
     X, y = german()
     monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
+    monkeypatch.setattr(_evaluation, "AGAIN_FROM", np.inf)
     monkeypatch.setattr(_pace, "ALLOWED", 0.0)
     tried, honest = [], _kernels.Kernels.matrix
     monkeypatch.setattr(_kernels.Kernels, "matrix", lambda *given: tried.append(1) or honest(*given))
@@ -313,3 +314,21 @@ def test_fits_where_no_multiplier_is_at_its_bound_serve_every_larger_cost(monkey
     assert not {20.0, 40.0} & set(fits)
     theirs = GridSearchCV(SVC(gamma=0.5), grid, cv=2, refit=False, scoring=decisions).fit(X, y)
     same_tables(ours.cv_results_, theirs.cv_results_, tolerance=1e-9)
+
+
+def test_a_matrix_that_lost_is_tried_again_where_fits_take_far_longer(monkeypatch):
+    X, y = german()
+    gains = iter([2.0, 3.0, 10.0])
+    monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: next(gains))
+    monkeypatch.setattr(_pace, "ALLOWED", -np.inf)
+    tried, honest = [], _kernels.Kernels.matrix
+    monkeypatch.setattr(_kernels.Kernels, "matrix", lambda *given: tried.append(given[1].gamma) or honest(*given))
+    SVCSearchCV(SVC(), {"C": [0.1, 1.0], "gamma": [0.01, 0.1, 1.0]}, cv=5, refit=False).fit(X, y)
+    assert tried == [0.01, 1.0]
+
+
+def test_three_folds_do_not_pay_for_the_model_of_all_points():
+    data = {"points": 300, "variables": 300, "features": 5, "pairs": 1}
+    assert _pace.shared_gain([1.0, 1.0], **data, folds=2) == 0.0
+    assert _pace.shared_gain([1.0, 1.0], **data, folds=9) > _pace.shared_gain([1.0, 1.0], **data, folds=4) > 0.0
+    assert _pace.shared_gain([1.0], **data | {"variables": 600}, folds=9) < _pace.shared_gain([1.0], **data, folds=9)

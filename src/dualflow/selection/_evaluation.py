@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection._validation import _score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
@@ -26,7 +25,9 @@ from ..exceptions import FitError
 from ._fold_fits import fits_of_fold, widest_gap
 from ._folds import Answer, Chain, Classes, Numbers, Split
 from ._kernels import Kernels, Setting
-from ._pace import TRIED_FROM, SlowerError, Watch, shared_seconds
+from ._metrics import Metrics
+from ._models import unfitted_copy
+from ._pace import AGAIN_FROM, TRIED_FROM, SlowerError, Watch, shared_gain
 from ._pipelines import TransformerCache, last_step
 from ._plan import Plan
 
@@ -120,7 +121,13 @@ class Task:
             print(f"[CV {fold + 1}/{len(self.splits)}] END candidate {candidate + 1}/{len(self.models)}; {scores}")
         return scores | {"fit_error": None, "fit_time": seconds, "score_time": score_time, "gap": gap}
 
+    @cached_property
+    def _metrics(self) -> Metrics:
+        return Metrics(self.scorer, self.score_params)
+
     def _score(self, model: Any, X: Any, y: Any, rows: NDArray) -> Any:
+        if (known := self._metrics(model, X, y)) is not None:
+            return known
         params = _check_method_params(self.X, params=self.score_params, indices=rows)
         return _score(model, X, y, self.scorer, params, self.error_score)
 
@@ -161,7 +168,7 @@ class Evaluation:
         self.task, self.times, self.of_fold = task, times, of_fold
         self.kernels, self.folds, self._rooms = kernels, folds, threading.local()
         self.rows: dict[tuple[int, int], dict[str, Any]] = {}
-        self._matrix_lost = False
+        self._tried_from = TRIED_FROM
         steps = max((len(model.steps) for model in task.models if isinstance(model, Pipeline)), default=0)
         self._transformers = TransformerCache(steps * len(task.splits))
 
@@ -223,7 +230,8 @@ class Evaluation:
         for chain, members in chains:
             first, *rest = members
             expected = self._fit_each(chain, first)
-            if rest and self._tries_matrix(expected, chain, len(rest)):
+            gain = self._gain(expected, len(rest)) if rest else -np.inf
+            if gain >= self._tried_from:
                 watch = Watch(expected, len(rest), self.times.check)
                 try:
                     K = self._matrix(setting) if K is None else K
@@ -231,17 +239,16 @@ class Evaluation:
                         model = self._model(candidate, fold, answer)
                         self.rows[candidate, fold] = self.task.row(candidate, fold, model, answer.seconds, answer.gap)
                 except SlowerError:
-                    self._matrix_lost = True
+                    self._tried_from = AGAIN_FROM * gain
             for fold in rest:
                 self._fit_each(chain, fold)
 
-    def _tries_matrix(self, expected: list[float], chain: Chain, folds: int) -> bool:
-        """Whether the shared matrix is worth a try, by what fits to one fold took; not again after it lost once."""
+    def _gain(self, expected: list[float], folds: int) -> float:
+        """What the shared matrix is worth, by what fits to one fold took."""
         assert self.kernels is not None
         assert self.folds is not None
         n, features = self.kernels.points.shape
-        least = shared_seconds(n, features, folds, len(chain.costs), len(self.folds.pairs))
-        return not self._matrix_lost and sum(expected) * folds > TRIED_FROM * least
+        return shared_gain(expected, n, n * self.folds.variables_of_point, features, folds, len(self.folds.pairs))
 
     def _matrix(self, setting: Setting) -> tuple[NDArray, float]:
         assert self.kernels is not None
@@ -279,7 +286,7 @@ class Evaluation:
 
     def _alone(self, candidate: int, fold: int) -> None:
         """A fit of its own."""
-        began, model = time.perf_counter(), clone(self.task.models[candidate])
+        began, model = time.perf_counter(), unfitted_copy(self.task.models[candidate])
         X_train, y_train, _, _ = self.task.parts[fold]
         remembers = isinstance(model, Pipeline) and model.memory is None
         try:

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils.validation import _num_samples
 
 from ..core.kept import KeptGram
 from ..core.kernels import Gram
+from ._models import unfitted_copy
 
 __all__ = ["FoldFit", "fits_of_fold", "widest_gap"]
 
@@ -93,7 +94,7 @@ def fits_of_fold(
         if inside is not None and (gap := inside.gap * given.C / inside.model.C) <= given.tol:
             waiting.append(FoldFit(candidate, inside.model, [], gap, 0.0))
             continue
-        began, model = thread_time(), clone(given)
+        began, model = thread_time(), unfitted_copy(given)
         try:
             model.fit(X, y, **fit_params)
         except Exception:

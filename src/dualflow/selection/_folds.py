@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class _Folds:
     fitted: dict[str, Any]
     #: Pairs of classes, of which each has problems of its own.
     pairs: Sequence[tuple[int, int]] = ((0, 1),)
+    #: Variables of the dual that a point has.
+    variables_of_point: ClassVar[int] = 1
 
     def __init__(self, splits: Sequence[Split], train_scores: bool) -> None:
         self.splits, self.train_scores = splits, train_scores
@@ -181,6 +183,8 @@ class Numbers(_Folds):
     train_scores : bool
     features : int
     """
+
+    variables_of_point: ClassVar[int] = 2
 
     def __init__(
         self, values: NDArray, weight: NDArray, splits: Sequence[Split], train_scores: bool, features: int

@@ -5,12 +5,27 @@ from __future__ import annotations
 from copy import copy, deepcopy
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
 
-__all__ = ["FoldSVC", "FoldSVR"]
+__all__ = ["FoldSVC", "FoldSVR", "unfitted_copy"]
+
+#: Types of parameters that a copy may hold as they are.
+PLAIN_TYPES = (str, int, float, bool, type(None), np.generic)
+
+
+def unfitted_copy(model: Any) -> Any:
+    """A clone of an unfitted model. `clone` reads signatures, which takes longer than a small fit, so that models all
+    of whose attributes are plain values are copied without it."""
+    if not all(isinstance(value, PLAIN_TYPES) for value in vars(model).values()):
+        return clone(model)
+    copied = object.__new__(type(model))
+    copied.__dict__.update(vars(model))
+    return copied
 
 
 class _OfFold:
