@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dualflow.core._points import (
     all_finite,
+    asymmetry,
     by_class,
     mean_and_squares,
     scale_points,
@@ -118,3 +119,21 @@ def test_points_class_by_class():
 def test_codes_are_those_of_the_classes(wrong):
     with pytest.raises(ValueError, match="those of the classes"):
         by_class(np.array([0, 1, wrong]), 2)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 100])
+def test_a_matrix_is_compared_with_its_transpose(n):
+    K = RNG.normal(size=(n, n))
+    mean = np.full_like(K, np.nan)
+    assert asymmetry(K) == asymmetry(K, mean) == np.abs(K - K.T).max()
+    np.testing.assert_array_equal(mean, 0.5 * (K + K.T))
+    assert asymmetry(mean) == 0.0
+    mean[n - 1, 0] += 1.0
+    assert asymmetry(mean) == (0.0 if n == 1 else 1.0)
+
+
+def test_a_matrix_that_is_not_square_has_no_transpose_to_compare():
+    for K, mean in ((np.ones((2, 3)), None), (np.ones((2, 2)), np.ones((3, 3)))):
+        with pytest.raises(ValueError, match="must be square"):
+            asymmetry(K, mean)
+    assert asymmetry(np.empty((0, 0))) == 0.0

@@ -15,6 +15,7 @@ cdef extern from "points.h":
     void scale_row_float(Index m, const double *row, const double *center, double scale, float *to) nogil
     void scale_row_double(Index m, const double *row, const double *center, double scale, double *to) nogil
     double square_row(Index m, const double *row, const double *center) nogil
+    double compare_transpose(Index n, const double *K, double *mean) nogil
 
 ctypedef fused real:
     float
@@ -82,6 +83,22 @@ def all_finite(array):
     finally:
         PyBuffer_Release(&numbers)
     return bool(fine)
+
+
+def asymmetry(const double[:, ::1] K, double[:, ::1] mean=None):
+    """The largest |K[i, j] − K[j, i]| of a square matrix; (K + Kᵀ)/2 goes into ``mean``, if that is given."""
+    cdef Index n = K.shape[0]
+    cdef double most
+    cdef double *to = NULL
+    if K.shape[1] != n or (mean is not None and (mean.shape[0] != n or mean.shape[1] != n)):
+        raise ValueError("K must be square, and its mean as large")
+    if n == 0:
+        return 0.0
+    if mean is not None:
+        to = &mean[0, 0]
+    with nogil:
+        most = compare_transpose(n, &K[0, 0], to)
+    return most
 
 
 def mean_and_squares(const double[:, ::1] X):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError, near_miss
-from ._points import all_finite
+from ._points import all_finite, asymmetry
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 from .values import in_parts
 
@@ -31,8 +31,6 @@ KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 #: Numbers from which on a matrix is not copied to have their variance.
 LARGE = 1 << 20
-#: Rows of a matrix that are compared with its columns at a time.
-TILE = 64
 
 KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
 
@@ -134,21 +132,17 @@ def _variance(X: NDArray) -> float:
 def check_precomputed(K: NDArray) -> NDArray:
     if K.shape[0] != K.shape[1]:
         raise ProblemError(f"K: a precomputed kernel must be square, found shape {K.shape}")
-    # By tiles, which stay in the cache.
-    tiles = [slice(start, start + TILE) for start in range(0, len(K), TILE)]
-    asymmetry = max(float(np.abs(K[J, J.start :] - K[J.start :, J].T).max()) for J in tiles)
-    if asymmetry == 0.0:
+    found = asymmetry(K)
+    if found == 0.0:
         return K
     scale = float(np.abs(K).max())
-    if asymmetry > 1e-3 * max(scale, np.finfo(float).tiny):
+    if found > 1e-3 * max(scale, np.finfo(float).tiny):
         raise ProblemError(
-            f"K: the precomputed kernel is not symmetric (largest difference {asymmetry:.3g} of {scale:.3g}); "
+            f"K: the precomputed kernel is not symmetric (largest difference {found:.3g} of {scale:.3g}); "
             "pass (K + K.T)/2 if that is what you mean"
         )
-    if asymmetry > 1e-8 * scale:
-        warnings.warn(f"K was not exactly symmetric (by {asymmetry:.3g}); (K + K.T)/2 is used", stacklevel=5)
+    if found > 1e-8 * scale:
+        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=5)
     mean = np.empty_like(K)
-    for J in tiles:
-        mean[J, J.start :] = 0.5 * (K[J, J.start :] + K[J.start :, J].T)
-        mean[J.start :, J] = mean[J, J.start :].T
+    asymmetry(K, mean)
     return mean

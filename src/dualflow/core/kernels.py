@@ -28,6 +28,7 @@ from .kernel_values import (
     read_again,
     squared_lengths,
 )
+from .picking import picked
 from .radial import RadialPoints
 from .sparse_points import SparsePoints, is_sparse, products
 from .values import Value, filled, immutable, immutable_rows
@@ -178,7 +179,7 @@ class Gram(KernelMatrix, Value):
         if isinstance(points, SparsePoints):
             points = points[J]
         else:
-            points = immutable(self.X[np.ix_(J, J)]) if self.kernel == "precomputed" else immutable_rows(self.X, J)
+            points = immutable(picked(self.X, J, J)) if self.kernel == "precomputed" else immutable_rows(self.X, J)
         part._set(X=points, n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())

@@ -54,4 +54,33 @@ CLONES static double square_row(Index m, const double *restrict row, const doubl
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
+/* Rows and columns of a matrix that are compared with each other at a time: 8 KB. */
+#define TILE 32
+
+/* The largest |K[i, j] - K[j, i]| of a square matrix; where mean is not NULL, (K + K')/2 goes there, too. A tile is
+ * copied before it is read across its rows: rows may lie a power of 2 apart, which few lines of a cache have room for. */
+CLONES static double compare_transpose(Index n, const double *restrict K, double *restrict mean)
+{
+    double tile[TILE][TILE], most = 0;
+    for (Index top = 0; top < n; top += TILE)
+        for (Index left = top; left < n; left += TILE) {
+            Index height = n - top < TILE ? n - top : TILE, width = n - left < TILE ? n - left : TILE;
+            for (Index j = 0; j < width; j++) memcpy(tile[j], K + (left + j) * n + top, height * sizeof(double));
+            for (Index i = 0; i < height; i++) {
+                const double *row = K + (top + i) * n + left;
+                for (Index j = 0; j < width; j++) {
+                    double off = row[j] - tile[j][i];
+                    off = off < 0 ? -off : off;
+                    most = off > most ? off : most;
+                }
+                if (mean == NULL) continue;
+                for (Index j = 0; j < width; j++) {
+                    double both = 0.5 * (row[j] + tile[j][i]);
+                    mean[(top + i) * n + left + j] = mean[(left + j) * n + top + i] = both;
+                }
+            }
+        }
+    return most;
+}
+
 #endif

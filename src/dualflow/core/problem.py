@@ -245,7 +245,15 @@ class DualProblem:
             return psd.SpectrumEvidence("unknown")
         # Signs, repeated points, an offset and a ridge leave a semidefinite matrix semidefinite, and K is the smaller.
         found = psd.examine(self.gram.full())
-        return found if found.is_psd else psd.examine(self.dense())
+        if found.smallest_eigenvalue is None:
+            return found
+        # Signs change no eigenvalue, points that are each there m times have theirs times m, and a ridge adds to them.
+        times = np.ones(1) if self.idx is None else np.bincount(self.idx, minlength=self.gram.n)
+        smallest = self.scale * float(times.max()) * found.smallest_eigenvalue
+        ridge = float(self.ridge.max())
+        if self.offset == 0.0 and times.min() == times.max() and ridge == self.ridge.min() and 2 * ridge < -smallest:
+            return psd.SpectrumEvidence("indefinite", smallest + ridge)
+        return psd.examine(self.dense())
 
     # --- Q, a piece at a time ------------------------------------------------------------------
 

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
+from .arena import borrowed
+from .cholesky import factorise
 from .kernel_checks import as_matrix, check_precomputed
+from .values import in_parts
 
 __all__ = ["CHECK_UP_TO", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
 
@@ -18,6 +22,12 @@ CHECK_UP_TO = 4096
 
 #: What `repair` does to the eigenvalues λ below 0: 0 in their place, −λ, or −λ_min added to all.
 REPAIRS = ("clip", "flip", "shift")
+
+#: The part of n up to which a rank is low, so that the matrix less its pivots' part says more cheaply what it is.
+LOW = 32
+#: Points up to which all eigenvalues are computed for the smallest; beyond them Lanczos's vectors at a time, how often
+#: these are begun again at most, and what he may leave of the smallest, as a part of it.
+ALL_UP_TO, VECTORS, RESTARTS, LEFT = 128, 10, 30, 1e-3
 
 #: Largest entries of a matrix whose eigenvalues are taken without scaling it first.
 LEAST, MOST = 1e-100, 1e100
@@ -33,7 +43,7 @@ class SpectrumEvidence:
         "by kernel": Mercer's condition holds for the kernel. "checked": factorised, no eigenvalue below
         −n·ε·‖Q‖. "unknown": too large to look at. "indefinite": an eigenvalue below that was found.
     smallest_eigenvalue : float or None
-        Given for "indefinite".
+        Given for "indefinite", to three digits at least.
     """
 
     kind: str
@@ -63,16 +73,61 @@ def examine(Q: NDArray) -> SpectrumEvidence:
     """
     Q, unit = _in_range(Q)
     slack = _slack(Q)
-    if slack == 0.0:
+    if slack == 0.0 or _is_of_low_rank(Q, slack) or _has_factor(Q, slack):
         return SpectrumEvidence("checked")
-    # Cholesky of Q + slack·I succeeds when λ_min ≥ −slack, at a tenth of the price of eigenvalues.
-    shifted = np.array(Q, order="C")
-    shifted.flat[:: len(Q) + 1] += slack
-    if scipy.linalg.lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]:
-        smallest = float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0], check_finite=False)[0])
-        if smallest < -slack:
-            return SpectrumEvidence("indefinite", smallest * unit)
-    return SpectrumEvidence("checked")
+    smallest = _smallest(Q, slack)
+    return SpectrumEvidence("indefinite", smallest * unit) if smallest < -slack else SpectrumEvidence("checked")
+
+
+def _has_factor(Q: NDArray, slack: float) -> bool:
+    """Whether Q + slack·I has a Cholesky factor, as it has when λ_min ≥ −slack, at a tenth of the price of eigenvalues.
+
+    One that has none mostly says so after a few columns.
+    """
+    n = len(Q)
+    if float(Q.diagonal().min()) < -slack:
+        return False
+    shifted = borrowed((n, n), float)
+    for rows in in_parts(Q, slice(None)):
+        shifted[rows, rows.start :] = Q[rows, rows.start :]
+    shifted.flat[:: n + 1] += slack
+    return factorise(shifted.T)
+
+
+def _is_of_low_rank(Q: NDArray, slack: float) -> bool:
+    """Whether Q is LᵀL, with n/`LOW` rows in L at most, and a rest of norm ≤ slack, so that λ_min ≥ −slack."""
+    n = len(Q)
+    L, left = np.empty((n // LOW, n)), Q.diagonal().copy()
+    rank = 0
+    for rank in range(len(L) + 1):
+        pivot = int(left.argmax())
+        if not n * left[pivot] > slack:
+            break  # were Q positive semidefinite, no row of the rest could sum to more
+        if rank == len(L):
+            return False
+        row = Q[pivot] - L[:rank, pivot] @ L[:rank]
+        L[rank] = row / np.sqrt(left[pivot])
+        left -= L[rank] ** 2
+    L = L[:rank]
+    return all(
+        float(np.abs(Q[rows] - L[:, rows].T @ L).sum(axis=1).max()) <= slack for rows in in_parts(Q, slice(None))
+    )
+
+
+def _smallest(Q: NDArray, slack: float) -> float:
+    """The smallest eigenvalue: of many by Lanczos's method, unless what he finds is near round-off."""
+    n = len(Q)
+    if n > ALL_UP_TO:
+        start = np.random.default_rng(0).normal(size=n)
+        try:
+            (found,) = scipy.sparse.linalg.eigsh(
+                Q, 1, which="SA", v0=start, ncv=VECTORS, maxiter=RESTARTS, tol=LEFT, return_eigenvectors=False
+            )
+        except scipy.sparse.linalg.ArpackError:
+            found = 0.0
+        if found < -2.0 * slack:
+            return float(found)
+    return float(scipy.linalg.eigvalsh(Q, subset_by_index=[0, 0], check_finite=False)[0])
 
 
 def _in_range(Q: NDArray) -> tuple[NDArray, float]:
@@ -89,7 +144,8 @@ def _in_range(Q: NDArray) -> tuple[NDArray, float]:
 
 def _slack(Q: NDArray) -> float:
     """n·ε·‖Q‖ (largest row sum): eigenvalues this far below 0 are round-off."""
-    return len(Q) * float(np.finfo(float).eps) * float(np.abs(Q).sum(axis=1).max())
+    largest = max(float(np.abs(Q[rows]).sum(axis=1).max()) for rows in in_parts(Q, slice(None)))
+    return len(Q) * float(np.finfo(float).eps) * largest
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
 #: a variable, or after twice as many if others than the free variables still want to be free: then the problem is
 #: ill-conditioned, and pairs crawl.
 BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 5
+#: As `CRAWLING`, on a simplex of so few variables that it is brought to its end: those that are free leap, where each
+#: round of a refinement would take a factor.
+LEAPING = 100
 #: The part of the free variables up to which others may want to be free when a problem is handed over: each round of a
 #: refinement takes a factor, and pairs settle many sooner. The part of the tolerances for these, how often at most; the
 #: simplex's gap.
@@ -117,6 +120,16 @@ class Descent:
     def is_shared_by_few(self) -> bool:
         """Whether few points hold d: then few have weight at the end, and few rows are needed."""
         return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= SHARING
+
+    @property
+    def leaps(self) -> bool:
+        """Whether pairs and leaps in float64 go to the end of a problem on the simplex, however many they are."""
+        return self.ends_here and self.on_simplex and self.workspace.n <= SIMPLEX_WHOLE
+
+    @property
+    def crawling(self) -> int:
+        """Pair updates a variable from which pairs are said to crawl."""
+        return LEAPING if self.leaps else CRAWLING
 
     def step(self, state: WorkingSetState) -> WorkingSetState:
         """The next state, some blocks on."""
@@ -241,6 +254,7 @@ class Descent:
             if gap <= gap_tol and np.isfinite(kkt_tol):
                 inner = max(inner, 0.3 * kkt_tol)
             limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)) if n <= VAST else max(PAIRS_PER_BLOCK, n // PAIRED)
+            limit = self.crawling * n if self.leaps else limit
             room = limit if most is None else min(limit, most - updates)
             moved = level.improve(inner, room)
             updates += moved
@@ -253,7 +267,7 @@ class Descent:
 
     def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
         """Whether a level is as good as wanted, or good enough to hand over."""
-        pairs = level.updates // CRAWLING // level.problem.n
+        pairs = level.updates // self.crawling // level.problem.n
         crawls = self.hands_over(level) and pairs > 0 and gap <= CRAWLING_GAP
         crawls = crawls and (pairs > 1 or self.is_settled(level))
         many = self.ends_here and not self.on_simplex and _may_hand_over(level, violation, gap)

@@ -17,6 +17,7 @@ __all__ = [
     "ENOUGH",
     "FEW_UPDATES",
     "FINITE",
+    "NEAR",
     "UPDATES",
     "end_among",
     "nearly_free",
