@@ -93,7 +93,8 @@ def draw(graph: Graph, parts: Parts, X: str) -> tuple[str, str]:
 
 def _expansion(graph: Graph, parts: Parts, x: str) -> str:
     """Σⱼ coef k(x, xⱼ), shape (n, pairs), of points less the center."""
-    if parts.kernel == "linear" and parts.points.shape[1] * len(parts.bias) <= parts.points.size:
+    few = parts.points.shape[1] * len(parts.bias) <= parts.points.size
+    if parts.linear is not None or (parts.kernel == "linear" and few):
         return graph.node("MatMul", x, graph.constant(parts.weights()))
     K, beyond = _kernel(graph, parts, x), ""
     if parts.kernel == "rbf" and not parts.is_sharp:
