@@ -93,8 +93,7 @@ def draw(graph: Graph, parts: Parts, X: str) -> tuple[str, str]:
 
 def _expansion(graph: Graph, parts: Parts, x: str) -> str:
     """Σⱼ coef k(x, xⱼ), shape (n, pairs), of points less the center."""
-    few = parts.points.shape[1] * len(parts.bias) <= parts.points.size
-    if parts.linear is not None or (parts.kernel == "linear" and few):
+    if parts.kernel == "linear" and parts.points.shape[1] * len(parts.bias) <= parts.points.size:
         return graph.node("MatMul", x, graph.constant(parts.weights()))
     K, beyond = _kernel(graph, parts, x), ""
     if parts.kernel == "rbf" and not parts.is_sharp:

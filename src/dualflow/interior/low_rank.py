@@ -30,7 +30,7 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["EXACT", "LowRank"]
+__all__ = ["EXACT", "LowRank", "copies_of"]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows, a few milliseconds, and stretches at most: each has a Gram matrix of its own.
@@ -57,9 +57,11 @@ class LowRank:
         Of any kind with lower bounds.
     features : Features
         Of its Gram matrix.
+    beside : array of shape (r,), optional
+        What variables that are held elsewhere add to Fᵀσα.
     """
 
-    def __init__(self, problem: DualProblem, features: Features) -> None:
+    def __init__(self, problem: DualProblem, features: Features, beside: NDArray | None = None) -> None:
         self.problem, self.features = problem, features
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
@@ -72,6 +74,7 @@ class LowRank:
         self.live = problem.upper > 0
         self.count = int(self.live.sum()) + int((self.live & np.isfinite(problem.upper)).sum())
         width = self.rows.width
+        self.beside = np.zeros(width) if beside is None else beside
         height = max(STRETCH // max(1, width * width), -(-self.rows.n // MOST_STRETCHES), 1)
         self.parts = stretches(self.rows.n, height)
 
@@ -89,11 +92,11 @@ class LowRank:
         return out
 
     def gathered(self, alpha: NDArray) -> NDArray:
-        """Fᵀσα, shape (r,)."""
+        """Fᵀσα, with what is beside it, shape (r,)."""
         signed = (self.problem.sigma * alpha).reshape(self.copies, -1).sum(axis=0)
         sums = np.zeros((len(self.parts), self.rows.width))
         self.shared(lambda k, start, stop: self.rows.gather(start, stop, signed, sums[k]))
-        found: NDArray = sums.sum(axis=0)
+        found: NDArray = self.beside + sums.sum(axis=0)
         return found
 
     def slopes(self, state: InteriorState) -> NDArray:
@@ -107,9 +110,7 @@ class LowRank:
         """Newton's step of some variables alone."""
         F = np.empty((len(free), self.rows.width))
         r = self.features.rank
-        points = self.features.points[
-            free % self.problem.gram.n if self.problem.idx is None else self.problem.idx[free]
-        ]
+        points = self.features.points[free if self.problem.idx is None else self.problem.idx[free]]
         F[:, :r] = points if self.features.center is None else points - self.features.center
         F[:, r:] = np.sqrt(self.problem.offset)
         return _FreeStep(self, free, F)
@@ -162,6 +163,7 @@ class LowRank:
         G.flat[:: width + 1] = half.diagonal()
         (by_e, by_rho, w_alpha), total = vectors.sum(axis=0), sums[:, :8].sum(axis=0)
         sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, _ = total.tolist()
+        w_alpha = w_alpha + self.beside
         missing = w_alpha - w
         lacks = 0.0 if problem.e is None else problem.d - e_alpha
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
