@@ -101,10 +101,21 @@ class LowRank:
 
     def slopes(self, state: InteriorState) -> NDArray:
         """sσ(Fw) + rα − p − νe, shape (n,)."""
+        return self.slopes_at(state.values, state.nu, state.alpha)
+
+    def slopes_at(self, values: NDArray, nu: float, alpha: NDArray) -> NDArray:
+        """The same of values, a multiplier and α."""
         problem = self.problem
-        slopes: NDArray = problem.scale * problem.sigma * np.tile(state.values, self.copies)
-        slopes += problem.ridge * state.alpha - problem.p
-        return slopes if problem.e is None else slopes - state.nu * problem.e
+        slopes: NDArray = np.tile(values, self.copies)
+        slopes *= problem.sigma
+        if problem.scale != 1:
+            slopes *= problem.scale
+        if problem.ridge.any():
+            slopes += problem.ridge * alpha
+        slopes -= problem.p
+        if problem.e is not None:
+            slopes -= nu * problem.e
+        return slopes
 
     def free_step(self, free: NDArray) -> _FreeStep:
         """Newton's step of some variables alone."""

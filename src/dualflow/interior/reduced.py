@@ -71,7 +71,6 @@ class Reduced:
     def __init__(self, problem: DualProblem, features: Features) -> None:
         self.problem, self.features = problem, features
         self.whole = LowRank(problem, features)
-        self.points = np.arange(problem.gram.n) if problem.idx is None else problem.idx
         self._part: tuple[NDArray, LowRank] | None = None
 
     def start(self, warm: NDArray | None) -> InteriorState:
@@ -116,7 +115,7 @@ class Reduced:
                 sigma=problem.sigma[J],
                 e=None if problem.e is None else problem.e[J],
                 d=problem.d - held,
-                idx=self.points[J],
+                idx=J if problem.idx is None else problem.idx[J],
             )
             beside = None if sampled else self.whole.gathered(state.rest)
             self._part = J, LowRank(part, self.features, beside)
@@ -125,18 +124,17 @@ class Reduced:
     def doubtful(self, state: InteriorState) -> InteriorState:
         """The start of the rows whose bounds the sample leaves in doubt."""
         problem = self.problem
-        slopes = self._slopes(self.whole.values(state.w), state.nu)
+        slopes = self.whole.slopes_at(self.whole.values(state.w), state.nu, state.rest)  # there are no ridges
         rows = len(state.within) // (problem.n // problem.gram.n)
-        doubt = DOUBT * np.sqrt(self.features.rank / rows * float(np.mean(slopes * slopes)))
+        doubt = DOUBT * np.sqrt(self.features.rank / rows * float(slopes @ slopes) / problem.n)
         floor = LEAST_SLOPE * float(np.abs(problem.p).max())
         return self._held(slopes, max(doubt, floor), 1)
 
     def judged(self, state: InteriorState) -> InteriorState:
         """The end, if the sums over all rows say so; else the start of the rows that are in doubt by now."""
-        end = self._end(state)
+        end, slopes = self._end(state)
         if end.gap <= EXACT:
             return end
-        slopes = end.at[2] - end.at[3]
         wrong = np.where(state.rest > 0, slopes > 0, slopes < 0) & (self.problem.upper > 0)
         wrong[state.within] = False
         if not wrong.any() or state.rounds >= ROUNDS:
@@ -144,19 +142,12 @@ class Reduced:
         # The weights are off by what the worst of these says, far less than the sample's were.
         return self._held(slopes, NEARER * float(np.abs(slopes[wrong]).max()), state.rounds + 1)
 
-    def _end(self, state: InteriorState) -> InteriorState:
-        """A state of some variables as one of all, the multipliers as their slopes say."""
+    def _end(self, state: InteriorState) -> tuple[InteriorState, NDArray]:
+        """A state of some variables as a last one of all, and the slopes."""
         alpha, values = state.everywhere, self.whole.values(state.w)
-        slopes = self._slopes(values, state.nu)
-        at = np.stack([alpha, self.problem.upper - alpha, np.maximum(slopes, 0.0), np.maximum(-slopes, 0.0)])
-        end = InteriorState(at, state.w, values, state.nu, done=True, exact=state.exact)
-        return replace(end, gap=self.whole.left(end))
-
-    def _slopes(self, values: NDArray, nu: float) -> NDArray:
-        """sσ(Fw) − p − νe, shape (n,)."""
-        problem = self.problem
-        slopes: NDArray = problem.scale * problem.sigma * np.tile(values, problem.n // problem.gram.n) - problem.p
-        return slopes if problem.e is None else slopes - nu * problem.e
+        slopes = self.whole.slopes_at(values, state.nu, alpha)
+        end = InteriorState(alpha[None], state.w, values, state.nu, done=True, exact=state.exact)
+        return replace(end, gap=self.whole.left(end)), slopes
 
     def _held(self, slopes: NDArray, doubt: float, rounds: int) -> InteriorState:
         """The start of the variables whose slopes are in doubt, the others held at the bounds that theirs say; of all,

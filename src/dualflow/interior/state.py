@@ -25,7 +25,7 @@ class InteriorState:
     ----------
     at : array of shape (4, n)
         α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u: all above 0 on the way; at the end α may be at a
-        bound.
+        bound, and may be alone.
     w, values : array of shape (r,), array of shape (N,)
         Weights of the features, a variable of its own, and F w; empty in the dense form.
     nu : float
