@@ -15,6 +15,7 @@ larger than n, and what is done with F are sums over its rows: `Rows` makes them
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from ..core.bounds import vanishing
 from ..core.features import Features
 from ..core.problem import DualProblem
-from ..core.threads import share, stretches
+from ..core.threads import ONE_THREAD, share, stretches
 from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
@@ -160,6 +161,11 @@ class LowRank:
 
     def step(self, state: InteriorState) -> InteriorState:
         """One predictor and corrector; the end, where the gap says so."""
+        # One stretch has nothing to share: BLAS has one thread for all of the step, which takes time to arrange.
+        with ONE_THREAD if len(self.parts) == 1 else contextlib.nullcontext():
+            return self._stepped(state)
+
+    def _stepped(self, state: InteriorState) -> InteriorState:
         problem, rows, s = self.problem, self.rows, self.problem.scale
         at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
         grams, vectors, sums = np.zeros((parts, width, width)), np.zeros((parts, 3, width)), np.zeros((parts, 9))
@@ -227,9 +233,26 @@ class _FreeStep:
 
     def __init__(self, form: LowRank, free: NDArray, F: NDArray) -> None:
         self.form, self.free, self.F = form, free, F
+        self._known: tuple[NDArray, NDArray] | None = None  # α, and Fᵀσα of it
+        self._left: tuple[NDArray, NDArray] | None = None  # variables that left since, and their rows
 
     def without(self, keep: NDArray) -> _FreeStep:
-        return _FreeStep(self.form, self.free[keep], self.F[keep])
+        fewer = _FreeStep(self.form, self.free[keep], self.F[keep])
+        if self._known is not None:
+            # Those that leave are at their bounds by now, where nothing moves them any more.
+            fewer._known, fewer._left = self._known, (self.free[~keep], self.F[~keep])
+        return fewer
+
+    def _gathered(self, alpha: NDArray) -> NDArray:
+        """Fᵀσα, from the last one and what has changed since: that of free variables, and of those that have left."""
+        if self._known is None:
+            total = self.form.gathered(alpha)
+        else:
+            before, total = self._known
+            for J, F in ((self.free, self.F), *(() if self._left is None else (self._left,))):
+                total = total + (self.form.problem.sigma[J] * (alpha[J] - before[J])) @ F
+        self._known, self._left = (alpha.copy(), total), None
+        return total
 
     def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
         problem, free, F = self.form.problem, self.free, self.F
@@ -242,7 +265,7 @@ class _FreeStep:
         if e is not None:
             by_e, e_rho = F.T @ (sigma * weight * e), float(e @ (weight * rho))
         system = _System(root.T @ root, by_e, float(weight.sum()), s, e is not None)
-        missing = self.form.gathered(alpha) - w
+        missing = self._gathered(alpha) - w
         dw, d_nu = system.solve(missing + F.T @ (sigma * weight * rho), lacks - e_rho)
         change = weight * (rho - s * sigma * (F @ dw) + (0.0 if e is None else d_nu * e))
         return change, w + dw, nu + d_nu
