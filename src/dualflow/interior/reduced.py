@@ -24,11 +24,11 @@ __all__ = ["Reduced", "can_reduce"]
 #: Points from which on it pays: below, steps of few rows take as long as steps of all.
 FROM = 8192
 #: The sample's size is (SAMPLE n √r)^⅔: its steps and those of the rows in doubt then take least together.
-SAMPLE = 1.5
+SAMPLE = 2.0
 #: Relative gap of the sample's problem at which its slopes are as good as its size lets them be.
 SAMPLED = 1e-4
 #: Slopes in doubt, in units of √(r/m) times their root mean square.
-DOUBT = 4.0
+DOUBT = 5.0
 #: The part of all variables up to which a reduced problem is worth its own steps.
 MOST = 0.5
 #: The part of the largest |p| below which all slopes are in doubt.
