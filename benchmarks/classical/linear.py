@@ -2,8 +2,9 @@
 
 Classes of make_classification (5 % of labels flipped, columns standardised), bits, rare positives, a column of scale
 1e7 beside others of 1, and values for an ε-tube; C = 0.01 … 1e4; one thread. Peers: `SVC(kernel="linear")` or
-`SVR(kernel="linear")` at their defaults. Shown: `LinearSVC(loss="hinge")` or `LinearSVR`, which penalise the intercept,
-end at a tolerance, and warn where they do not reach it. Default solver throughout.
+`SVR(kernel="linear")` at their defaults, and scikit-learn-intelex's where it is installed. Shown:
+`LinearSVC(loss="hinge")` or `LinearSVR`, which penalise the intercept, end at a tolerance, and warn where they do not
+reach it; and `rehline`, where it is installed. Default solver throughout.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import dualflow
 from benchmarks.lib.claims import Verdict
 from benchmarks.lib.harness import Case, Entrant, Row
 from benchmarks.lib.judging import against, gaps_at_most
+from benchmarks.lib.peers import INTELEX, REHLINE, IntelexSVC, IntelexSVR, Rehline
 from benchmarks.lib.report import main
 
 OURS, KERNEL, LINEAR = "dualflow", "kernel machine", "liblinear"
@@ -71,12 +73,16 @@ def points(kind: str, n: int, d: int) -> tuple[NDArray, NDArray]:
 
 def build(kind: str, n: int, d: int, C: float) -> list[Entrant]:
     X, y = points(kind, n, d)
+    foreign: list[Entrant]
     if kind.endswith("tube"):
+        foreign = [IntelexSVR(X, y, C, 0.1, 1.0, kernel="linear"), Rehline(X, y, C, 0.0)]
         models = dualflow.SVR(C=C, kernel="linear"), svm.SVR(C=C, kernel="linear"), svm.LinearSVR(C=C)
     else:
+        foreign = [IntelexSVC(X, y, C, 1.0, kernel="linear"), Rehline(X, y, C)]
         kernel = svm.SVC(C=C, kernel="linear", cache_size=2000)
         models = dualflow.SVC(C=C, kernel="linear"), kernel, svm.LinearSVC(C=C, loss="hinge")
-    return [Fit(name, model, X, y) for name, model in zip((OURS, KERNEL, LINEAR), models, strict=True)]
+    own = [Fit(name, model, X, y) for name, model in zip((OURS, KERNEL, LINEAR), models, strict=True)]
+    return [*own, *foreign]
 
 
 CELLS = [
@@ -104,7 +110,17 @@ def judge(rows: list[Row]) -> list[Verdict]:
         gaps_at_most([row for row in rows if row.entrant in (OURS, "(all)")], GAP, "linear"),
         *against(rows, OURS, KERNEL, "linear against kernel machines", mean=MEAN, least=LEAST),
         *against(rows, OURS, LINEAR, "linear against LIBLINEAR", mean=1.0, kind="shown"),
+        *_against_others(rows),
     ]
+
+
+def _against_others(rows: list[Row]) -> list[Verdict]:
+    """Peers that may not be installed, where there are rows of them."""
+    found: list[Verdict] = []
+    for peer, mean in ((INTELEX, MEAN), ("intelex SVR", MEAN), (REHLINE, 3.0)):
+        if any(row.entrant == peer and row.status == "ok" for row in rows):
+            found += against(rows, OURS, peer, f"linear against {peer}", mean=mean, least=1.0, kind="shown")
+    return found
 
 
 if __name__ == "__main__":

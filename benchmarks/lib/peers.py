@@ -1,19 +1,21 @@
-"""Peers that are not scikit-learn's own: scikit-learn-intelex (oneDAL) and ThunderSVM on the processor."""
+"""Peers that are not scikit-learn's own: scikit-learn-intelex (oneDAL), ThunderSVM on the processor, and ReHLine."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 from typing import Any
 
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.lib.entrants import CACHE_MB
 from benchmarks.lib.harness import Entrant
 from benchmarks.lib.reading import classifier, regressor
 
 #: The names of their rows.
-INTELEX, THUNDER = "intelex SVC", "thundersvm SVC"
+INTELEX, THUNDER, REHLINE = "intelex SVC", "thundersvm SVC", "rehline"
 
 
 class Foreign(Entrant):
@@ -85,3 +87,26 @@ class ThunderSVC(Foreign):
 
     def check(self) -> dict[str, Any]:
         return classifier(self.model, self.X, self.y)
+
+
+class Rehline(Foreign):
+    """ReHLine's linear SVM or ε-tube (Dai & Qiu 2023) at a tolerance of 1e-5, its intercept penalised; one thread. No
+    extra brings it."""
+
+    module, line = "rehline", "pip install rehline"
+    threads = (1,)
+
+    def __init__(self, X: Any, y: NDArray, C: float, epsilon: float | None = None) -> None:
+        tube = epsilon is not None
+        loss: dict[str, Any] = {"name": "svr", "epsilon": epsilon} if tube else {"name": "svm"}
+        estimator = "plq_Ridge_Regressor" if tube else "plq_Ridge_Classifier"
+        super().__init__(REHLINE, estimator, X, y, loss=loss, C=C, tol=1e-5)
+
+    def prepare(self, threads: int) -> None:
+        if self.model is None:
+            self.model = getattr(importlib.import_module(self.module), self.estimator)(**self.parameters)
+
+    def fit(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            super().fit()

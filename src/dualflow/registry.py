@@ -76,9 +76,10 @@ def usual_solver(gram: KernelMatrix, n: int) -> str:
     """The name of the solver that "auto" stands for, of a problem of n variables with finite bounds."""
     rank = rank_by_kernel(gram)
     low = rank is not None and rank * rank <= MAX_SQUARE_A_POINT * gram.n
-    pays = low and n >= MIN_VARIABLES_LOW_RANK
+    if low and n >= MIN_VARIABLES_LOW_RANK:
+        return "interior-point"
     apart = gram.is_linear and MIN_POINTS_A_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_APART
-    return "interior-point" if pays or apart else DEFAULT_SOLVER
+    return "interior-point" if apart else DEFAULT_SOLVER
 
 
 def make_solver(

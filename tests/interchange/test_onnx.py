@@ -300,3 +300,19 @@ def test_graphs_are_onnx_to_the_letter(opset):
         label, scores = ReferenceEvaluator(made).run(None, {"X": Z})
         assert np.allclose(scores, model.decision_function(Z), rtol=0, atol=1e-9)
         assert np.array_equal(label, model.predict(Z))
+
+
+@pytest.mark.parametrize("kind", [SVC, SVR, SVDD, OneClassSVM])
+def test_a_linear_model_is_exported_by_its_own_weights(kind):
+    """Where columns are far apart in scale Σ coef x of the support vectors has lost the digits of `coef_`."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    values = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=300)
+    X[:, -1] *= 1e9
+    y = {SVC: [np.digitize(values, [-0.5, 0.5])], SVR: [values]}.get(kind, [])
+    model = kind(kernel="linear", solver="interior-point").fit(X, *y)
+    assert model._linear is not None
+    found = answers(model, X)
+    said = model.predict(X)[:, None] if kind is SVR else model.decision_function(X)
+    scores = found["variable" if kind is SVR else "scores"]
+    np.testing.assert_allclose(scores, said, rtol=1e-12, atol=1e-12 * np.abs(said).max())

@@ -52,6 +52,9 @@ TIMED = 1 << 22
 FASTER = 1.5
 #: Room in the price for a machine that is busier when the certificate is made.
 ROOM = 1.25
+#: Relative gap, with what may be rounded away, up to which other weights than α's are not tried: they cost as much as
+#: all the rest.
+SURE = 1e-12
 #: Relative gap beyond which it says little alone: it ends at 2 where objective and bound differ in sign.
 WIDE = 0.1
 
@@ -309,7 +312,7 @@ class Certifier:
             projection = problem.project(given)
             return self._by_primal(self._certify(given, projection, self._Q @ projection), given, projection, primal)
         if self._last is None or not np.array_equal(given, self._given):
-            projection = problem.project(given)
+            projection = immutable(problem.project(given))  # held once, by the certificate and by the products
             made = self._certify(given, projection, self.compute(projection))
             self.products.keep(*made[1:])
             self._given, self._last = given, made
@@ -330,7 +333,7 @@ class Certifier:
         """The certificate that is made, or one by weights of the features, if that leaves less of a gap in doubt."""
         problem, (certificate, point, Qa) = self.problem, made
         fits = w is not None and problem.gram.is_linear and not problem.kind.may_be_unbounded
-        if not fits or problem.kind is Kind.AFFINE or certificate.gap is None or _in_doubt(certificate) == 0:
+        if not fits or problem.kind is Kind.AFFINE or certificate.gap is None or certificate.within(SURE):
             return certificate
         assert w is not None  # for the type checker
         w = immutable(w)

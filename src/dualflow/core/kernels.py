@@ -211,6 +211,9 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
         raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
     if kernel == "rbf":
         return squares, filled(len(X), 1.0)
+    if kernel == "linear":
+        squares = immutable(squares)  # both are these numbers, which are held once
+        return squares, squares
     with np.errstate(over="ignore"):
         diag = of_products(squares.copy(), str(kernel), matrix.gamma, matrix.coef0, matrix.degree)
     if not np.isfinite(diag).all():

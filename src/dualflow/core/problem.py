@@ -121,11 +121,13 @@ class DualProblem:
             "p": immutable(p),
             "lower": vector(self.lower, "lower"),
             "upper": vector(self.upper, "upper"),
-            "ridge": vector(self.ridge, "ridge"),
             "sigma": vector(self.sigma, "sigma"),
             "e": None if self.e is None or self.e is self.sigma else vector(self.e, "e"),
             "d": float(self.d),
         }
+        ridge = np.asarray(self.ridge, dtype=float)
+        alike = isinstance(self.lower, float) and ridge.size == 1 and ridge.item() == self.lower
+        values["ridge"] = values["lower"] if alike else vector(self.ridge, "ridge")  # zeros are held once
         values["e"] = values["sigma"] if self.e is self.sigma else values["e"]
         if self.idx is not None:
             values["idx"] = immutable(self.idx, np.intp)

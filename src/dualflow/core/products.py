@@ -37,7 +37,7 @@ class Products:
             if product is None:
                 product = self._by_change(alpha)
             elif not self.screen.applies:
-                self._base_product, self._base = immutable(product), np.array(alpha)
+                self._base_product, self._base = immutable(product), immutable(alpha)
             self.keep(alpha, immutable(product))
         return self._product
 
@@ -48,7 +48,7 @@ class Products:
 
     def keep(self, alpha: NDArray, product: NDArray) -> None:
         """Know the product of an α from elsewhere."""
-        self._alpha, self._product = np.array(alpha), product
+        self._alpha, self._product = immutable(alpha), product
 
     def changes_little(self, change: NDArray, alpha: NDArray) -> bool:
         """Whether the product of a change that led to α is worth making in the place of one from scratch: not where
@@ -65,5 +65,5 @@ class Products:
             # More than α itself would leave digits of its own.
             if self.changes_little(change, alpha) and np.abs(change).sum() <= np.abs(alpha).sum():
                 return np.asarray(self._base_product + self.workspace.product(change))
-        self._base_product, self._base = immutable(self.workspace.product(alpha)), np.array(alpha)
+        self._base_product, self._base = immutable(self.workspace.product(alpha)), immutable(alpha)
         return self._base_product

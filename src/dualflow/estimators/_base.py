@@ -235,19 +235,18 @@ class KernelMachine(Persistent):
 
     # --- prediction ----------------------------------------------------------------------------
 
-    def _keep_support(self, gram: Gram, support: NDArray, moved: bool = False) -> Gram | None:
-        """Set what prediction needs: the support vectors, and their kernel with its fitted parameters. Their Gram, less
-        their mean, if it is to be ``moved`` there."""
-        self.support_, self._sparse, self._vectors, own = support, gram.came_sparse, None, None
+    def _keep_support(self, gram: Gram, support: NDArray, moved: bool = False) -> Support | None:
+        """Set what prediction needs: the support vectors, and their kernel with its fitted parameters. They, less their
+        mean, if that is where they are to be ``moved``."""
+        self.support_, self._sparse, self._vectors = support, gram.came_sparse, None
         for name in ("support_vectors_", "_support_gram"):
             self.__dict__.pop(name, None)
         if there := gram.kernel != "precomputed" and len(support) > 0:
-            own = gram.subset(support).centred() if moved else None
-            self._vectors = Support(gram, support) if own is None else Support.of(own)
+            self._vectors = Support(gram, support, moved)
         if not there:
             nothing = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
             self.support_vectors_ = as_csr(nothing) if self._sparse else nothing
-        return own
+        return self._vectors if moved else None
 
     @fitted
     def support_vectors_(self) -> NDArray:

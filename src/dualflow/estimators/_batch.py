@@ -91,19 +91,18 @@ class BatchMachine(KernelMachine):
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set them, of each expansion, where they are ``given`` or the kernel is linear."""
         self._linear = None
-        if self._vectors is None or self._sparse or self._as_fitted.kernel != "linear":
-            return  # the kernel of the support vectors is made when it is first wanted
-        gram = self._vectors.gram
-        found = self._of_features(self._weights.T, gram)
-        for k, w in enumerate(given):
-            found[k] = found[k] if w is None else w
-        self._linear = frozen(found)
+        if self._vectors is None or self._sparse or not self._vectors.is_linear:
+            return
+        if any(w is None for w in given):
+            found = self._vectors.combined(self._weights.T)
+            given = [found[k] if w is None else w for k, w in enumerate(given)]
+        self._linear = frozen(np.array(given, dtype=float))
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
             return super()._expansion(X, beside)
         self._check_parameters("predict_dtype")
-        center, W = self._vectors.gram.center, self._linear.T
+        center, W = self._vectors.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
             if center is None or is_sparse(X):
                 values: NDArray = X @ W

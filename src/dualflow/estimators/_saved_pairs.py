@@ -124,9 +124,11 @@ class SavedPairs(BatchMachine):
         own = self._keep_support(gram, support, moved)
         given = [None if result_of(pair) else feature_weights(pair.problem, pair.certificate) for pair in found]
         self._keep_linear(given)
-        self._constants = 0.0 if own is None else np.array([own.constant(weights) for weights in self._pair_coef.T])
+        self._constants = 0.0
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
+        elif own is not None:
+            self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
         self.n_iter_ = steps
         self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
 

@@ -55,9 +55,11 @@ class ValueMachine(RegressorMixin, BatchMachine):
         own = self._keep_support(gram, rows[inside], moved)
         self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
         self._keep_linear([feature_weights(solution.problem, solution.certificate)])
-        self._constant = 0.0 if own is None else own.constant(self.dual_coef_[0])
+        self._constant = 0.0
         if own is not None and self._linear is not None:
             self._constant = float(self._linear[0] @ own.center)
+        elif own is not None:
+            self._constant = own.gram.constant(self.dual_coef_[0])
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)

@@ -48,6 +48,8 @@ class Parts:
     breaks_ties : bool
     inside_at_zero : bool
         Whether a value of 0 is inside, for ball and plane.
+    linear : array of shape (m, pairs), or (m, 1); or None
+        Weights of the features that the model predicts by, where it has some of its own: those of a linear kernel.
     """
 
     task: str
@@ -66,6 +68,7 @@ class Parts:
     shape: str = "ovo"
     breaks_ties: bool = False
     inside_at_zero: bool = True
+    linear: NDArray | None = None
 
     @property
     def squares(self) -> NDArray:
@@ -82,7 +85,12 @@ class Parts:
         return list(combinations(range(len(self.labels)), 2))
 
     def weights(self) -> NDArray:
-        """Σⱼ coefⱼ xⱼ of each pair, shape (m, pairs): of a linear kernel that is all there is to know."""
+        """Weights of the features of each pair, shape (m, pairs): of a linear kernel that is all there is to know.
+
+        They are the model's own, or Σⱼ coefⱼ xⱼ, which loses digits where columns are far apart in scale.
+        """
+        if self.linear is not None:
+            return self.linear
         if self.task != "several classes":
             return self.points.T @ self.coefficients
         starts = np.cumsum(self.counts)[:-1]
@@ -150,6 +158,7 @@ def parts_of(model: Any) -> Parts:
             )
         gram = None
     width = int(model.n_features_in_)
+    linear = getattr(model, "_linear", None)
     points = _dense(model.support_vectors_, width, coefficients.shape[1])
     center = np.zeros(width) if gram is None or gram.center is None else np.asarray(gram.center, dtype=float)
     facts: dict[str, Any] = {
@@ -160,6 +169,7 @@ def parts_of(model: Any) -> Parts:
         "center": center,
         "points": points - center,
         "coefficients": coefficients,
+        "linear": None if linear is None else np.asarray(linear, dtype=float).T,
     }
     if is_classifier(model):
         facts |= _classifier(model)
@@ -169,6 +179,7 @@ def parts_of(model: Any) -> Parts:
     elif is_outlier_detector(model) and hasattr(model, "_center_square"):
         facts |= {"task": "ball", "bias": np.array([-(model._center_square + float(model.offset_))])}
         facts["coefficients"] = 2.0 * coefficients
+        facts["linear"] = None if facts["linear"] is None else 2.0 * facts["linear"]
     else:
         facts |= {"task": "plane", "bias": np.array(model.intercept_, dtype=float)}
     return Parts(**_padded(facts))

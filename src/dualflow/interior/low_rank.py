@@ -15,6 +15,7 @@ larger than n, and what is done with F are sums over its rows: `Rows` makes them
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,12 +26,12 @@ from numpy.typing import NDArray
 from ..core.bounds import vanishing
 from ..core.features import Features
 from ..core.problem import DualProblem
-from ..core.threads import share, stretches
+from ..core.threads import ONE_THREAD, share, stretches
 from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["EXACT", "LowRank"]
+__all__ = ["EXACT", "LowRank", "copies_of"]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows, a few milliseconds, and stretches at most: each has a Gram matrix of its own.
@@ -57,9 +58,11 @@ class LowRank:
         Of any kind with lower bounds.
     features : Features
         Of its Gram matrix.
+    beside : array of shape (r,), optional
+        What variables that are held elsewhere add to Fᵀσα.
     """
 
-    def __init__(self, problem: DualProblem, features: Features) -> None:
+    def __init__(self, problem: DualProblem, features: Features, beside: NDArray | None = None) -> None:
         self.problem, self.features = problem, features
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
@@ -72,6 +75,7 @@ class LowRank:
         self.live = problem.upper > 0
         self.count = int(self.live.sum()) + int((self.live & np.isfinite(problem.upper)).sum())
         width = self.rows.width
+        self.beside = np.zeros(width) if beside is None else beside
         height = max(STRETCH // max(1, width * width), -(-self.rows.n // MOST_STRETCHES), 1)
         self.parts = stretches(self.rows.n, height)
 
@@ -89,27 +93,36 @@ class LowRank:
         return out
 
     def gathered(self, alpha: NDArray) -> NDArray:
-        """Fᵀσα, shape (r,)."""
+        """Fᵀσα, with what is beside it, shape (r,)."""
         signed = (self.problem.sigma * alpha).reshape(self.copies, -1).sum(axis=0)
         sums = np.zeros((len(self.parts), self.rows.width))
         self.shared(lambda k, start, stop: self.rows.gather(start, stop, signed, sums[k]))
-        found: NDArray = sums.sum(axis=0)
+        found: NDArray = self.beside + sums.sum(axis=0)
         return found
 
     def slopes(self, state: InteriorState) -> NDArray:
         """sσ(Fw) + rα − p − νe, shape (n,)."""
+        return self.slopes_at(state.values, state.nu, state.alpha)
+
+    def slopes_at(self, values: NDArray, nu: float, alpha: NDArray) -> NDArray:
+        """The same of values, a multiplier and α."""
         problem = self.problem
-        slopes: NDArray = problem.scale * problem.sigma * np.tile(state.values, self.copies)
-        slopes += problem.ridge * state.alpha - problem.p
-        return slopes if problem.e is None else slopes - state.nu * problem.e
+        slopes: NDArray = np.tile(values, self.copies)
+        slopes *= problem.sigma
+        if problem.scale != 1:
+            slopes *= problem.scale
+        if problem.ridge.any():
+            slopes += problem.ridge * alpha
+        slopes -= problem.p
+        if problem.e is not None:
+            slopes -= nu * problem.e
+        return slopes
 
     def free_step(self, free: NDArray) -> _FreeStep:
         """Newton's step of some variables alone."""
         F = np.empty((len(free), self.rows.width))
         r = self.features.rank
-        points = self.features.points[
-            free % self.problem.gram.n if self.problem.idx is None else self.problem.idx[free]
-        ]
+        points = self.features.points[free if self.problem.idx is None else self.problem.idx[free]]
         F[:, :r] = points if self.features.center is None else points - self.features.center
         F[:, r:] = np.sqrt(self.problem.offset)
         return _FreeStep(self, free, F)
@@ -149,6 +162,11 @@ class LowRank:
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iteration, and is looked for
     def step(self, state: InteriorState) -> InteriorState:
         """One predictor and corrector; the end, where the gap says so."""
+        # One stretch has nothing to share: BLAS has one thread for all of the step, which takes time to arrange.
+        with ONE_THREAD if len(self.parts) == 1 else contextlib.nullcontext():
+            return self._stepped(state)
+
+    def _stepped(self, state: InteriorState) -> InteriorState:
         problem, rows, s = self.problem, self.rows, self.problem.scale
         at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
         grams, vectors, sums = np.zeros((parts, width, width)), np.zeros((parts, 3, width)), np.zeros((parts, 9))
@@ -163,6 +181,7 @@ class LowRank:
         G.flat[:: width + 1] = half.diagonal()
         (by_e, by_rho, w_alpha), total = vectors.sum(axis=0), sums[:, :8].sum(axis=0)
         sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, _ = total.tolist()
+        w_alpha = w_alpha + self.beside
         missing = w_alpha - w
         lacks = 0.0 if problem.e is None else problem.d - e_alpha
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
@@ -215,9 +234,26 @@ class _FreeStep:
 
     def __init__(self, form: LowRank, free: NDArray, F: NDArray) -> None:
         self.form, self.free, self.F = form, free, F
+        self._known: tuple[NDArray, NDArray] | None = None  # α, and Fᵀσα of it
+        self._left: tuple[NDArray, NDArray] | None = None  # variables that left since, and their rows
 
     def without(self, keep: NDArray) -> _FreeStep:
-        return _FreeStep(self.form, self.free[keep], self.F[keep])
+        fewer = _FreeStep(self.form, self.free[keep], self.F[keep])
+        if self._known is not None:
+            # Those that leave are at their bounds by now, where nothing moves them any more.
+            fewer._known, fewer._left = self._known, (self.free[~keep], self.F[~keep])
+        return fewer
+
+    def _gathered(self, alpha: NDArray) -> NDArray:
+        """Fᵀσα, from the last one and what has changed since: that of free variables, and of those that have left."""
+        if self._known is None:
+            total = self.form.gathered(alpha)
+        else:
+            before, total = self._known
+            for J, F in ((self.free, self.F), *(() if self._left is None else (self._left,))):
+                total = total + (self.form.problem.sigma[J] * (alpha[J] - before[J])) @ F
+        self._known, self._left = (alpha.copy(), total), None
+        return total
 
     def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
         problem, free, F = self.form.problem, self.free, self.F
@@ -230,7 +266,7 @@ class _FreeStep:
         if e is not None:
             by_e, e_rho = F.T @ (sigma * weight * e), float(e @ (weight * rho))
         system = _System(root.T @ root, by_e, float(weight.sum()), s, e is not None)
-        missing = self.form.gathered(alpha) - w
+        missing = self._gathered(alpha) - w
         dw, d_nu = system.solve(missing + F.T @ (sigma * weight * rho), lacks - e_rho)
         change = weight * (rho - s * sigma * (F @ dw) + (0.0 if e is None else d_nu * e))
         return change, w + dw, nu + d_nu

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ class InteriorState:
     ----------
     at : array of shape (4, n)
         α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u: all above 0 on the way; at the end α may be at a
-        bound.
+        bound, and may be alone.
     w, values : array of shape (r,), array of shape (N,)
         Weights of the features, a variable of its own, and F w; empty in the dense form.
     nu : float
@@ -40,6 +40,14 @@ class InteriorState:
         The part of the last step that the bounds allowed.
     done, exact : bool
         Whether this is the end; and whether bounds are met exactly there.
+    within : int array
+        The variables that all this is about, of more of them (`Reduced`); none where it is about all.
+    rest : array of shape (n,)
+        α of the others.
+    share : array of shape (len(within),)
+        The part of its group that a variable stands for is its inverse, where they are a sample.
+    rounds : int
+        How often variables have been chosen.
     """
 
     at: NDArray
@@ -53,11 +61,24 @@ class InteriorState:
     moved: float = 0.0
     done: bool = False
     exact: bool = False
+    within: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    rest: NDArray = field(default_factory=lambda: np.empty(0))
+    share: NDArray = field(default_factory=lambda: np.empty(0))
+    rounds: int = 0
 
     @property
     def alpha(self) -> NDArray:
-        """α, shape (n,)."""
+        """α of the variables that this is about."""
         alpha: NDArray = self.at[0]
+        return alpha
+
+    @property
+    def everywhere(self) -> NDArray:
+        """α of all variables, a copy."""
+        if not len(self.within):
+            return np.array(self.alpha)
+        alpha = np.array(self.rest)
+        alpha[self.within] = self.alpha * self.share if len(self.share) else self.alpha
         return alpha
 
 

@@ -57,7 +57,7 @@ def svr(
     return DualProblem(
         gram,
         p=np.concatenate([z - epsilon, -z - epsilon]),
-        lower=np.zeros(2 * gram.n),
+        lower=0.0,
         upper=np.tile(C * check_weight(sample_weight, gram.n), 2),
         e=signs,
         sigma=signs,

@@ -14,6 +14,7 @@ from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from ..interior.dense import Affine, Dense
 from ..interior.low_rank import EXACT, LowRank
+from ..interior.reduced import Reduced, can_reduce
 from ..interior.state import InteriorState
 from .base import EVERY_CONVEX, Solver
 
@@ -26,7 +27,7 @@ MOST_COLUMNS = 2000
 
 
 @dataclass(frozen=True)
-class InteriorPoint(Solver[LowRank | Dense | Affine, InteriorState]):
+class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     """Primal-dual interior point: Newton's steps in the dimension of the features where they are few.
 
     Where K = FFᵀ with few columns (linear kernels; polynomials while their monomials are some hundreds; kernels whose
@@ -58,26 +59,26 @@ class InteriorPoint(Solver[LowRank | Dense | Affine, InteriorState]):
         any_n = problem.kind is Kind.AFFINE or _may_be_low(problem)
         return None if any_n and problem.kind in self.kinds else super().mismatch(problem)
 
-    def open(self, problem: DualProblem, workspace: Workspace) -> LowRank | Dense | Affine:
+    def open(self, problem: DualProblem, workspace: Workspace) -> LowRank | Reduced | Dense | Affine:
         if problem.kind is Kind.AFFINE:
             return Affine(workspace)
         features = features_of(workspace.gram, min(MOST_COLUMNS, int(LOW * problem.gram.n)))
         if features is not None:
-            return LowRank(workspace, features)
+            return (Reduced if can_reduce(workspace, features.rank) else LowRank)(workspace, features)
         if (reason := super().mismatch(problem)) is not None:
             raise SolverMismatch(f"{reason}; the kernel matrix needs more than {MOST_COLUMNS} columns")
         return Dense(workspace)
 
     def start(
-        self, context: LowRank | Dense | Affine, rng: np.random.Generator, warm: NDArray | None = None
+        self, context: LowRank | Reduced | Dense | Affine, rng: np.random.Generator, warm: NDArray | None = None
     ) -> InteriorState:
         return context.start(warm)
 
-    def step(self, context: LowRank | Dense | Affine, state: InteriorState) -> InteriorState:
+    def step(self, context: LowRank | Reduced | Dense | Affine, state: InteriorState) -> InteriorState:
         return context.step(state)
 
     def alpha(self, state: InteriorState) -> NDArray:
-        return np.array(state.alpha)
+        return state.everywhere
 
     def finished(self, state: InteriorState) -> bool:
         return state.done
@@ -85,8 +86,8 @@ class InteriorPoint(Solver[LowRank | Dense | Affine, InteriorState]):
     def multiplier(self, state: InteriorState) -> float | None:
         return state.nu
 
-    def primal(self, context: LowRank | Dense | Affine, state: InteriorState) -> NDArray | None:
-        if not isinstance(context, LowRank) or not context.features.are_points:
+    def primal(self, context: LowRank | Reduced | Dense | Affine, state: InteriorState) -> NDArray | None:
+        if not isinstance(context, (LowRank, Reduced)) or not context.features.are_points:
             return None
         return state.w[: context.features.rank]
 

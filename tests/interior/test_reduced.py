@@ -1,0 +1,105 @@
+"""The iteration over the rows whose bounds a sample leaves in doubt: the same answers as over all of them."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dualflow import SVC, Gram, Workspace, problems, solve
+from dualflow.interior.low_rank import LowRank
+from dualflow.interior.reduced import FROM, Reduced, can_reduce
+from dualflow.registry import make_solver
+
+N = FROM + 800
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, 4))
+VALUES = X[:, 0] - 0.5 * X[:, 1] + RNG.normal(size=N)
+LABELS = np.where(VALUES > 0.3, 1, -1)
+WEIGHT = np.where(np.arange(N) % 5 == 0, 0.0, RNG.random(N) + 0.2)
+GRAM = Gram(X + 5.0, "linear")
+POSED = {
+    "hinge": lambda: problems.svc(GRAM, LABELS, 1.0),
+    "hinge, C = 1e4": lambda: problems.svc(GRAM, LABELS, 1e4),
+    "hinge, weights": lambda: problems.svc(GRAM, LABELS, 2.0, sample_weight=WEIGHT),
+    "hinge, no bias": lambda: problems.svc(GRAM, LABELS, 2.0, fit_intercept=False),
+    "hinge, bias in the kernel": lambda: problems.svc(GRAM, LABELS, 2.0, fit_intercept="penalised"),
+    "rare class": lambda: problems.svc(GRAM, np.where(VALUES > 3.5, 1, -1), 1.0),
+    "tube": lambda: problems.svr(GRAM, VALUES, 1.0, epsilon=0.1),
+    "one class": lambda: problems.one_class(GRAM, 0.3),
+    "soft ball": lambda: problems.svdd(GRAM, 0.2),
+}
+
+
+def forms(problem):
+    """How many variables each step is about."""
+    solver = make_solver("interior-point")
+    context = solver.open(problem.centred(), Workspace(problem.centred()))
+    state, sizes = solver.start(context, None), []
+    while not state.done:
+        state = solver.step(context, state)
+        sizes.append(len(state.within) or problem.n)
+    return context, sizes
+
+
+@pytest.mark.parametrize("name", POSED)
+def test_answers_are_those_of_all_rows(name, monkeypatch):
+    problem = POSED[name]()
+    found = solve(problem, "interior-point")
+    monkeypatch.setattr("dualflow.solvers.interior_point.can_reduce", lambda problem, rank: False)
+    other = solve(problem, "interior-point")
+    assert found.certificate.within(1e-9)
+    size = abs(other.certificate.objective)
+    assert found.certificate.objective == pytest.approx(other.certificate.objective, abs=1e-9 * size)
+    assert found.bias == pytest.approx(other.bias, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["hinge", "hinge, C = 1e4", "tube"])
+def test_most_steps_are_about_few_rows(name):
+    context, sizes = forms(POSED[name]())
+    assert isinstance(context, Reduced)
+    assert sum(sizes) < 0.4 * 15 * sizes[-1]
+
+
+def test_where_a_sample_tells_nothing_all_rows_are_iterated_over():
+    """A rare class whose weights cannot pull the plane: all other points lie on their margins, and each is in doubt."""
+    labels = np.where(np.arange(N) % 500 == 0, 1, -1)
+    solution = solve(problems.svc(GRAM, labels, 1.0), "interior-point")
+    assert solution.certificate.within(1e-9)
+
+
+def test_what_cannot_be_reduced():
+    assert can_reduce(POSED["hinge"](), 4)
+    assert not can_reduce(problems.svc(GRAM, LABELS, 1.0, loss="squared_hinge"), 4)
+    assert not can_reduce(problems.svc(Gram(X[:2000], "linear"), LABELS[:2000], 1.0), 4)
+    assert not can_reduce(POSED["hinge"](), 500)
+    assert isinstance(forms(problems.svc(Gram(X[:2000], "linear"), LABELS[:2000], 1.0))[0], LowRank)
+
+
+def test_a_run_over_few_rows_resumes_to_the_bit(tmp_path):
+    problem, path = POSED["hinge"](), tmp_path / "run"
+    whole = solve(problem, "interior-point")
+    for steps in (4, 16):
+        solve(problem, "interior-point", checkpoint=path, max_steps=steps)
+    resumed = solve(problem, "interior-point", checkpoint=path)
+    np.testing.assert_array_equal(resumed.alpha, whole.alpha)
+
+
+def test_a_linear_fit_of_many_rows_holds_little_more_than_its_copy_of_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 50))
+    y = X @ rng.normal(size=50) + 4.0 * rng.normal(size=len(X)) > 0
+    SVC(kernel="linear").fit(X[:2000], y[:2000])
+    tracemalloc.start()
+    try:
+        SVC(kernel="linear").fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 1.85 * X.nbytes  # 1.5 of a million rows, of which a smaller part is in doubt
+
+
+def test_a_memory_map_is_fitted_like_the_array_in_it(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    one, other = SVC(kernel="linear").fit(X, LABELS), SVC(kernel="linear").fit(mapped, LABELS)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
