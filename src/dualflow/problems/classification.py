@@ -12,10 +12,10 @@ from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Interval, Posed, Reading
 from ..exceptions import ProblemError
-from .checks import check_signs, check_weight
+from .checks import SHARE, check_signs, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["COST", "FINITE_COST", "HINGE", "SQUARED_HINGE", "GrowingHinge", "hinge", "svc"]
+__all__ = ["COST", "FINITE_COST", "HINGE", "NU_HINGE", "SQUARED_HINGE", "GrowingHinge", "hinge", "nu_svc", "svc"]
 
 #: What C may be; ∞ is the hard margin.
 COST, FINITE_COST = Number(above=0, infinite=True), Number(above=0)
@@ -61,6 +61,29 @@ def _size(problem: Posed, quadratic: float, multiplier: float | None) -> float:
 
 
 SQUARED_HINGE = _SquaredHinge("squared_hinge", signed=True)
+
+
+class _NuHinge(Reading):
+    """ν-SVC: weights and bias in units of the margin ρ, so that margins are at 1 as those of a C-SVC are (LIBSVM's)."""
+
+    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+        margin = float(problem.p[0])  # p = ρ of a problem at its level, p = 0 of one that is at none
+        return margin if margin > 0 else 1.0
+
+    def bias(
+        self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
+    ) -> tuple[float, Interval]:
+        unit = self.unit(problem, quadratic, None)
+        b, (low, high) = super().bias(problem, alpha, quadratic, interval)
+        return b / unit, (low / unit, high / unit)
+
+    def coefficients(
+        self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
+    ) -> NDArray:
+        return super().coefficients(problem, alpha, quadratic) / self.unit(problem, quadratic, multiplier)
+
+
+NU_HINGE = _NuHinge("nu_svc", signed=True)
 
 
 def svc(
@@ -134,6 +157,72 @@ def svc(
         ridge=ridge,
         reading=SQUARED_HINGE,
     )
+
+
+def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLike | None = None) -> DualProblem:
+    """Two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 29-31): ν in the place of C.
+
+    The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, ω the weights: their eq. 29 times n,
+    LIBSVM's scale. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0 (Chang and Lin 2001, eq. 1.5
+    show that 1ᵀα ≥ νΣω may be an equality): the multipliers of each class sum to ½νΣω.
+
+    For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): the objective falls into ½‖w‖² and, of each class,
+    Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊); it is convex and piecewise linear in ν±,
+    and least where the weights of the points below it pass ½νΣω.
+
+    Parameters
+    ----------
+    gram : Gram
+        n points.
+    y : array of shape (n,) with entries −1 and +1
+    nu : float in (0, 1]
+        At most this share of the points (of their weight) is on the wrong side of its margin, and at least this share
+        are support vectors.
+    sample_weight : array of shape (n,), optional
+        ω, all 1 by default; 0 removes a point.
+
+    Raises
+    ------
+    ProblemError
+        y is not ±1, ν is out of range, or above 2 min(Σω₊, Σω₋)/Σω: the smaller class cannot hold its half of νΣω.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.nu_svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], nu=0.5)
+    >>> problem.kind.value, problem.total
+    ('box with two equalities', 2.0)
+    >>> solution = solve(problem, "interior-point")
+    >>> round(solution.bias, 6), round(solution.certificate.level, 6)  # w = 2ρ, b = −3ρ: a margin between 1 and 2
+    (-3.0, 0.5)
+    """
+    y, nu, weight = check_signs(y, gram.n), SHARE.check("nu", nu), check_weight(sample_weight, gram.n)
+    mass = float(weight.sum())
+    most = 2.0 * min(float(weight[y > 0].sum()), float(weight[y < 0].sum())) / mass
+    if most == 0.0:
+        missing = 1.0 if not (weight[y > 0] > 0).any() else -1.0
+        raise ProblemError(f"y: no point of class {missing:+g} with a positive weight; two classes are needed")
+    if nu > most * (1.0 + 1e-12):
+        raise ProblemError(
+            f"nu={nu!r} is infeasible (specified nu is infeasible): half of it must fit into the smaller class, which "
+            f"has {0.5 * most:.6g} of the weight; nu can be {_rounded_down(most)} at most"
+        )
+    return DualProblem(
+        gram,
+        p=np.zeros(gram.n),
+        lower=np.zeros(gram.n),
+        upper=weight,
+        e=y,
+        sigma=y,
+        reading=NU_HINGE,
+        total=min(nu, most) * mass,
+    )
+
+
+def _rounded_down(number: float) -> str:
+    """A number of six digits that is not above the one given."""
+    shown = f"{number:.6g}"
+    return shown if float(shown) <= number else f"{float(shown) - 10.0 ** (np.floor(np.log10(number)) - 5):.6g}"
 
 
 def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str = True) -> DualProblem:
