@@ -7,6 +7,7 @@ from typing import Any
 
 from .core.features import rank_by_kernel, scales_apart
 from .core.kernel_matrix import KernelMatrix
+from .core.problem import Kind
 from .solvers import CATALOGUE, SOLVERS, Solver
 
 __all__ = [
@@ -86,11 +87,14 @@ def make_solver(
     options: dict[str, Any] | None = None,
     gram: KernelMatrix | None = None,
     n: int = 0,
+    kind: Kind | None = None,
 ) -> Solver[Any, Any]:
     """An instance from a name and its options, or the instance that was given. "auto" is the `usual_solver` of a
-    problem of n variables; without one it is the default solver, as it is with options, which are that one's."""
+    problem of n variables; without one it is the default solver, as it is with options, which are that one's. Of a
+    ``kind`` with two equalities it is "interior-point"."""
     if isinstance(solver, str) and solver == AUTO:
-        solver = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
+        usual = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
+        solver = "interior-point" if kind is Kind.TWO_EQUALITIES else usual
     if isinstance(solver, Solver):
         if options:
             raise TypeError(f"options {sorted(options)} go with a solver's name, not with an instance of one")

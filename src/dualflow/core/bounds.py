@@ -117,7 +117,11 @@ def rounding(
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any():
-        return float(rounded(Qa - problem.p - level if level else Qa - problem.p, e, upper, alpha, root, beside, nu, growth, terms))
+        return float(
+            rounded(
+                Qa - problem.p - level if level else Qa - problem.p, e, upper, alpha, root, beside, nu, growth, terms
+            )
+        )
     doubt = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
     if problem.kind is Kind.AFFINE:
         # Half the square of ρ's doubt in the norm of Q⁻¹, which is at most that of the ridge, and what it adds to ρ's.
@@ -156,7 +160,13 @@ def primal_rounding(
     if problem.idx is not None:
         points = points[problem.idx]
     off, total, mass = GROWTH * EPS * features, float(problem.sigma @ alpha), float(size.sum())
-    doubt = scale * (GROWTH * points + problem.offset * mass) + problem.ridge * size + np.abs(problem.p) + abs(nu) + abs(level)
+    doubt = (
+        scale * (GROWTH * points + problem.offset * mass)
+        + problem.ridge * size
+        + np.abs(problem.p)
+        + abs(nu)
+        + abs(level)
+    )
     doubt *= EPS
     upper = problem.effective_upper
     loses = product - problem.p - level - (0.0 if e is None else nu * e) < doubt

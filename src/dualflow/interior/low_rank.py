@@ -188,7 +188,9 @@ class LowRank:
         G = half + half.T
         G.flat[:: width + 1] = half.diagonal()
         by_e, by_rho, w_alpha, *by_one = vectors.sum(axis=0)
-        sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, e_q, rhos, alphas = sums[:, :10].sum(axis=0).tolist()
+        sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, e_q, rhos, alphas = (
+            sums[:, :10].sum(axis=0).tolist()
+        )
         missing, lacks = w_alpha - w, self.lacking(e_alpha, alphas)
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
         left = products + residual + 0.5 * s * float(missing @ missing)

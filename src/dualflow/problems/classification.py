@@ -15,7 +15,18 @@ from ..exceptions import ProblemError
 from .checks import SHARE, check_signs, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["COST", "FINITE_COST", "HINGE", "NU_HINGE", "SQUARED_HINGE", "GrowingHinge", "hinge", "nu_svc", "svc"]
+__all__ = [
+    "COST",
+    "FINITE_COST",
+    "HINGE",
+    "NU_HINGE",
+    "SQUARED_HINGE",
+    "GrowingHinge",
+    "check_share",
+    "hinge",
+    "nu_svc",
+    "svc",
+]
 
 #: What C may be; ∞ is the hard margin.
 COST, FINITE_COST = Number(above=0, infinite=True), Number(above=0)
@@ -196,17 +207,12 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
     >>> round(solution.bias, 6), round(solution.certificate.level, 6)  # w = 2ρ, b = −3ρ: a margin between 1 and 2
     (-3.0, 0.5)
     """
-    y, nu, weight = check_signs(y, gram.n), SHARE.check("nu", nu), check_weight(sample_weight, gram.n)
-    mass = float(weight.sum())
-    most = 2.0 * min(float(weight[y > 0].sum()), float(weight[y < 0].sum())) / mass
-    if most == 0.0:
-        missing = 1.0 if not (weight[y > 0] > 0).any() else -1.0
+    y, weight = check_signs(y, gram.n), check_weight(sample_weight, gram.n)
+    plus, minus = float(weight[y > 0].sum()), float(weight[y < 0].sum())
+    if not min(plus, minus) > 0:
+        missing = -1.0 if plus > 0 else 1.0
         raise ProblemError(f"y: no point of class {missing:+g} with a positive weight; two classes are needed")
-    if nu > most * (1.0 + 1e-12):
-        raise ProblemError(
-            f"nu={nu!r} is infeasible (specified nu is infeasible): half of it must fit into the smaller class, which "
-            f"has {0.5 * most:.6g} of the weight; nu can be {_rounded_down(most)} at most"
-        )
+    nu = check_share(nu, plus, minus)
     return DualProblem(
         gram,
         p=np.zeros(gram.n),
@@ -215,14 +221,21 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
         e=y,
         sigma=y,
         reading=NU_HINGE,
-        total=min(nu, most) * mass,
+        total=min(nu * (plus + minus), 2.0 * min(plus, minus)),
     )
 
 
-def _rounded_down(number: float) -> str:
-    """A number of six digits that is not above the one given."""
-    shown = f"{number:.6g}"
-    return shown if float(shown) <= number else f"{float(shown) - 10.0 ** (np.floor(np.log10(number)) - 5):.6g}"
+def check_share(nu: float, one: float, other: float) -> float:
+    """A ν of two classes whose points weigh so much each, or `ProblemError` where the lighter one cannot hold its half."""
+    nu, most = SHARE.check("nu", nu), 2.0 * min(one, other) / (one + other)
+    if nu > most * (1.0 + 1e-12):
+        shown = float(f"{most:.6g}")
+        shown -= 0.0 if shown <= most else 10.0 ** (np.floor(np.log10(most)) - 5)  # a ν that can be taken
+        raise ProblemError(
+            f"nu={nu!r}: specified nu is infeasible. Half of it must fit into the lighter of two classes, which has "
+            f"{0.5 * most:.6g} of their weight: nu can be {shown:.6g} at most (class_weight='balanced' makes it 1)"
+        )
+    return float(nu)
 
 
 def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str = True) -> DualProblem:
