@@ -3,10 +3,9 @@
 D(ν) = −½ αᵀQα + νd + Σᵢ min(lᵢρᵢ, uᵢρᵢ), ρ = Qα − p − νe, is concave and piecewise linear; its maximum is taken over
 its breakpoints hᵢ/eᵢ exactly.
 
-With a second equality, 1ᵀα = total, ρ = Qα − p − νe − μ is h − (μ + ν) where e = +1 and h − (μ − ν) where e = −1: D falls
-into two such functions, of ν₊ = μ + ν over the variables with e = +1 and of ν₋ = μ − ν over the others, and both maxima
-are exact (`level_of`). This is what LIBSVM's r₁ and r₂ are (Chang and Lin 2011, section 4.2), for any α and not only
-where it is optimal.
+With a second equality, 1ᵀα = total, ρ = Qα − p − νe − μ is h − (μ + ν) where e = +1 and h − (μ − ν) where e = −1. So D
+falls into two such functions, of ν₊ = μ + ν over the variables with e = +1 and of ν₋ = μ − ν over the others, and both
+maxima are exact (`level_of`). At the optimum they are LIBSVM's r₁ and r₂ (Chang and Lin 2011, section 4.2).
 """
 
 from __future__ import annotations
@@ -117,11 +116,8 @@ def rounding(
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any():
-        return float(
-            rounded(
-                Qa - problem.p - level if level else Qa - problem.p, e, upper, alpha, root, beside, nu, growth, terms
-            )
-        )
+        h = Qa - problem.p - level
+        return float(rounded(h, e, upper, alpha, root, beside, nu, growth, terms))
     doubt = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
     if problem.kind is Kind.AFFINE:
         # Half the square of ρ's doubt in the norm of Q⁻¹, which is at most that of the ridge, and what it adds to ρ's.

@@ -38,12 +38,12 @@ def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -
 
 
 class NuSVC(SavedPairs, PairClassifier, BatchMachine):
-    """Support vector classifier with ν in the place of C: the share of margin errors at most, of support vectors at least.
+    """Support vector classifier with ν in the place of C: a bound of the shares of margin errors and support vectors.
 
-    Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ω the weights of the points, by its dual, which
-    has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ. Parameters, attributes and signs
-    are those of `sklearn.svm.NuSVC` wherever both have them; what differs is in docs/from-sklearn.md. Its decision
-    function is that of ``SVC(C=1/ρ)``, ρ the ``certificate_.level``.
+    Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ω the weights of the points, by its dual,
+    which has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ. Parameters, attributes
+    and signs are those of `sklearn.svm.NuSVC` wherever both have them; what differs is in docs/from-sklearn.md. Its
+    decision function is that of ``SVC(C=1/ρ)``, ρ the ``certificate_.level``.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     coef_ : array of shape (n_pairs, n_features)
         Linear kernel only.
     solutions_, certificates_ : list of Solution, list of Certificate
-        One a pair of classes; with two classes also `solution_`. `certificate_` is the worst pair's, and the ``level`` of
-        each is the margin ρ.
+        One a pair of classes; with two classes also `solution_`. `certificate_` is the worst pair's, and the ``level``
+        of each is the margin ρ.
     n_iter_ : array of shape (n_pairs,)
         Steps.
     fit_status_ : int
@@ -216,8 +216,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         problem, certificate = solution.problem, solution.certificate
         if 0.5 * certificate.quadratic <= vanishing(problem, certificate.alpha, certificate.quadratic):
             raise FitError(
-                f"nu={self.nu!r}: the margin rho is 0, for this kernel does not separate the classes but for a share nu "
-                "of their points: there is no model. Raise nu, or take a kernel that separates them better",
+                f"nu={self.nu!r}: the margin rho is 0, so that no direction is the best one: more than a share nu of the "
+                "points are on the wrong side of every plane. Raise nu, or take a kernel that separates them better",
                 solution,
             )
         super()._check_solution(solution)

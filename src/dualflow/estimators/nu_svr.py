@@ -27,9 +27,10 @@ __all__ = ["NuSVR"]
 class NuSVR(ValueMachine):
     """Support vector regression with ν in the place of ε: the share of points outside the tube at most.
 
-    Minimises ½‖w‖² + C(νεΣωᵢ + Σωᵢ max(0, |zᵢ − f(xᵢ)| − ε)) over f and ε, ω the weights of the points, by its dual, which
-    has two equalities (Schölkopf and others 2000). Parameters, attributes and signs are those of `sklearn.svm.NuSVR`
-    wherever both have them. Its function is that of ``SVR`` with the same C at the ε that it found, `epsilon_`.
+    Minimises ½‖w‖² + C(νεΣωᵢ + Σωᵢ max(0, |zᵢ − f(xᵢ)| − ε)) over f and ε, ω the weights of the points, by its dual,
+    which has two equalities (Schölkopf and others 2000). Parameters, attributes and signs are those of
+    `sklearn.svm.NuSVR` wherever both have them. Its function is that of ``SVR`` with the same C at the ε that it found,
+    `epsilon_`.
 
     Parameters
     ----------

@@ -61,8 +61,8 @@ def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
 
 
 def both_balances(problem: DualProblem, w: NDArray, drive: NDArray) -> tuple[float, float]:
-    """The ν and μ with Σ wᵢ(driveᵢ + νeᵢ + μ) = 0 over the variables of either sign of e, so that eᵀα and 1ᵀα stay; μ is
-    0 where there is one equality or none."""
+    """The ν and μ with Σ wᵢ(driveᵢ + νeᵢ + μ) = 0 over the variables of either sign of e, so that eᵀα and 1ᵀα stay; of
+    one equality or none, ν as of `balance` and 0."""
     if not problem.groups:
         return balance(problem, w, drive), 0.0
     plus, minus = (-float(w[J] @ drive[J]) / (float(w[J].sum()) or 1.0) for J, _ in problem.groups)

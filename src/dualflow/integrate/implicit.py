@@ -43,8 +43,8 @@ _WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 class ImplicitState:
     """Flow time t, next step length h, α (n,), ν, and the slacks of the lower and upper bounds (n,).
 
-    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start. ``level`` is the multiplier μ of a
-    second equality, 1ᵀα = total.
+    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start. ``level`` is the multiplier μ of
+    a second equality, 1ᵀα = total.
     """
 
     t: float

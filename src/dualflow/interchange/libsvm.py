@@ -81,8 +81,9 @@ def to_libsvm(model: Any, path: str | Path) -> None:
     Parameters
     ----------
     model : estimator or LibsvmModel
-        A fitted `SVC`, `SVR`, `NuSVC`, `NuSVR` or one-class model of dualflow, or one of scikit-learn's; a data description (`SVDD`) with
-        the radial kernel, as the one_class it is, its decision values halved. A stream is written as it is now.
+        A fitted `SVC`, `SVR`, `NuSVC`, `NuSVR` or one-class model of dualflow, or one of scikit-learn's; a data
+        description (`SVDD`) with the radial kernel, as the one_class it is, its decision values halved. A stream is
+        written as it is now.
     path : str or Path
 
     Raises

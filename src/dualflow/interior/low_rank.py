@@ -10,8 +10,9 @@ With F of shape (N, r) and K + c = FFᵀ, the dual's optimality conditions are, 
     [     −s(σqe)ᵀF         Σ q   ] (Δν) = ( d − eᵀα − Σ e q ρ   ),     Δα = q(ρ − sσFΔw + eΔν)
 
 where ρ is what the right side leaves of a variable. A second equality, 1ᵀα = total (ν-SVC, ν-SVR), is one more border
-column: −sFᵀσq beside the first, with Σ q and Σ e q in its corner, and its multiplier μ stands beside νe. Predictor and corrector are Mehrotra's (1992). Nothing but F is
-larger than n, and what is done with F are sums over its rows: `Rows` makes them of a stretch in three passes.
+column: −sFᵀσq beside the first, with Σ q and Σ e q in its corner, and its multiplier μ stands beside νe. Predictor and
+corrector are Mehrotra's (1992). Nothing but F is larger than n, and what is done with F are sums over its rows: `Rows`
+makes them of a stretch in three passes.
 """
 
 from __future__ import annotations
@@ -267,8 +268,8 @@ class _FreeStep:
 
 
 class _System:
-    """Newton's system of w and the multipliers, of a border column each; factorised with a unit diagonal, and each solve
-    is refined once."""
+    """Newton's system of w and of the multipliers, a border column each, factorised with a unit diagonal; each solve is
+    refined once."""
 
     def __init__(self, G: NDArray, columns: list[NDArray], corner: list[list[float]], s: float) -> None:
         r, borders = len(G), len(columns)

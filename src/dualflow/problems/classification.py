@@ -174,12 +174,12 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
     """Two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 29-31): ν in the place of C.
 
     The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, ω the weights: their eq. 29 times n,
-    LIBSVM's scale. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0 (Chang and Lin 2001, eq. 1.5
-    show that 1ᵀα ≥ νΣω may be an equality): the multipliers of each class sum to ½νΣω.
+    LIBSVM's scale. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0 (1ᵀα ≥ νΣω may be an
+    equality: Chang and Lin 2001): the multipliers of each class sum to ½νΣω.
 
-    For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): the objective falls into ½‖w‖² and, of each class,
-    Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊); it is convex and piecewise linear in ν±,
-    and least where the weights of the points below it pass ½νΣω.
+    For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): with ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊) the
+    objective falls into ½‖w‖² and, of each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, which is convex and piecewise
+    linear in ν±, and least where the weights of the points below it pass ½νΣω.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
 
 
 def check_share(nu: float, one: float, other: float) -> float:
-    """A ν of two classes whose points weigh so much each, or `ProblemError` where the lighter one cannot hold its half."""
+    """A ν of two classes whose points weigh so much each; `ProblemError` where the lighter one cannot hold its half."""
     nu, most = SHARE.check("nu", nu), 2.0 * min(one, other) / (one + other)
     if nu > most * (1.0 + 1e-12):
         shown = float(f"{most:.6g}")

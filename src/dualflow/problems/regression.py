@@ -56,7 +56,7 @@ def nu_svr(
 ) -> DualProblem:
     """ν-regression (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 38-41): the width of the tube is found, not given.
 
-    The primal is min ½‖w‖² + C(νεΣωᵢ + Σωᵢ(ξᵢ + ξᵢ*)), |zᵢ − f(xᵢ)| ≤ ε plus its slack, with LIBSVM's C (theirs over n).
+    The primal is min ½‖w‖² + C(νεΣωᵢ + Σωᵢ(ξᵢ + ξᵢ*)), |zᵢ − f(xᵢ)| ≤ ε plus its slack, with LIBSVM's C (theirs / n).
     The dual is that of `svr` with ε = 0 and a second equality, Σ(α + α*) = CνΣω, whose multiplier is −ε. (Chang and Lin
     2002 show that it may be an equality; as ν ≤ 1 no ε below 0 is better.)
 

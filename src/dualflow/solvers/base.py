@@ -214,8 +214,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
 #: What solves problems of any size, by kind, where it is not 'working-set'.
 _ANY_SIZE = {
     Kind.AFFINE: "'gradient-flow'",
-    Kind.TWO_EQUALITIES: "fewer points, a kernel of few columns (a linear one, polynomials of few features), or an SVC or "
-    "SVR, of which C or epsilon is given and not nu",
+    Kind.TWO_EQUALITIES: "fewer points, a kernel of few columns (a linear one, polynomials of few features), or an SVC "
+    "or SVR, of which C or epsilon is given and not nu",
 }
 #: Solvers by kind where 'working-set' is none.
 _OF_KIND = {Kind.AFFINE: "gradient-flow", Kind.TWO_EQUALITIES: "interior-point"}
