@@ -244,6 +244,14 @@ class Certifier:
         self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
         self.products = Products(self.workspace)
 
+    @classmethod
+    def of(cls, workspace: Workspace) -> Certifier:
+        """One that shares a solver's workspace, for a refinement within a run: its certificates are no evidence."""
+        judge = object.__new__(cls)
+        judge._begin(workspace, workspace)
+        judge.workspace, judge.products = workspace, Products(workspace)
+        return judge
+
     def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
         """Before the first certificate; ``given`` is what this problem is the centred form of, if not itself."""
         self.problem, self._moved = problem, problem is not given

@@ -55,7 +55,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     gamma, degree, coef0
         As in `SVC`.
     solver : str or Solver, default="auto"
-        "interior-point" is what "auto" stands for; "cvxopt" and "qpsolvers" solve problems with two equalities, too.
+        A solver of problems with two equalities: "auto" is "interior-point" where few columns make the kernel matrix
+        (linear, polynomials of few features), and "level-search" for all others.
     solver_options : dict, optional
         Options of a solver given by name.
     refine : bool or "auto", default="auto"
@@ -216,8 +217,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         problem, certificate = solution.problem, solution.certificate
         if 0.5 * certificate.quadratic <= vanishing(problem, certificate.alpha, certificate.quadratic):
             raise FitError(
-                f"nu={self.nu!r}: the margin rho is 0, so that no direction is the best one: more than a share nu of the "
-                "points are on the wrong side of every plane. Raise nu, or take a kernel that separates them better",
+                f"nu={self.nu!r}: the margin rho is 0, so that no plane is better than another: with this kernel more "
+                "points than that share are on the wrong side. Raise nu, or take a kernel that separates them better",
                 solution,
             )
         super()._check_solution(solution)

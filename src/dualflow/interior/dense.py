@@ -101,7 +101,8 @@ class Dense:
     def ended(self, state: InteriorState) -> InteriorState:
         """The end: variables at their bounds where the iteration says so, and the others where that leads."""
         alpha, room, low, high = state.at
-        stiff = low / np.maximum(alpha, np.finfo(float).tiny) + high / np.maximum(room, np.finfo(float).tiny)
+        with np.errstate(over="ignore"):  # at its bound a variable is as stiff as can be
+            stiff = low / np.maximum(alpha, np.finfo(float).tiny) + high / np.maximum(room, np.finfo(float).tiny)
         crossed = at_bounds(self, state, 1.0 / np.maximum(stiff, np.finfo(float).tiny))
         before, after = state.gap, self.left(crossed)
         if after <= max(before, ENOUGH):

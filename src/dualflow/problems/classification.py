@@ -178,8 +178,8 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
     equality: Chang and Lin 2001): the multipliers of each class sum to ½νΣω.
 
     For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): with ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊) the
-    objective falls into ½‖w‖² and, of each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, which is convex and piecewise
-    linear in ν±, and least where the weights of the points below it pass ½νΣω.
+    objective falls into ½‖w‖² and, of each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, which is convex and
+    piecewise linear in ν±, and least where the weights of the points below it pass ½νΣω.
 
     Parameters
     ----------

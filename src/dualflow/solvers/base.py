@@ -198,8 +198,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
             found = f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
             return f"{found}; {_way_out(problem, self.kinds, self.quantum)}"
         if self.max_n is not None and problem.n > self.max_n:
-            other = _ANY_SIZE.get(problem.kind, "'working-set'")
-            return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try {other}"
+            other = _OF_KIND.get(problem.kind, "working-set")
+            return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try {other!r}"
         return None
 
     def check(self, problem: DualProblem, psd: SpectrumEvidence | None = None) -> None:
@@ -211,14 +211,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
-#: What solves problems of any size, by kind, where it is not 'working-set'.
-_ANY_SIZE = {
-    Kind.AFFINE: "'gradient-flow'",
-    Kind.TWO_EQUALITIES: "fewer points, a kernel of few columns (a linear one, polynomials of few features), or an SVC "
-    "or SVR, of which C or epsilon is given and not nu",
-}
 #: Solvers by kind where 'working-set' is none.
-_OF_KIND = {Kind.AFFINE: "gradient-flow", Kind.TWO_EQUALITIES: "interior-point"}
+_OF_KIND = {Kind.AFFINE: "gradient-flow", Kind.TWO_EQUALITIES: "level-search"}
 #: Solvers on circuits, by kind; the affine kind is told 'gradient-flow', all others 'working-set' where none is wanted.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
