@@ -45,7 +45,7 @@ class LevelSearch(Solver[Levels, LevelState]):
     default_max_steps: ClassVar[int] = 300
 
     def open(self, problem: DualProblem, workspace: Workspace) -> Levels:
-        return Levels(workspace, workspace.total or 0.0)
+        return Levels(workspace)
 
     def start(self, context: Levels, rng: np.random.Generator, warm: NDArray | None = None) -> LevelState:
         return context.start(warm)

@@ -75,9 +75,6 @@ class Levels:
     Parameters
     ----------
     problem : Workspace
-        Of one equality or of two.
-    total : float
-        What α is to sum to.
 
     Attributes
     ----------
@@ -87,18 +84,18 @@ class Levels:
         The optimum at the last level.
     """
 
-    def __init__(self, problem: Workspace, total: float) -> None:
-        self.problem, self.total, self.last = problem, total, np.zeros(problem.n)
+    def __init__(self, problem: Workspace) -> None:
+        self.problem, self.total, self.last = problem, problem.total or 0.0, np.zeros(problem.n)
         slope = float(np.abs(problem.p).max())
-        self.unit = slope or float(problem.diag().mean()) * total or 1.0
+        self.unit = slope or float(problem.diag().mean()) * self.total or 1.0
 
     def start(self, warm: NDArray | None) -> LevelState:
         """The level that a quarter of the points, or a given α, says; 0 is below all of them where p = 0."""
         problem = self.problem
-        alpha = self.feasible(interior_point(problem)) if warm is None else warm
+        alpha = interior_point(problem) if warm is None else warm
         level = self.guess() if warm is None else None
         if level is None:
-            level = level_of(problem, problem.product(alpha, None, np.float32)) or self.unit
+            level = level_of(problem, problem.product(alpha, None, np.float32)) or 0.0
         none = np.zeros(problem.n)
         lowest = -np.inf if problem.p.any() else 0.0
         level = level if level > lowest else VANISHES**0.5 * self.unit
@@ -109,13 +106,8 @@ class Levels:
         problem = self.problem
         if problem.gram.n < COARSE_FROM:
             return None
-        points = nested_order(problem)[: problem.gram.n // 4]
-        part, _ = restrict(problem, points)
-        wider = Workspace(part.within(part.upper * (problem.gram.n / len(points))), part.gram, problem.psd)
-        reach = [float(wider.upper[J].sum()) for J in (wider.sigma > 0, wider.sigma < 0)]
-        if wider.e is None or 2.0 * min(reach) < self.total:
-            return None  # of few points of a class a quarter says nothing
-        search = Levels(wider, self.total)
+        part, _ = restrict(problem, nested_order(problem)[: problem.gram.n // 4])
+        search = Levels(part)
         state = search.start(None)
         while not (state.done or state.solves >= COARSE_SOLVES):
             state = search.step(state)
@@ -190,7 +182,7 @@ class Levels:
         return free, direction, float(direction.sum())
 
     def lifted(self, alpha: NDArray, short: float) -> NDArray | None:
-        """α with both variables of points raised alike, which leaves f as it is at level 0, until they sum to the total;
+        """α with both variables of points raised alike, which changes nothing at level 0, until they sum to the total;
         None where points have no two variables that cancel, or these no room."""
         problem, half = self.problem, self.problem.n // 2
         pairs = (slice(0, half), slice(half, None))
@@ -207,15 +199,11 @@ class Levels:
     def between(self, state: LevelState, alpha: NDArray) -> NDArray:
         """The mixture of the optima at both ends that sums to the total, or the last one's projection."""
         if not (np.isfinite(state.low_level) and np.isfinite(state.high_level)):
-            return self.feasible(alpha)
+            return self.problem.project(alpha)
         low, high = float(state.low.sum()), float(state.high.sum())
         part = (self.total - low) / (high - low) if high > low else 0.5
         mixed: NDArray = (1.0 - part) * state.low + part * state.high
         return mixed
-
-    def feasible(self, alpha: NDArray) -> NDArray:
-        """The nearest point of the problem; of a quarter of one, which is about its level alone, the point itself."""
-        return alpha if self.problem.total is None else self.problem.project(alpha)
 
     def settled(self, alpha: NDArray, free: NDArray) -> NDArray:
         """α with the round-off of both sums on free variables: a projection would lift others off their bounds."""
