@@ -102,8 +102,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     --------
     >>> from dualflow import NuSVC
     >>> model = NuSVC(nu=0.5, kernel="linear").fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
-    >>> model.coef_.round(6).tolist(), model.predict([[0.4], [2.2]]).tolist()  # margins at 1 and 2
-    ([[2.0]], ['a', 'b'])
+    >>> model.coef_.round(6).tolist(), model.predict([[0.4], [2.2]]).tolist()  # x − 1.5
+    ([[1.0]], ['a', 'b'])
     """
 
     _fitted_by = "classes_"

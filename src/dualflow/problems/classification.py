@@ -204,8 +204,8 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
     >>> problem.kind.value, problem.total
     ('box with two equalities', 2.0)
     >>> solution = solve(problem, "interior-point")
-    >>> round(solution.bias, 6), round(solution.certificate.level, 6)  # w = 2ρ, b = −3ρ: a margin between 1 and 2
-    (-3.0, 0.5)
+    >>> round(solution.bias, 6), round(solution.certificate.level, 6)  # x − 1.5, and ρ
+    (-1.5, 1.0)
     """
     y, weight = check_signs(y, gram.n), check_weight(sample_weight, gram.n)
     plus, minus = float(weight[y > 0].sum()), float(weight[y < 0].sum())

@@ -29,8 +29,8 @@ class LevelSearch(Solver[Levels, LevelState]):
     >>> from dualflow import Gram, problems, solve
     >>> problem = problems.nu_svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], nu=0.5)
     >>> solution = solve(problem, "level-search")
-    >>> round(solution.bias, 6), round(solution.certificate.level, 6), solution.support
-    (-3.0, 0.5, array([1, 2]))
+    >>> round(solution.bias, 6), round(solution.certificate.level, 6), solution.support  # x − 1.5, and ρ
+    (-1.5, 1.0, array([1, 2]))
     """
 
     state_type: ClassVar[type] = LevelState
