@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 import dualflow
-from dualflow import SVC, SVDD, SVR, FitError, OneClassSVM, ProblemError
+from dualflow import SVC, SVDD, SVR, FitError, NuSVC, NuSVR, OneClassSVM, ProblemError
 
 #: In general position: which points carry a model is then unique.
 THREE = make_blobs(120, centers=3, n_features=4, cluster_std=4.0, random_state=3)
@@ -31,6 +31,9 @@ PAIRS = {
     "SVC, weighted": (SVC, svm.SVC, {"class_weight": {0: 0.2, 2: 5.0}}, THREE),
     "SVR": (SVR, svm.SVR, {"C": 2.0, "epsilon": 0.2}, NUMBERS),
     "OneClassSVM": (OneClassSVM, svm.OneClassSVM, {"nu": 0.33}, (THREE[0],)),
+    "NuSVC, two classes": (NuSVC, svm.NuSVC, {"nu": 0.7}, TWO),
+    "NuSVC, three classes": (NuSVC, svm.NuSVC, {"nu": 0.7}, THREE),
+    "NuSVR": (NuSVR, svm.NuSVR, {"nu": 0.4, "C": 2.0}, NUMBERS),
 }
 KERNELS = {
     "rbf": {"gamma": 0.1},

@@ -7,7 +7,7 @@ from sklearn import svm
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualflow import LDA, LSSVC, LSSVR, SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, OneClassSVM
+from dualflow import LDA, LSSVC, LSSVR, SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, NuSVC, NuSVR, OneClassSVM
 
 GAMMA_SCALE = (
     "gamma='scale' is 1/(n_features · X.var()) whatever the weights, as in scikit-learn's own SVC: repeating rows "
@@ -19,6 +19,8 @@ EXPECTED = {
     SVDD: REPEATED,
     SVR: REPEATED,
     OneClassSVM: REPEATED,
+    NuSVC: REPEATED,
+    NuSVR: REPEATED,
     LSSVC: REPEATED,
     LSSVR: REPEATED,
     CascadeSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
@@ -32,6 +34,8 @@ DEFAULT_GAMMA = [
     SVC(loss="squared_hinge"),
     SVR(),
     OneClassSVM(),
+    NuSVC(),
+    NuSVR(),
     CascadeSVC(),
     EcoSVC(),
     EcoSVDD(),
@@ -41,6 +45,8 @@ FIXED_GAMMA = [
     SVDD(gamma=0.3, nu=0.3),
     OneClassSVM(gamma=0.3),
     SVR(gamma=0.3),
+    NuSVC(gamma=0.3),
+    NuSVR(gamma=0.3),
     LSSVC(gamma=0.3),
     LSSVR(gamma=0.3),
     LDA(),
@@ -70,6 +76,8 @@ def test_contract(estimator, check):
         (SVDD, svm.OneClassSVM),
         (OneClassSVM, svm.OneClassSVM),
         (SVR, svm.SVR),
+        (NuSVC, svm.NuSVC),
+        (NuSVR, svm.NuSVR),
         (LSSVC, svm.SVC),
         (LSSVR, svm.SVR),
         (CascadeSVC, svm.SVC),

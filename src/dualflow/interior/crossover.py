@@ -103,6 +103,8 @@ def _solved(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArr
         inside = (wish > 0) & (wish < most)
         if not inside.all():
             free, system = free[inside], system.without(inside)
+            if not len(free):
+                break
         elif np.abs(step).max(initial=0.0) <= RESTS * float(alpha.max()):
             break
     # What is left of an equality goes to its free variables: a projection would move those at their bounds too.
