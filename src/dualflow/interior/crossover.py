@@ -18,7 +18,8 @@ from .state import InteriorState
 
 __all__ = ["Form", "FreeStep", "at_bounds"]
 
-#: Solves at most, and how much bolder than the last step's the weights of their proximal terms are.
+#: Solves at most, and how much bolder than the last step's the weights of their proximal terms are; of two equalities,
+#: whose border columns leave less of float64, they are not.
 SOLVES, BOLDER = 12, 1e3
 #: A step, as a part of the largest α, that is round-off.
 RESTS = 1e-15
@@ -95,8 +96,9 @@ def _solved(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArr
     alpha = np.where(at_lower, 0.0, np.where(at_upper, problem.upper, state.alpha))
     free = np.flatnonzero(~(at_lower | at_upper))
     system = form.free_step(free)
+    bolder = 1.0 if problem.groups else BOLDER
     for _ in range(SOLVES if len(free) else 0):
-        weight = 1.0 / (1.0 / (BOLDER * q[free]) + problem.ridge[free])
+        weight = 1.0 / (1.0 / (bolder * q[free]) + problem.ridge[free])
         step, state = system.step(alpha, state, weight)
         wish, most = alpha[free] + step, problem.upper[free]
         alpha[free] = np.clip(wish, 0.0, most)
