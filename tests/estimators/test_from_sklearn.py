@@ -129,11 +129,11 @@ def test_weights_below_0_take_points_out_as_there(name):
     ours, theirs = both(name, gamma=0.1, sample_weight=np.where(WEIGHT > 0, WEIGHT, -0.5)[:n])
     alike(ours, theirs, NEW, np.flatnonzero(WEIGHT))
     kind, reference, options, data = PAIRS[name]
-    words = "specified nu is infeasible" if reference is svm.NuSVC else "all samples have zero or negative weights"
+    words = "specified nu is infeasible|all samples have zero or negative weights"
     for weight in (np.zeros(n), np.full(n, -0.3)):
         with pytest.raises(ValueError, match="all samples have zero or negative weights"):
             kind(**options).fit(*data, sample_weight=weight)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=words):  # the first are those of its NuSVC
             reference(**options).fit(*data, sample_weight=weight)
 
 
