@@ -21,7 +21,9 @@ BEGIN, END = "<!-- made by python docs/solver_table.py, from the solvers' classe
 
 #: Sets of kinds in the words of models.
 PROBLEMS = {
-    EVERY_CONVEX | {Kind.AFFINE}: "all",
+    EVERY_CONVEX | {Kind.AFFINE, Kind.TWO_EQUALITIES}: "all",
+    EVERY_CONVEX | {Kind.AFFINE}: "all with one equality or none",
+    frozenset({Kind.TWO_EQUALITIES}): "two equalities: ν-SVC, ν-SVR",
     EVERY_CONVEX: "all with bounds",
     BOUNDED: "finite bounds and the simplex",
     BOUNDED - {Kind.SIMPLEX}: "finite bounds: hinge, with or without bias, soft SVDD, one-class, ε-SVR",

@@ -30,6 +30,7 @@ def fingerprint(problem: DualProblem) -> str:
     name = gram.kernel if isinstance(gram.kernel, str) else "callable"
     digest.update(f"{name} {gram.gamma!r} {gram.degree!r} {gram.coef0!r} {gram.X.shape}".encode())
     digest.update(f"{problem.scale!r} {problem.offset!r} {problem.d!r} {problem.model}".encode())
+    digest.update(b"" if problem.total is None else f"{problem.total!r}".encode())
     for array in (
         *((X.data, X.indices, X.indptr) if isinstance(X, SparsePoints) else (X,)),
         problem.p,

@@ -20,7 +20,7 @@ from ._run import Run
 from .core import clock
 from .core.certificate import Certifier
 from .core.options import Number, OneOf
-from .core.problem import DualProblem
+from .core.problem import DualProblem, Kind
 from .core.solution import Progress, Solution
 from .core.threads import blas_for
 from .core.workspace import twin
@@ -74,7 +74,8 @@ def solve(
     solver : str or Solver
         A name of `list_solvers`, with its options as further keywords, or an instance. "auto" is "interior-point" for
         problems of 1000 variables and more whose kernel matrix is made by few columns (a linear kernel with few
-        features, polynomials of them), and "working-set" for all others; which one it was is in the provenance.
+        features, polynomials of them), and "working-set" for all others; of problems with two equalities
+        "interior-point" for these and "level-search" for others. Which one it was is in the provenance.
     refine : bool or "early", default=False
         Follow up with the classical active-set refinement. Raw and refined answers are both kept. "early" lets a
         solver that can tell rest where the refinement is the faster way on, unless its options say how far to go, and
@@ -129,8 +130,8 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver's own imports
-    bounded = problem.kind in BOUNDED
-    engine = make_solver(solver, options, problem.gram if bounded else None, problem.n)
+    bounded = problem.kind in BOUNDED | {Kind.TWO_EQUALITIES}
+    engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")

@@ -7,6 +7,7 @@ from typing import Any
 
 from .core.features import rank_by_kernel, scales_apart
 from .core.kernel_matrix import KernelMatrix
+from .core.problem import Kind
 from .solvers import CATALOGUE, SOLVERS, Solver
 
 __all__ = [
@@ -74,12 +75,16 @@ def solver_class(name: str) -> type[Solver[Any, Any]]:
 
 def usual_solver(gram: KernelMatrix, n: int) -> str:
     """The name of the solver that "auto" stands for, of a problem of n variables with finite bounds."""
-    rank = rank_by_kernel(gram)
-    low = rank is not None and rank * rank <= MAX_SQUARE_A_POINT * gram.n
-    if low and n >= MIN_VARIABLES_LOW_RANK:
+    if _is_low(gram) and n >= MIN_VARIABLES_LOW_RANK:
         return "interior-point"
     apart = gram.is_linear and MIN_POINTS_A_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_APART
     return "interior-point" if apart else DEFAULT_SOLVER
+
+
+def _is_low(gram: KernelMatrix) -> bool:
+    """Whether few columns make a kernel matrix, as its kernel says."""
+    rank = rank_by_kernel(gram)
+    return rank is not None and rank * rank <= MAX_SQUARE_A_POINT * gram.n
 
 
 def make_solver(
@@ -87,11 +92,16 @@ def make_solver(
     options: dict[str, Any] | None = None,
     gram: KernelMatrix | None = None,
     n: int = 0,
+    kind: Kind | None = None,
 ) -> Solver[Any, Any]:
     """An instance from a name and its options, or the instance that was given. "auto" is the `usual_solver` of a
-    problem of n variables; without one it is the default solver, as it is with options, which are that one's."""
+    problem of n variables; without one it is the default solver, as it is with options, which are that one's. Of a
+    ``kind`` with two equalities it is "interior-point" where few columns make the kernel matrix, or "level-search"."""
     if isinstance(solver, str) and solver == AUTO:
-        solver = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
+        if kind is Kind.TWO_EQUALITIES:
+            solver = "interior-point" if not options and gram is not None and _is_low(gram) else "level-search"
+        else:
+            solver = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
     if isinstance(solver, Solver):
         if options:
             raise TypeError(f"options {sorted(options)} go with a solver's name, not with an instance of one")

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 import dualflow
-from dualflow import SVC, SVDD, SVR, FitError, OneClassSVM, ProblemError
+from dualflow import SVC, SVDD, SVR, FitError, NuSVC, NuSVR, OneClassSVM, ProblemError
 
 #: In general position: which points carry a model is then unique.
 THREE = make_blobs(120, centers=3, n_features=4, cluster_std=4.0, random_state=3)
@@ -31,6 +31,9 @@ PAIRS = {
     "SVC, weighted": (SVC, svm.SVC, {"class_weight": {0: 0.2, 2: 5.0}}, THREE),
     "SVR": (SVR, svm.SVR, {"C": 2.0, "epsilon": 0.2}, NUMBERS),
     "OneClassSVM": (OneClassSVM, svm.OneClassSVM, {"nu": 0.33}, (THREE[0],)),
+    "NuSVC, two classes": (NuSVC, svm.NuSVC, {"nu": 0.69}, TWO),
+    "NuSVC, three classes": (NuSVC, svm.NuSVC, {"nu": 0.69}, THREE),
+    "NuSVR": (NuSVR, svm.NuSVR, {"nu": 0.413, "C": 2.0}, NUMBERS),
 }
 KERNELS = {
     "rbf": {"gamma": 0.1},
@@ -126,10 +129,12 @@ def test_weights_below_0_take_points_out_as_there(name):
     ours, theirs = both(name, gamma=0.1, sample_weight=np.where(WEIGHT > 0, WEIGHT, -0.5)[:n])
     alike(ours, theirs, NEW, np.flatnonzero(WEIGHT))
     kind, reference, options, data = PAIRS[name]
+    words = "specified nu is infeasible|all samples have zero or negative weights"
     for weight in (np.zeros(n), np.full(n, -0.3)):
-        for model in (kind(**options), reference(**options)):
-            with pytest.raises(ValueError, match="all samples have zero or negative weights"):
-                model.fit(*data, sample_weight=weight)
+        with pytest.raises(ValueError, match="all samples have zero or negative weights"):
+            kind(**options).fit(*data, sample_weight=weight)
+        with pytest.raises(ValueError, match=words):  # the first are those of its NuSVC
+            reference(**options).fit(*data, sample_weight=weight)
 
 
 def test_one_class_left_by_the_weights_is_refused_in_the_same_words():

@@ -39,6 +39,8 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVC,
+    NuSVR,
     OneClassSVM,
     ProblemError,
     Solver,
@@ -87,6 +89,16 @@ def streams_of_numbers():
 #: Models of every class that can be saved, each with the steps of its life: functions that train it further (a
 #: stream's: ``lambda model: model.partial_fit(...)``). Each is saved and loaded after every step.
 LIVES = {
+    "NuSVC": [
+        (NuSVC(random_state=1, warm_start=True), fits(X, Y)),
+        (NuSVC(nu=0.9, kernel="linear", random_state=1, class_weight="balanced"), fits(BLOBS, BLOB_LABELS)),
+        (NuSVC(nu=0.4, kernel="precomputed", random_state=1), fits(K, Y, np.arange(60) % 3)),
+        (NuSVC(random_state=1), fits(scipy.sparse.coo_array(X), Y)),
+    ],
+    "NuSVR": [
+        (NuSVR(random_state=1, warm_start=True), fits(X, X[:, 0])),
+        (NuSVR(nu=0.3, C=10.0, kernel="linear", random_state=1), fits(X, X[:, 0] ** 2, np.arange(60) % 3)),
+    ],
     "SVC": [
         (SVC(random_state=1, warm_start=True), fits(X, Y)),
         (SVC(C=10, solver="smo", random_state=1, warm_start=True, max_steps=400), fits(BLOBS, BLOB_LABELS)),

@@ -7,18 +7,22 @@ from sklearn import svm
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualflow import LDA, LSSVC, LSSVR, SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, OneClassSVM
+from dualflow import LDA, LSSVC, LSSVR, SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, NuSVC, NuSVR, OneClassSVM
 
 GAMMA_SCALE = (
     "gamma='scale' is 1/(n_features · X.var()) whatever the weights, as in scikit-learn's own SVC: repeating rows "
     "changes the kernel. With a fixed gamma the check passes (see FIXED_GAMMA)."
 )
 REPEATED = {f"check_sample_weight_equivalence_on_{kind}_data": GAMMA_SCALE for kind in ("dense", "sparse")}
+INFEASIBLE = "nu=0.5 is infeasible with the check's weights, as in scikit-learn's own NuSVC: the error says so."
+SHARES = dict.fromkeys([*REPEATED, "check_class_weight_classifiers"], INFEASIBLE)
 EXPECTED = {
     SVC: REPEATED,
     SVDD: REPEATED,
     SVR: REPEATED,
     OneClassSVM: REPEATED,
+    NuSVC: SHARES,
+    NuSVR: REPEATED,
     LSSVC: REPEATED,
     LSSVR: REPEATED,
     CascadeSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
@@ -32,6 +36,8 @@ DEFAULT_GAMMA = [
     SVC(loss="squared_hinge"),
     SVR(),
     OneClassSVM(),
+    NuSVC(),
+    NuSVR(),
     CascadeSVC(),
     EcoSVC(),
     EcoSVDD(),
@@ -41,6 +47,8 @@ FIXED_GAMMA = [
     SVDD(gamma=0.3, nu=0.3),
     OneClassSVM(gamma=0.3),
     SVR(gamma=0.3),
+    NuSVC(gamma=0.3),
+    NuSVR(gamma=0.3),
     LSSVC(gamma=0.3),
     LSSVR(gamma=0.3),
     LDA(),
@@ -51,7 +59,7 @@ FIXED_GAMMA = [
 
 
 def expected_failures(estimator):
-    return EXPECTED[type(estimator)] if estimator.gamma == "scale" else {}
+    return EXPECTED[type(estimator)] if estimator.gamma == "scale" or isinstance(estimator, NuSVC) else {}
 
 
 # scikit-learn 1.6 has no such argument: there an expected failure that passes goes unnoticed.
@@ -70,6 +78,8 @@ def test_contract(estimator, check):
         (SVDD, svm.OneClassSVM),
         (OneClassSVM, svm.OneClassSVM),
         (SVR, svm.SVR),
+        (NuSVC, svm.NuSVC),
+        (NuSVR, svm.NuSVR),
         (LSSVC, svm.SVC),
         (LSSVR, svm.SVR),
         (CascadeSVC, svm.SVC),

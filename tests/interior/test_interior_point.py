@@ -37,6 +37,10 @@ def posed(gram):
         "soft ball": problems.svdd(gram, 0.2),
         "soft ball, weights": problems.svdd(gram, 0.2, sample_weight=WEIGHT),
         "hard ball": problems.svdd(gram),
+        "nu-SVC": problems.nu_svc(gram, y, 0.7),
+        "nu-SVC, weights": problems.nu_svc(gram, y, 0.6, sample_weight=WEIGHT),
+        "nu-SVR": problems.nu_svr(gram, VALUES, 3.0, nu=0.4),
+        "nu-SVR, weights": problems.nu_svr(gram, VALUES, 3.0, nu=0.4, sample_weight=WEIGHT),
         "least squares": problems.least_squares(gram, y, 2.0),
         "ridge regression": problems.least_squares(gram, VALUES, 2.0, regression=True, fit_intercept=False),
     }

@@ -2,6 +2,10 @@
 
 D(ν) = −½ αᵀQα + νd + Σᵢ min(lᵢρᵢ, uᵢρᵢ), ρ = Qα − p − νe, is concave and piecewise linear; its maximum is taken over
 its breakpoints hᵢ/eᵢ exactly.
+
+With a second equality, 1ᵀα = total, ρ = Qα − p − νe − μ is h − (μ + ν) where e = +1 and h − (μ − ν) where e = −1. So D
+falls into two such functions, of ν₊ = μ + ν over the variables with e = +1 and of ν₋ = μ − ν over the others, and both
+maxima are exact (`level_of`). At the optimum they are LIBSVM's r₁ and r₂ (Chang and Lin 2011, section 4.2).
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._bound import best_of, capped_sum, reach_of, rounded
+from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
 from .kernel_matrix import KernelMatrix
 from .problem import DualProblem, Kind
 from .reading import Interval
@@ -29,6 +33,7 @@ __all__ = [
     "hard_margin_bound",
     "inseparability_witness",
     "kkt_violation",
+    "level_of",
     "primal_product",
     "primal_rounding",
     "reach_of",
@@ -101,15 +106,18 @@ def rounding(
     (lower, interval), e = bound, problem.e
     if not (np.isfinite(lower) and np.isfinite(objective)):
         return np.inf
+    level = level_of(problem, Qa) or 0.0
     nu = 0.0 if e is None or interval is None else 0.5 * (interval[0] + interval[1])
     size = np.abs(alpha)
     root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
-    beside = np.abs(problem.p) + problem.ridge * size
+    beside = np.abs(problem.p) + abs(level) + problem.ridge * size
     growth = growth_of(problem.gram)
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
+    terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any():
-        return float(rounded(Qa - problem.p, e, upper, alpha, root, beside, nu, growth, terms))
+        h = Qa - problem.p - level
+        return float(rounded(h, e, upper, alpha, root, beside, nu, growth, terms))
     doubt = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
     if problem.kind is Kind.AFFINE:
         # Half the square of ρ's doubt in the norm of Q⁻¹, which is at most that of the ridge, and what it adds to ρ's.
@@ -143,20 +151,32 @@ def primal_rounding(
     if not np.isfinite(lower):
         return np.inf
     size, scale, nu = np.abs(alpha), problem.scale, 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
+    level = level_of(problem, product) or 0.0
     features, points = problem.gram.sizes(_of_points(problem, size), w)
     if problem.idx is not None:
         points = points[problem.idx]
     off, total, mass = GROWTH * EPS * features, float(problem.sigma @ alpha), float(size.sum())
-    doubt = scale * (GROWTH * points + problem.offset * mass) + problem.ridge * size + np.abs(problem.p) + abs(nu)
+    doubt = (
+        scale * (GROWTH * points + problem.offset * mass)
+        + problem.ridge * size
+        + np.abs(problem.p)
+        + abs(nu)
+        + abs(level)
+    )
     doubt *= EPS
     upper = problem.effective_upper
-    loses = product - problem.p - (0.0 if e is None else nu * e) < doubt
+    loses = product - problem.p - level - (0.0 if e is None else nu * e) < doubt
     lost = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ doubt[loses])
     lost += scale * float(np.abs(v) @ off + 0.5 * off @ off + problem.offset * abs(total) * EPS * mass)
     terms = 0.5 * (scale * float(v @ v + w @ w + problem.offset * total**2) + float(problem.ridge @ (alpha * alpha)))
-    terms += float(np.abs(problem.p) @ size) + abs(nu * problem.d)
+    terms += float(np.abs(problem.p) @ size) + abs(nu * problem.d) + abs(level) * mass
     lost += 4.0 * (1.0 + problem.n**0.5) * EPS * terms
     if e is None:
+        return lost
+    for J, wanted in problem.groups:
+        missing, widest = math.fsum((*alpha[J], -wanted)), J[int(np.argmax(np.minimum(alpha, upper - alpha)[J]))]
+        lost += abs(missing * float(Qa[widest] - problem.p[widest]))
+    if problem.groups:
         return lost
     missing, widest = math.fsum((*(e * alpha), -problem.d)), int(np.argmax(np.minimum(alpha, upper - alpha)))
     return lost + abs(missing * float(Qa[widest] - problem.p[widest]))
@@ -182,6 +202,12 @@ def kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
     can_rise, can_fall = alpha < problem.upper, alpha > problem.lower
     if problem.e is None:
         return max(float(np.max(-h[can_rise], initial=0.0)), float(np.max(h[can_fall], initial=0.0)))
+    if problem.groups:  # an equality for each sign of e, and its own best multiplier
+        worst = [
+            float(np.max(h[J][can_fall[J]], initial=-np.inf)) - float(np.min(h[J][can_rise[J]], initial=np.inf))
+            for J, _ in problem.groups
+        ]
+        return max(0.0, 0.5 * max(worst))
     # A violation is ν − he or he − ν, as e = ±1; the best ν lies half way between the two worst (LIBSVM's m and M).
     positive = problem.e > 0
     above, below = (can_rise & positive) | (can_fall & ~positive), (can_fall & positive) | (can_rise & ~positive)
@@ -197,11 +223,27 @@ def dual_bound(
     as Qα is a `primal_product`."""
     h, e, u = Qa - problem.p, problem.e, problem.effective_upper
     fixed = -0.5 * (float(alpha @ Qa) if quadratic is None else quadratic)
+    if (level := level_of(problem, Qa)) is not None and problem.total is not None:
+        h, fixed = h - level, fixed + level * problem.total
     if e is None:
         return fixed + capped_sum(u, h, None, 0.0), None
     # The bounds as given: the plateau that an implied αᵢ ≤ d adds to D is an artefact.
     low, high, best = best_of(h, e, problem.upper, u, problem.d, fixed)
     return best, (low, high)
+
+
+def level_of(problem: DualProblem, Qa: NDArray) -> float | None:
+    """The multiplier μ of 1ᵀα = total at which D is largest, together with the best ν there; None without it.
+
+    The margin ρ of a ν-SVC and −ε of a ν-SVR: what makes their primal objectives least, for given weights w, together
+    with the best bias and slacks (Schölkopf et al. 2000, eq. 31 and 41), as D(ν, μ) is minus that objective. Where a
+    sign of e has no free variable the maximisers ν₊ or ν₋ are an interval, of which the middle is taken.
+    """
+    if not problem.groups:
+        return None
+    h = Qa - problem.p
+    ends = [maximisers(h[J], np.ones(len(J)), problem.upper[J], wanted) for J, wanted in problem.groups]
+    return 0.25 * float(np.sum(ends))
 
 
 def affine_bound(problem: Workspace, alpha: NDArray, Qa: NDArray) -> tuple[float, Interval | None]:

@@ -5,7 +5,8 @@ For positive semidefinite Q, any scalar ν, h = Qα − p and ρ = h − νe,
     D(ν) = −½ αᵀQα + νd + Σᵢ min(lᵢρᵢ, uᵢρᵢ)  ≤  min f,
 
 so gap = f(α) − max_ν D(ν) ≥ f(α) − f*. D is concave and piecewise linear; its maximum is taken over its
-breakpoints hᵢ/eᵢ exactly. The bias is read off the maximiser: b = −ν.
+breakpoints hᵢ/eᵢ exactly. The bias is read off the maximiser: b = −ν. With a second equality, 1ᵀα = total, its
+multiplier μ is found with it (`bounds.level_of`): ρ = h − νe − μ, and D has one more term, μ·total.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .bounds import (
     gaps,
     hard_margin_bound,
     kkt_violation,
+    level_of,
     primal_product,
     primal_rounding,
     rounding,
@@ -105,6 +107,8 @@ class Certificate:
         An estimate of what float64 has rounded away of `gap`, absolute, in the same units: the gap in exact arithmetic,
         of the exactly feasible point next to `alpha`, is at most gap + rounding. None where no gap is given, 0 where
         `relative_gap` is 0 because both figures are the round-off of their terms.
+    level : float or None
+        μ, the multiplier of the second equality 1ᵀα = total: the margin ρ of a ν-SVC, −ε of a ν-SVR. None without it.
 
     Examples
     --------
@@ -134,6 +138,7 @@ class Certificate:
     stationarity: float | None = None
     primal: NDArray | None = None
     rounding: float | None = None
+    level: float | None = None
 
     @property
     def relative_rounding(self) -> float | None:
@@ -242,6 +247,14 @@ class Certifier:
         self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
         self.products = Products(self.workspace)
 
+    @classmethod
+    def of(cls, workspace: Workspace) -> Certifier:
+        """One that shares a solver's workspace, for a refinement within a run: its certificates are no evidence."""
+        judge = object.__new__(cls)
+        judge._begin(workspace, workspace)
+        judge.workspace, judge.products = workspace, Products(workspace)
+        return judge
+
     def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
         """Before the first certificate; ``given`` is what this problem is the centred form of, if not itself."""
         self.problem, self._moved = problem, problem is not given
@@ -276,6 +289,8 @@ class Certifier:
         ) - self.problem.p
         if self.problem.e is not None and certificate.multiplier is not None:
             rho -= (certificate.multiplier - self.shift(alpha, w)) * self.problem.e
+        if certificate.level is not None:
+            rho -= certificate.level
         return rho
 
     def seconds(self, alpha: NDArray) -> float:
@@ -343,7 +358,8 @@ class Certifier:
         bound = dual_bound(problem, point, product, square)
         lost = primal_rounding(problem, point, (v, Qa), (w, product), bound)
         shift = self.shift(point, w)
-        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost)
+        level = level_of(problem, product)
+        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost, level)
         return replace(made_by_w, primal=w) if _in_doubt(made_by_w) < _in_doubt(certificate) else certificate
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
@@ -356,7 +372,9 @@ class Certifier:
     def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
         """The certificate, the α it is about, and its Qα."""
         point, Qa, bound = self._bound(projection, Qa)
-        return certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, self.shift(point)), point, Qa
+        level, shift = level_of(self.problem, Qa), self.shift(point)
+        made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
+        return made, point, Qa
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
         """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe;
@@ -366,6 +384,8 @@ class Certifier:
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
         if problem.e is not None and interval is not None:
             rho -= 0.5 * (interval[0] + interval[1]) * problem.e
+        if (level := level_of(problem, Qa)) is not None:
+            rho -= level
         return gaps(objective, lower_bound)[1], rho
 
     def gap(self, alpha: NDArray, Qa: NDArray) -> float:
@@ -400,10 +420,12 @@ def certificate_of(
     bound: tuple[float, Interval | None],
     shift: float = 0.0,
     lost: float | None = None,
+    level: float | None = None,
 ) -> Certificate:
     """What an α is worth, of which ``projection`` is the feasible one and ``point`` the best on its ray, given Qα of
-    that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`, and ``lost``
-    what rounding may hide of the gap, where that is not `rounding` of Qα."""
+    that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`, ``lost``
+    what rounding may hide of the gap, where that is not `rounding` of Qα, and ``level`` the multiplier of a second
+    equality."""
     (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
     objective = 0.5 * quadratic - float(problem.p @ point)
     gap = relative_gap = None
@@ -419,7 +441,8 @@ def certificate_of(
     if nu is not None and interval is not None and shift:
         nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)
         quadratic += 2 * problem.d * shift
-    bias, bias_interval = problem.reading.bias(problem, point, quadratic, interval)
+    posed = problem if level is None else problem.at_level(level)
+    bias, bias_interval = problem.reading.bias(posed, point, quadratic, interval)
     return Certificate(
         alpha=immutable(point),
         objective=objective,
@@ -437,4 +460,5 @@ def certificate_of(
         psd=psd,
         stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
         rounding=lost,
+        level=level,
     )

@@ -16,7 +16,8 @@ def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
 
     σᵢαᵢ summed over repeated rows; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀQμ) (Bauckhage 2).
     """
-    return problem.reading.coefficients(problem, certificate.alpha, certificate.quadratic, certificate.multiplier)
+    posed = problem if certificate.level is None else problem.at_level(certificate.level)
+    return problem.reading.coefficients(posed, certificate.alpha, certificate.quadratic, certificate.multiplier)
 
 
 def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray | None:
@@ -24,7 +25,8 @@ def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray |
     that the `coefficients` make."""
     if certificate.primal is None:
         return None
-    unit = problem.reading.unit(problem, certificate.quadratic, certificate.multiplier)
+    posed = problem if certificate.level is None else problem.at_level(certificate.level)
+    unit = posed.reading.unit(posed, certificate.quadratic, certificate.multiplier)
     found: NDArray = certificate.primal / unit
     return found
 

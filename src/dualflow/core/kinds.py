@@ -27,6 +27,7 @@ class Kind(Enum):
     CAPPED_SIMPLEX = "capped simplex"  # 0 ≤ α ≤ u, 1ᵀα = 1: soft SVDD, one-class
     ORTHANT_EQUALITY = "orthant with equality"  # 0 ≤ α, eᵀα = d: hard margin; may be unbounded below
     ORTHANT = "orthant"  # 0 ≤ α: hard margin without bias; may be unbounded below
+    TWO_EQUALITIES = "box with two equalities"  # 0 ≤ α ≤ u < ∞, eᵀα = d, 1ᵀα = total: ν-SVC, ν-SVR
     AFFINE = "affine"  # α free, eᵀα = d or not: least squares
 
     __hash__ = object.__hash__  # not by the name, which a solver could overwrite for all problems
@@ -37,8 +38,10 @@ class Kind(Enum):
         return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
 
 
-def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float) -> Kind:
-    """The shape of {l ≤ α ≤ u, eᵀα = d}; without ``e`` there is no equality."""
+def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float, total: float | None = None) -> Kind:
+    """The shape of {l ≤ α ≤ u, eᵀα = d, 1ᵀα = total}; without ``e`` or ``total`` their equality is missing."""
+    if total is not None:
+        return Kind.TWO_EQUALITIES
     if np.isneginf(lower[0]):
         return Kind.AFFINE
     # A bound of 0 (a point of weight 0) caps nothing: it only takes its variable out.

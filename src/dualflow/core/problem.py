@@ -41,7 +41,7 @@ def _kept_constant(n: int, value: float) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class DualProblem:
-    """Minimise f(α) = ½ αᵀQα − pᵀα subject to l ≤ α ≤ u and, if ``e`` is given, eᵀα = d.
+    """Minimise f(α) = ½ αᵀQα − pᵀα subject to l ≤ α ≤ u and, if ``e`` is given, eᵀα = d; with ``total``, 1ᵀα = total.
 
     Q = s·diag(σ)(K[idx, idx] + c)diag(σ) + diag(r) is never formed unless `dense` is called. A value: its arrays are
     copies that nobody can write to, and nothing that is computed is kept; a run keeps it in a `Workspace`.
@@ -68,6 +68,10 @@ class DualProblem:
         Which point of the Gram each variable belongs to; rows may repeat (SVR).
     reading : Reading
         Which model this is the dual of, and how bias, radius and coefficients are read off.
+    total : float or None
+        The right-hand side of a second equality 1ᵀα = total (ν-SVC, ν-SVR), which needs an ``e`` and finite ``upper``.
+        The two together say what the variables with e = +1 and those with e = −1 sum to: (total + d)/2 and
+        (total − d)/2.
 
     Raises
     ------
@@ -98,6 +102,7 @@ class DualProblem:
     ridge: NDArray = field(default_factory=lambda: np.zeros(1))
     idx: NDArray | None = None
     reading: Reading = field(default_factory=Reading)
+    total: float | None = None
     #: The shape of the feasible set.
     kind: Kind = field(init=False)
 
@@ -124,6 +129,7 @@ class DualProblem:
             "sigma": vector(self.sigma, "sigma"),
             "e": None if self.e is None or self.e is self.sigma else vector(self.e, "e"),
             "d": float(self.d),
+            "total": None if self.total is None else float(self.total),
         }
         ridge = np.asarray(self.ridge, dtype=float)
         alike = isinstance(self.lower, float) and ridge.size == 1 and ridge.item() == self.lower
@@ -134,7 +140,7 @@ class DualProblem:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check()
-        object.__setattr__(self, "kind", kind_of(self.lower, self.upper, self.e, self.d))
+        object.__setattr__(self, "kind", kind_of(self.lower, self.upper, self.e, self.d, self.total))
 
     def _check(self) -> None:
         n, points = self.n, self.gram.n
@@ -156,6 +162,8 @@ class DualProblem:
         if not self.upper.min() >= 0 or (free and not np.isposinf(self.upper).all()):
             self._refuse("upper must be ≥ 0, and ∞ where lower is −∞")
         if self.e is None:
+            if self.total is not None:
+                raise ProblemError("total is the right side of a second equality; give the first one, e")
             return
         if self.e is not self.sigma and not (np.abs(self.e) == 1).all():
             self._refuse("e must hold +1 and −1 only")
@@ -163,6 +171,16 @@ class DualProblem:
         if not free and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
             raise ProblemError(
                 f"no α is feasible: eᵀα can reach {-reach[1]:.6g}…{reach[0]:.6g}, d = {self.d:.6g} is asked"
+            )
+        if self.total is None:
+            return
+        if free or not np.isfinite(self.upper).all() or not np.isfinite(self.total):
+            raise ProblemError("total needs finite bounds: lower = 0, upper < ∞, and must be finite itself")
+        sums = 0.5 * (self.total + self.d), 0.5 * (self.total - self.d)
+        if not all(0 <= wanted <= most * (1 + 1e-12) for wanted, most in zip(sums, reach, strict=True)):
+            raise ProblemError(
+                f"no α is feasible: variables with e = +1 can sum to {reach[0]:.6g} and those with e = −1 to "
+                f"{reach[1]:.6g}, {sums[0]:.6g} and {sums[1]:.6g} are asked"
             )
 
     def _refuse(self, message: str) -> NoReturn:
@@ -197,7 +215,16 @@ class DualProblem:
 
     def within(self, upper: NDArray) -> DualProblem:
         """The same f within other upper bounds ≥ 0, which must leave something feasible: nobody looks."""
-        return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d))
+        return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d, self.total))
+
+    def at_level(self, level: float) -> DualProblem:
+        """The problem whose second equality is given up for its multiplier μ, the ``level``: p + μ in the place of p.
+
+        At the right μ its optimum is this problem's, and f is less there by μ·total. A ν-SVC at a level is the C-SVC of
+        C = 1/μ in units of μ, a ν-SVR is the ε-SVR of ε = −μ (Chang and Lin 2001).
+        """
+        upper = self.upper
+        return self._with(p=immutable(self.p + level), total=None, kind=kind_of(self.lower, upper, self.e, self.d))
 
     @classmethod
     def of_parts(cls, gram: Gram, n: int, **parts: Any) -> DualProblem:
@@ -237,6 +264,14 @@ class DualProblem:
         if self.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
             return np.minimum(self.upper, self.d)
         return self.upper
+
+    @property
+    def groups(self) -> list[tuple[NDArray, float]]:
+        """With ``total``: the variables with e = +1 and those with e = −1, and what each sum to."""
+        if self.e is None or self.total is None:
+            return []
+        plus, minus = np.flatnonzero(self.e > 0), np.flatnonzero(self.e < 0)
+        return [(plus, 0.5 * (self.total + self.d)), (minus, 0.5 * (self.total - self.d))]
 
     @property
     def psd(self) -> psd.SpectrumEvidence:
@@ -337,12 +372,20 @@ class DualProblem:
     def infeasibility(self, alpha: NDArray) -> float:
         """Largest violation of any bound or of the equality, absolute."""
         worst = max(float((self.lower - alpha).max()), float((alpha - self.upper).max()), 0.0)
+        if self.total is not None:
+            worst = max(worst, abs(float(alpha.sum()) - self.total))
         return worst if self.e is None else max(worst, abs(float(self.e @ alpha) - self.d))
 
     def project(self, alpha: NDArray) -> NDArray:
         """Nearest feasible point in the Euclidean norm, shape (n,).
 
         With the equality the projection is clip(α − t·e, l, u), and t is the root of a monotone piecewise
-        linear function, found exactly by sorting its breakpoints.
+        linear function, found exactly by sorting its breakpoints; with two equalities there is one for each sign of e.
         """
-        return project_onto(np.asarray(alpha, dtype=float), self.lower, self.upper, self.e, self.d)
+        alpha = np.asarray(alpha, dtype=float)
+        if self.total is not None:
+            out = np.empty(self.n)
+            for J, wanted in self.groups:
+                out[J] = project_onto(alpha[J], self.lower[J], self.upper[J], np.ones(len(J)), wanted)
+            return out
+        return project_onto(alpha, self.lower, self.upper, self.e, self.d)

@@ -57,6 +57,7 @@ class Screen:
             and not isinstance(gram.X, SparsePoints)
             and problem.kind is not Kind.AFFINE
             and not problem.kind.may_be_unbounded
+            and problem.kind is not Kind.TWO_EQUALITIES  # whose level moves with ν
         )
 
     def product(self, alpha: NDArray) -> NDArray | None:

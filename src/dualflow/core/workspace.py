@@ -191,6 +191,7 @@ class Workspace(DualProblem):
             ridge=self.ridge[J],
             idx=idx,
             reading=self.reading,
+            total=self.total,
         )
         evidence = self.__dict__.get("_evidence")  # a block on the diagonal is what the whole matrix is
         work = Workspace(part, evidence=evidence if evidence is not None and evidence.is_psd else None)

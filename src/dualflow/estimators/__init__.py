@@ -12,6 +12,8 @@ from .incremental_svr import IncrementalSVR
 from .lda import LDA
 from .lssvc import LSSVC
 from .lssvr import LSSVR
+from .nu_svc import NuSVC
+from .nu_svr import NuSVR
 from .one_class import OneClassSVM
 from .svc import SVC
 from .svdd import SVDD
@@ -32,6 +34,8 @@ __all__ = [
     "IncrementalSVC",
     "IncrementalSVDD",
     "IncrementalSVR",
+    "NuSVC",
+    "NuSVR",
     "OneClassSVM",
     "generalization_report",
     "load",

@@ -14,7 +14,8 @@ from .._solve import limited
 from ..core.options import Number, OneOf, Rule
 from ..core.problem import DualProblem
 from ..core.solution import Solution
-from ..problems.description import SHARE, SHARE_OR_NONE
+from ..problems.checks import SHARE
+from ..problems.description import SHARE_OR_NONE
 from ._attributes import fitted
 from ._base import KernelMachine
 from ._left_out_scores import LeftOutScores, Scores, left_out_scores, rank_for, share_of

@@ -117,6 +117,7 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
                 "extras": sorted(solution.extras),
                 "primal": primal is not None,
             }
+            | ({} if problem.total is None else {"total": problem.total})
         )
     for name in _COLUMNS:
         holders = [solution if name.endswith("alpha") else solution.problem for solution in solutions]

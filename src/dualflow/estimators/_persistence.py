@@ -30,6 +30,8 @@ CLASSES = {
     "SVDD": "dualflow.estimators.svdd:SVDD",
     "OneClassSVM": "dualflow.estimators.one_class:OneClassSVM",
     "SVR": "dualflow.estimators.svr:SVR",
+    "NuSVC": "dualflow.estimators.nu_svc:NuSVC",
+    "NuSVR": "dualflow.estimators.nu_svr:NuSVR",
     "LDA": "dualflow.estimators.lda:LDA",
     "LSSVC": "dualflow.estimators.lssvc:LSSVC",
     "LSSVR": "dualflow.estimators.lssvr:LSSVR",

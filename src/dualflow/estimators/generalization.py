@@ -18,6 +18,7 @@ from ._labels import winners
 from ._optimum import optimum
 from ._packing import joint_gram
 from ._pair_report import PairReport, pair_report
+from .nu_svc import NuSVC
 from .svc import SVC
 
 __all__ = ["GeneralizationReport", "PairReport", "generalization_report"]
@@ -135,6 +136,11 @@ def generalization_report(
     """
     if (X is None) != (y is None):
         raise ProblemError("X and y go together; give both, or neither for the model's own training data")
+    if isinstance(model, NuSVC):
+        raise ProblemError(
+            "model: the report is of a classifier with a C, which leaving points out does not change; a NuSVC with two "
+            "classes has the decision function of SVC(C=1/model.certificate_.level), give that one"
+        )
     if X is not None and y is not None:
         known = SVC().get_params(deep=False)
         model = SVC(**{name: value for name, value in model.get_params(deep=False).items() if name in known}).fit(X, y)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 
-__all__ = ["GradientField", "balance", "interior_point", "weights"]
+__all__ = ["GradientField", "balance", "both_balances", "interior_point", "weights"]
 
 
 def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
@@ -39,6 +39,9 @@ def interior_point(problem: DualProblem) -> NDArray:
     unit = np.where(np.isfinite(problem.upper), problem.upper, 1.0)
     if problem.e is None:
         return 0.5 * unit
+    if problem.groups:
+        shares = [wanted / float(unit[J].sum() or 1.0) for J, wanted in problem.groups]
+        return np.where(problem.e > 0, *shares) * unit
     plus, minus = problem.e > 0, problem.e < 0
     U_plus, U_minus = float(unit[plus].sum()), float(unit[minus].sum())
     if not minus.any():
@@ -55,6 +58,15 @@ def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
         return 0.0
     total = float(w.sum())
     return -float(problem.e @ (w * drive)) / total if total > 0 else 0.0
+
+
+def both_balances(problem: DualProblem, w: NDArray, drive: NDArray) -> tuple[float, float]:
+    """The ν and μ with Σ wᵢ(driveᵢ + νeᵢ + μ) = 0 over the variables of either sign of e, so that eᵀα and 1ᵀα stay; of
+    one equality or none, ν as of `balance` and 0."""
+    if not problem.groups:
+        return balance(problem, w, drive), 0.0
+    plus, minus = (-float(w[J] @ drive[J]) / (float(w[J].sum()) or 1.0) for J, _ in problem.groups)
+    return 0.5 * (plus - minus), 0.5 * (plus + minus)
 
 
 class GradientField:

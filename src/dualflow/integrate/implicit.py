@@ -43,7 +43,8 @@ _WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 class ImplicitState:
     """Flow time t, next step length h, α (n,), ν, and the slacks of the lower and upper bounds (n,).
 
-    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start.
+    ``moved`` is the fraction of the last step that the bounds allowed; 0 at the start. ``level`` is the multiplier μ of
+    a second equality, 1ᵀα = total.
     """
 
     t: float
@@ -53,6 +54,7 @@ class ImplicitState:
     z_lower: NDArray
     z_upper: NDArray
     moved: float = 0.0
+    level: float = 0.0
 
     def complementarity(self, problem: DualProblem) -> float:
         """Mean of αz and (u − α)y: the ε this state stands for."""
@@ -109,12 +111,13 @@ def implicit_step(
 
 
 class _Change(NamedTuple):
-    """Change of (α, ν, z, y)."""
+    """Change of (α, ν, z, y, μ)."""
 
     alpha: NDArray
     nu: float
     lower: NDArray
     upper: NDArray
+    level: float = 0.0
 
     def plus(self, other: _Change, weight: float) -> _Change:
         return _Change(
@@ -122,6 +125,7 @@ class _Change(NamedTuple):
             self.nu + weight * other.nu,
             self.lower + weight * other.lower,
             self.upper + weight * other.upper,
+            self.level + weight * other.level,
         )
 
 
@@ -132,6 +136,7 @@ def _move(state: ImplicitState, change: _Change, reach: float) -> ImplicitState:
         nu=state.nu + reach * change.nu,
         z_lower=state.z_lower + reach * change.lower,
         z_upper=state.z_upper + reach * change.upper,
+        level=state.level + reach * change.level,
     )
 
 
@@ -182,13 +187,19 @@ class _System:
         self.residual = Q @ state.alpha - problem.p - state.z_lower + state.z_upper
         if e is not None:
             self.residual -= state.nu * e
+        if problem.total is not None:
+            self.residual -= state.level
         self.stiff: StiffSystem | LowRankSystem
         if factor is None:
             self.stiff = StiffSystem(Q, diagonal)
         else:
             self.stiff = LowRankSystem(factor, diagonal + problem.ridge)
         self.slope = tau / state.h  # of the equality's row
-        self.column = None if e is None else self.stiff.solve(e)
+        # Of one equality; of two, those of the variables with e = +1 and with e = −1, which one sum each is about.
+        self.column = None if e is None or problem.groups else self.stiff.solve(e)
+        self.sides = [J for J, _ in problem.groups]
+        self.columns = [self.stiff.solve(np.bincount(J, minlength=n).astype(float)) for J in self.sides]
+        self.corner = [[float(column[J].sum()) for column in self.columns] for J in self.sides]
         self.values = self._stack(state.alpha, self.room, state.z_lower, state.z_upper)
 
     def _stack(self, alpha: NDArray, room: NDArray, lower: NDArray, upper: NDArray) -> NDArray:
@@ -196,17 +207,25 @@ class _System:
         live, capped = self.live, self.capped
         return np.concatenate([alpha[live], room[capped], lower[live], upper[capped]])
 
-    def _solve(self, lower: NDArray, upper: NDArray, residual: NDArray | float, missing: float) -> _Change:
-        """The change with zΔα + αΔz = lower, −yΔα + (u − α)Δy = upper that takes away residual and missing."""
+    def _solve(
+        self, lower: NDArray, upper: NDArray, residual: NDArray | float, missing: float, short: NDArray | float = 0.0
+    ) -> _Change:
+        """The change with zΔα + αΔz = lower, −yΔα + (u − α)Δy = upper that takes away residual and missing; of two
+        equalities what the sums of both sides are ``short`` of."""
         state, e = self.state, self.problem.e
         change = self.stiff.solve(lower * self.inverse - upper * self.inverse_room - residual)
-        d_nu = 0.0
-        if e is not None and self.column is not None:
+        d_nu = d_level = 0.0
+        if self.columns:
+            wanted = short - np.array([float(change[J].sum()) for J in self.sides])
+            plus, minus = np.linalg.lstsq(self.corner, wanted)[0].tolist()
+            d_nu, d_level = 0.5 * (plus - minus), 0.5 * (plus + minus)
+            change += plus * self.columns[0] + minus * self.columns[1]
+        elif e is not None and self.column is not None:
             d_nu = (missing - float(e @ change)) / (float(e @ self.column) + self.slope)
             change += d_nu * self.column
         d_lower = (lower - state.z_lower * change) * self.inverse
         d_upper = (upper + state.z_upper * change) * self.inverse_room
-        return _Change(change, d_nu, d_lower, d_upper)
+        return _Change(change, d_nu, d_lower, d_upper, d_level)
 
     def towards(self, mutation: float, ahead: _Change | None = None) -> _Change:
         """Change towards mutation ε; ``ahead`` supplies Mehrotra's second-order terms."""
@@ -219,7 +238,8 @@ class _System:
         lower[~self.live] = 0.0
         upper[~self.capped] = 0.0
         missing = 0.0 if e is None else self.problem.d - float(e @ state.alpha)
-        return self._solve(lower, upper, self.residual, missing)
+        short = np.array([wanted - float(state.alpha[J].sum()) for J, wanted in self.problem.groups])
+        return self._solve(lower, upper, self.residual, missing, short)
 
     def recentre(self, change: _Change, aim: float, mutation: float) -> _Change:
         """What brings the products after a part ``aim`` of a change back between 0.1ε and 10ε (Gondzio 1996)."""

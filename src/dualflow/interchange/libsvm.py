@@ -81,8 +81,9 @@ def to_libsvm(model: Any, path: str | Path) -> None:
     Parameters
     ----------
     model : estimator or LibsvmModel
-        A fitted `SVC`, `SVR` or one-class model of dualflow, or one of scikit-learn's; a data description (`SVDD`) with
-        the radial kernel, as the one_class it is, its decision values halved. A stream is written as it is now.
+        A fitted `SVC`, `SVR`, `NuSVC`, `NuSVR` or one-class model of dualflow, or one of scikit-learn's; a data
+        description (`SVDD`) with the radial kernel, as the one_class it is, its decision values halved. A stream is
+        written as it is now.
     path : str or Path
 
     Raises
@@ -116,7 +117,7 @@ def _of_file(model: LibsvmModel) -> Parts:
 
 def _parts(model: Any) -> Parts:
     check_is_fitted(model)
-    name = type(model).__name__
+    name, by_share = type(model).__name__, "nu" in model.get_params(deep=False)
     fitted = getattr(model, "_as_fitted", model)
     kernel = getattr(fitted, "kernel", None)
     if kernel not in _KERNELS or not hasattr(model, "dual_coef_"):
@@ -142,9 +143,9 @@ def _parts(model: Any) -> Parts:
             coef, rho = -coef, -rho
             order = np.argsort(coef[0] < 0, kind="stable")
             counts = np.array([(coef[0] >= 0).sum(), (coef[0] < 0).sum()])
-        facts |= {"svm_type": "c_svc", "rho": rho, "labels": labels, "counts": counts}
+        facts |= {"svm_type": "nu_svc" if by_share else "c_svc", "rho": rho, "labels": labels, "counts": counts}
     elif is_regressor(model):
-        facts |= {"svm_type": "epsilon_svr", "rho": -np.atleast_1d(model.intercept_)}
+        facts |= {"svm_type": "nu_svr" if by_share else "epsilon_svr", "rho": -np.atleast_1d(model.intercept_)}
     elif is_outlier_detector(model):
         facts |= {"svm_type": "one_class", "rho": np.array([_threshold(model, name)])}
     else:

@@ -22,6 +22,8 @@ from ..estimators import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVC,
+    NuSVR,
     OneClassSVM,
 )
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
@@ -32,7 +34,10 @@ from .onnx_parts import labels_of, parts_of
 
 __all__ = ["register_onnx", "to_onnx"]
 
-_KINDS = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR, IncrementalSVDD)
+_KINDS = (
+    SVC, SVR, NuSVC, NuSVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR,
+    IncrementalSVDD,
+)  # fmt: skip
 #: What skl2onnx may ask of any classifier. There are no probabilities here, and so none to be made a map of.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}
 #: Decision values, as the outputs of a graph are called.

@@ -26,12 +26,13 @@ cdef extern from "passes.h":
     enum:
         SUMS
         AHEAD
-    void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double scale, double *q, double *rho,
-               double *by_q, double *by_qe, double *by_qr, double *by_a, double *sums) nogil
-    void predict(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale, const double *q,
-                 const double *rho, double *ahead, double *by_fixed, double *by_free, double *sums) nogil
-    double correct(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale, double mu,
-                   const double *q, const double *rho, double *da, double *dl, double *dh) nogil
+    void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double level, double scale,
+               double *q, double *rho, double *by_q, double *by_qe, double *by_qr, double *by_a, double *by_qs,
+               double *sums) nogil
+    void predict(Index m, Index at, const Variables *v, const double *change, double d_nu, double d_level, double scale,
+                 const double *q, const double *rho, double *ahead, double *by_fixed, double *by_free, double *sums) nogil
+    double correct(Index m, Index at, const Variables *v, const double *change, double d_nu, double d_level,
+                   double scale, double mu, const double *q, const double *rho, double *da, double *dl, double *dh) nogil
     void advance_stretch "advance"(Index m, Index at, const Variables *v, const double *da, const double *dl,
                                    const double *dh, double length, double *alpha, double *room, double *low,
                                    double *high) nogil
@@ -179,34 +180,34 @@ cdef class Rows:
         if kept:
             syrk(b"U", b"N", &width, &count, &unit, scaled, &width, &unit, gram, &width)
 
-    def weigh(self, Index start, Index stop, double[:, ::1] state, const double[::1] values, double nu, double least,
-              double[::1] q, double[::1] rho, double[:, ::1] gram, double[:, ::1] vectors, double[::1] sums):
+    def weigh(self, Index start, Index stop, double[:, ::1] state, const double[::1] values, double nu, double level,
+              double least, double[::1] q, double[::1] rho, double[:, ::1] gram, double[:, ::1] vectors, double[::1] sums):
         """The first pass: q and ρ of each variable; to ``gram`` the rows weighted by q, to ``vectors`` the rows times
-        qe, qρ and α, and to ``sums`` what passes.h says."""
-        cdef Index h = self._height(), i, m, c, k
-        cdef double[::1] buffer = np.empty((2 * h * self.width + 4 * h))
+        qe, qρ, α and, where there is a fourth, q, and to ``sums`` what passes.h says."""
+        cdef Index h = self._height(), i, m, c, k, count = vectors.shape[0]
+        cdef double[::1] buffer = np.empty((2 * h * self.width + 5 * h))
         cdef double *scaled = &buffer[h * self.width]
         cdef double *by = &buffer[2 * h * self.width]
         cdef const double *rows
         cdef Variables v = self.at(state)
-        if sums.shape[0] != SUMS or gram.shape[0] != self.width:
+        if sums.shape[0] != SUMS or not 3 <= count <= 4 or gram.shape[0] != self.width:
             raise ValueError(f"there are {SUMS} sums")
         with nogil:
             i = start
             while i < stop:
                 m = min(h, stop - i)
-                for k in range(4 * h):
+                for k in range(5 * h):
                     by[k] = 0.0
                 for c in range(self.copies):
-                    weigh(m, i + c * self.n, &v, &values[i], nu, self.scale, &q[0], &rho[0], by, by + h, by + 2 * h,
-                          by + 3 * h, &sums[0])
+                    weigh(m, i + c * self.n, &v, &values[i], nu, level, self.scale, &q[0], &rho[0], by, by + h,
+                          by + 2 * h, by + 3 * h, by + 4 * h, &sums[0])
                 rows = self.load(i, m, &buffer[0])
                 self.square(rows, m, by, least, scaled, &gram[0, 0])
-                for k in range(3):
+                for k in range(count):
                     self.collect(rows, m, by + (k + 1) * h, &vectors[k, 0])
                 i += h
 
-    def predict(self, Index start, Index stop, double[:, ::1] state, const double[::1] dw, double d_nu,
+    def predict(self, Index start, Index stop, double[:, ::1] state, const double[::1] dw, double d_nu, double d_level,
                 const double[::1] q, const double[::1] rho, double[::1] ahead, double[:, ::1] vectors, double[::1] sums):
         """The second pass: the predictor's change of each variable, and to ``vectors`` and ``sums`` the corrector's
         right side."""
@@ -226,14 +227,14 @@ cdef class Rows:
                 for k in range(h, 3 * h):
                     by[k] = 0.0
                 for c in range(self.copies):
-                    predict(m, i + c * self.n, &v, by, d_nu, self.scale, &q[0], &rho[0], &ahead[0], by + h, by + 2 * h,
+                    predict(m, i + c * self.n, &v, by, d_nu, d_level, self.scale, &q[0], &rho[0], &ahead[0], by + h, by + 2 * h,
                             &sums[0])
                 for k in range(2):
                     self.collect(rows, m, by + (k + 1) * h, &vectors[k, 0])
                 i += h
 
-    def correct(self, Index start, Index stop, double[:, ::1] state, const double[::1] dw, double d_nu, double mu,
-                const double[::1] q, const double[::1] rho, double[:, ::1] changes, double[::1] change):
+    def correct(self, Index start, Index stop, double[:, ::1] state, const double[::1] dw, double d_nu, double d_level,
+                double mu, const double[::1] q, const double[::1] rho, double[:, ::1] changes, double[::1] change):
         """The third pass: the changes of variables and multipliers, and of the values; returns the largest inverse of a
         step that ends at a bound. The first row of ``changes`` holds the predictor's."""
         cdef Index h = self._height(), i, m, c
@@ -246,8 +247,8 @@ cdef class Rows:
                 m = min(h, stop - i)
                 self.dot(self.load(i, m, &buffer[0]), m, &dw[0], &change[i])
                 for c in range(self.copies):
-                    most = max(most, correct(m, i + c * self.n, &v, &change[i], d_nu, self.scale, mu, &q[0], &rho[0],
-                                             &changes[0, 0], &changes[1, 0], &changes[2, 0]))
+                    most = max(most, correct(m, i + c * self.n, &v, &change[i], d_nu, d_level, self.scale, mu, &q[0],
+                                             &rho[0], &changes[0, 0], &changes[1, 0], &changes[2, 0]))
                 i += h
         return most
 

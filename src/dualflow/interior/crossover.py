@@ -18,7 +18,8 @@ from .state import InteriorState
 
 __all__ = ["Form", "FreeStep", "at_bounds"]
 
-#: Solves at most, and how much bolder than the last step's the weights of their proximal terms are.
+#: Solves at most, and how much bolder than the last step's the weights of their proximal terms are; of two equalities,
+#: whose border columns leave less of float64, they are not.
 SOLVES, BOLDER = 12, 1e3
 #: A step, as a part of the largest α, that is round-off.
 RESTS = 1e-15
@@ -29,8 +30,9 @@ ROUNDS, SHARP = 8, 1e-11
 class FreeStep(Protocol):
     """Newton's step of some variables alone, the others held where they are."""
 
-    def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
-        """The change of these variables, and the weights w and the multiplier afterwards; ``weight`` is q of each."""
+    def step(self, alpha: NDArray, state: InteriorState, weight: NDArray) -> tuple[NDArray, InteriorState]:
+        """The change of these variables, and the state with the weights w and the multipliers afterwards, which are all
+        that is looked at of it; ``weight`` is q of each."""
 
     def without(self, keep: NDArray) -> FreeStep:
         """That of fewer variables."""
@@ -50,7 +52,7 @@ class Form(Protocol):
         """F w."""
 
     def slopes(self, state: InteriorState) -> NDArray:
-        """∇f − νe of a state, shape (n,)."""
+        """∇f − νe − μ of a state, shape (n,)."""
 
 
 def _sides(problem: DualProblem, state: InteriorState) -> tuple[NDArray, NDArray]:
@@ -92,22 +94,30 @@ def _solved(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArr
     """The state with those variables at their bounds, and the others where their system leads."""
     problem = form.problem
     alpha = np.where(at_lower, 0.0, np.where(at_upper, problem.upper, state.alpha))
-    free, w, nu = np.flatnonzero(~(at_lower | at_upper)), state.w, state.nu
+    free = np.flatnonzero(~(at_lower | at_upper))
     system = form.free_step(free)
+    bolder = 1.0 if problem.groups else BOLDER
     for _ in range(SOLVES if len(free) else 0):
-        weight = 1.0 / (1.0 / (BOLDER * q[free]) + problem.ridge[free])
-        step, w, nu = system.step(alpha, w, nu, weight)
+        weight = 1.0 / (1.0 / (bolder * q[free]) + problem.ridge[free])
+        step, state = system.step(alpha, state, weight)
         wish, most = alpha[free] + step, problem.upper[free]
         alpha[free] = np.clip(wish, 0.0, most)
         inside = (wish > 0) & (wish < most)
         if not inside.all():
             free, system = free[inside], system.without(inside)
+            if not len(free):
+                break
         elif np.abs(step).max(initial=0.0) <= RESTS * float(alpha.max()):
             break
-    if problem.e is not None and len(free):
-        # What is left of the equality goes to the free variables: a projection would move those at their bounds too.
+    # What is left of an equality goes to its free variables: a projection would move those at their bounds too.
+    if problem.groups:
+        for J, wanted in problem.groups:
+            own = np.intersect1d(J, free, assume_unique=True)
+            moved = alpha[own] + (wanted - float(alpha[J].sum())) / max(1, len(own))
+            alpha[own] = np.clip(moved, 0.0, problem.upper[own])
+    elif problem.e is not None and len(free):
         moved = alpha[free] + problem.e[free] * (problem.d - float(problem.e @ alpha)) / len(free)
         alpha[free] = np.clip(moved, 0.0, problem.upper[free])
     room = np.where(np.isfinite(problem.upper), problem.upper - alpha, 1.0)
     at = np.stack([alpha, room, *state.at[2:]])
-    return replace(state, at=at, w=w, values=form.values(w), nu=nu)
+    return replace(state, at=at, values=form.values(state.w))

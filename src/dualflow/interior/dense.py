@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..core.bounds import vanishing
 from ..core.workspace import Workspace
-from ..flows.gradient import balance, weights
+from ..flows.gradient import both_balances, weights
 from ..integrate.free import ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from .crossover import at_bounds
@@ -53,14 +53,15 @@ class Dense:
         problem = self.problem
         alpha = inside(problem, warm)
         g = problem.p - self.Q @ alpha
-        nu = balance(problem, weights(problem, alpha), g)
+        nu, level = both_balances(problem, weights(problem, alpha), g)
         size = float(np.abs(problem.p).mean()) or float(-g @ alpha) / float(alpha.sum())
-        return self._state(implicit_start(problem, alpha, np.inf, nu, max(size * float(alpha.mean()), _EPS)))
+        at = implicit_start(problem, alpha, np.inf, nu, max(size * float(alpha.mean()), _EPS))
+        return self._state(replace(at, level=level))
 
     def _state(self, at: ImplicitState) -> InteriorState:
         room = np.where(self.capped, self.problem.upper - at.alpha, 1.0)
         rows = np.stack([at.alpha, room, at.z_lower, at.z_upper])
-        return InteriorState(rows, _NONE, _NONE, at.nu, moved=at.moved)
+        return InteriorState(rows, _NONE, _NONE, at.nu, moved=at.moved, level=at.level)
 
     def step(self, state: InteriorState) -> InteriorState:
         """One predictor and its correctors; the end, where the gap says so."""
@@ -70,7 +71,7 @@ class Dense:
         if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
             return self.ended(state)
         alpha, _, low, high = state.at
-        at = ImplicitState(0.0, np.inf, alpha, state.nu, low, high, state.moved)
+        at = ImplicitState(0.0, np.inf, alpha, state.nu, low, high, state.moved, state.level)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             after = self._state(implicit_step(self.problem, at))
         if not np.isfinite(after.at).all() or after.moved < 1e-12:
@@ -78,9 +79,10 @@ class Dense:
         return replace(after, gap=gap, best=state.best, stalled=stalled)
 
     def slopes(self, state: InteriorState) -> NDArray:
-        """Qα − p − νe, shape (n,)."""
+        """Qα − p − νe − μ, shape (n,)."""
         slopes: NDArray = self.Q @ state.alpha - self.problem.p
-        return slopes if self.problem.e is None else slopes - state.nu * self.problem.e
+        slopes = slopes if self.problem.e is None else slopes - state.nu * self.problem.e
+        return slopes - state.level if state.level else slopes
 
     def left(self, state: InteriorState) -> float:
         """What separates f at α from the bound that α and ν give, as a part of |f|; an infinite bound counts as the
@@ -88,16 +90,19 @@ class Dense:
         problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
         lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
         quadratic = float(alpha @ (slopes + problem.p)) + (0.0 if problem.e is None else state.nu * (problem.d - lacks))
+        quadratic += state.level * float(alpha.sum()) if state.level else 0.0
         room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))
         room[problem.upper == 0] = 0.0
         objective = 0.5 * quadratic - float(problem.p @ alpha)
         left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0)) + abs(state.nu * lacks)
+        left += 0.0 if problem.total is None else abs(state.level * (problem.total - float(alpha.sum())))
         return left / max(abs(objective), vanishing(problem, alpha, quadratic), float(np.finfo(float).tiny))
 
     def ended(self, state: InteriorState) -> InteriorState:
         """The end: variables at their bounds where the iteration says so, and the others where that leads."""
         alpha, room, low, high = state.at
-        stiff = low / np.maximum(alpha, np.finfo(float).tiny) + high / np.maximum(room, np.finfo(float).tiny)
+        with np.errstate(over="ignore"):  # at its bound a variable is as stiff as can be
+            stiff = low / np.maximum(alpha, np.finfo(float).tiny) + high / np.maximum(room, np.finfo(float).tiny)
         crossed = at_bounds(self, state, 1.0 / np.maximum(stiff, np.finfo(float).tiny))
         before, after = state.gap, self.left(crossed)
         if after <= max(before, ENOUGH):
@@ -118,23 +123,30 @@ class _FreeStep:
     def without(self, keep: NDArray) -> _FreeStep:
         return _FreeStep(self.form, self.free[keep])
 
-    def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
+    def step(self, alpha: NDArray, state: InteriorState, weight: NDArray) -> tuple[NDArray, InteriorState]:
         form, free = self.form, self.free
         problem, Q = form.problem, form.Q
         e = np.zeros(len(free)) if problem.e is None else problem.e[free]
-        rho = problem.p[free] - Q[free] @ alpha + nu * e
+        rho = problem.p[free] - Q[free] @ alpha + state.nu * e + state.level
         A = Q[np.ix_(free, free)]
         A[np.arange(len(free)), np.arange(len(free))] += 1.0 / weight - problem.ridge[free]
         factor, failed = scipy.linalg.lapack.dpotrf(A, lower=1, overwrite_a=1)
         if failed:
-            return np.zeros(len(free)), w, nu
+            return np.zeros(len(free)), state
         moved = scipy.linalg.lapack.dpotrs(factor, rho, lower=1)[0]
         if problem.e is None:
-            return moved, w, nu
+            return moved, state
+        if problem.groups:
+            sides = np.array([e > 0, e < 0], dtype=float)
+            lacking = [wanted - float(alpha[J].sum()) for J, wanted in problem.groups]
+            columns = scipy.linalg.lapack.dpotrs(factor, sides.T, lower=1)[0]
+            plus, minus = np.linalg.lstsq(sides @ columns, lacking - sides @ moved)[0].tolist()
+            nu, level = state.nu + 0.5 * (plus - minus), state.level + 0.5 * (plus + minus)
+            return moved + columns @ [plus, minus], replace(state, nu=nu, level=level)
         along = scipy.linalg.lapack.dpotrs(factor, e, lower=1)[0]
         lacks = problem.d - float(problem.e @ alpha)
         d_nu = (lacks - float(e @ moved)) / float(e @ along)
-        return moved + d_nu * along, w, nu + d_nu
+        return moved + d_nu * along, replace(state, nu=state.nu + d_nu)
 
 
 class Affine:

@@ -9,8 +9,10 @@ With F of shape (N, r) and K + c = FFᵀ, the dual's optimality conditions are, 
     [ s + s²Fᵀdiag(q)F    −sFᵀσqe ] (Δw)   ( s(Fᵀσα − w + Fᵀσqρ) )
     [     −s(σqe)ᵀF         Σ q   ] (Δν) = ( d − eᵀα − Σ e q ρ   ),     Δα = q(ρ − sσFΔw + eΔν)
 
-where ρ is what the right side leaves of a variable. Predictor and corrector are Mehrotra's (1992). Nothing but F is
-larger than n, and what is done with F are sums over its rows: `Rows` makes them of a stretch in three passes.
+where ρ is what the right side leaves of a variable. A second equality, 1ᵀα = total (ν-SVC, ν-SVR), is one more border
+column: −sFᵀσq beside the first, with Σ q and Σ e q in its corner, and its multiplier μ stands beside νe. Predictor and
+corrector are Mehrotra's (1992). Nothing but F is larger than n, and what is done with F are sums over its rows: `Rows`
+makes them of a stretch in three passes.
 """
 
 from __future__ import annotations
@@ -101,11 +103,11 @@ class LowRank:
         return found
 
     def slopes(self, state: InteriorState) -> NDArray:
-        """sσ(Fw) + rα − p − νe, shape (n,)."""
-        return self.slopes_at(state.values, state.nu, state.alpha)
+        """sσ(Fw) + rα − p − νe − μ, shape (n,)."""
+        return self.slopes_at(state.values, state.nu, state.alpha, state.level)
 
-    def slopes_at(self, values: NDArray, nu: float, alpha: NDArray) -> NDArray:
-        """The same of values, a multiplier and α."""
+    def slopes_at(self, values: NDArray, nu: float, alpha: NDArray, level: float = 0.0) -> NDArray:
+        """The same of values, multipliers and α."""
         problem = self.problem
         slopes: NDArray = np.tile(values, self.copies)
         slopes *= problem.sigma
@@ -116,7 +118,20 @@ class LowRank:
         slopes -= problem.p
         if problem.e is not None:
             slopes -= nu * problem.e
+        if level:
+            slopes -= level
         return slopes
+
+    @property
+    def borders(self) -> int:
+        """Equalities."""
+        return (self.problem.e is not None) + (self.problem.total is not None)
+
+    def lacking(self, *sums: float) -> NDArray:
+        """What eᵀα and 1ᵀα of these sums lack of what they must be, as far as there are such equalities."""
+        problem = self.problem
+        wanted = (problem.d, 0.0 if problem.total is None else problem.total)
+        return np.subtract(wanted, sums)[: self.borders]
 
     def free_step(self, free: NDArray) -> _FreeStep:
         """Newton's step of some variables alone."""
@@ -137,9 +152,10 @@ class LowRank:
         room[problem.upper == 0] = 0.0
         s, ridges = problem.scale, float(problem.ridge @ alpha**2)
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - float(problem.p @ alpha)
-        lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
         left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0))
-        left += 0.5 * s * float(missing @ missing) + abs(state.nu * lacks)
+        left += 0.5 * s * float(missing @ missing)
+        left += 0.0 if problem.e is None else abs(state.nu * (problem.d - float(problem.e @ alpha)))
+        left += 0.0 if problem.total is None else abs(state.level * (problem.total - float(alpha.sum())))
         return left / max(abs(objective), vanishing(problem, alpha, s * float(w_alpha @ w_alpha) + ridges), TINY)
 
     # --- the iteration ---------------------------------------------------------------------------
@@ -169,23 +185,38 @@ class LowRank:
     def _stepped(self, state: InteriorState) -> InteriorState:
         problem, rows, s = self.problem, self.rows, self.problem.scale
         at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
-        grams, vectors, sums = np.zeros((parts, width, width)), np.zeros((parts, 3, width)), np.zeros((parts, 9))
+        borders = self.borders
+        grams, sums = np.zeros((parts, width, width)), np.zeros((parts, 12))
+        vectors = np.zeros((parts, 4 if borders > 1 else 3, width))
         q, rho = np.empty((2, problem.n))
         self.shared(
             lambda k, start, stop: rows.weigh(
-                start, stop, at, state.values, state.nu, NOTHING * state.largest, q, rho, grams[k], vectors[k], sums[k]
+                start,
+                stop,
+                at,
+                state.values,
+                state.nu,
+                state.level,
+                NOTHING * state.largest,
+                q,
+                rho,
+                grams[k],
+                vectors[k],
+                sums[k],
             )
         )
         half = grams.sum(axis=0)  # the lower triangle
         G = half + half.T
         G.flat[:: width + 1] = half.diagonal()
-        (by_e, by_rho, w_alpha), total = vectors.sum(axis=0), sums[:, :8].sum(axis=0)
-        sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, _ = total.tolist()
+        by_e, by_rho, w_alpha, *by_one = vectors.sum(axis=0)
+        sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, e_q, rhos, alphas = (
+            sums[:, :10].sum(axis=0).tolist()
+        )
         w_alpha = w_alpha + self.beside
-        missing = w_alpha - w
-        lacks = 0.0 if problem.e is None else problem.d - e_alpha
+        missing, lacks = w_alpha - w, self.lacking(e_alpha, alphas)
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
-        left = products + residual + 0.5 * s * float(missing @ missing) + abs(state.nu * lacks)
+        left = products + residual + 0.5 * s * float(missing @ missing)
+        left += float(np.abs(lacks) @ np.abs([state.nu, state.level][:borders]))
         vanishes = vanishing(problem, state.alpha, s * float(w_alpha @ w_alpha) + ridges)
         gap = left / max(abs(objective), vanishes, TINY)
         fell = gap < 0.9 * state.best
@@ -193,33 +224,37 @@ class LowRank:
         state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled, largest=float(q.max()))
         if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
             return self.ended(state, q)
-        system = _System(G, by_e, sum_q, s, problem.e is not None)
+        system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         mu = products / self.count
         # Predictor.
-        dw, d_nu = system.solve(missing + by_rho, lacks - e_rho)
+        dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, rhos][:borders])
         changes, change = np.empty((3, problem.n)), np.empty(rows.n)
-        vectors, sums = np.zeros((parts, 2, width)), np.zeros((parts, 5))
-        self.shared(
-            lambda k, start, stop: rows.predict(start, stop, at, dw, d_nu, q, rho, changes[0], vectors[k], sums[k])
-        )
-        (fixed, free), (e_fixed, e_free, first, second) = vectors.sum(axis=0), sums[:, :4].sum(axis=0).tolist()
-        k = min(1.0, 1.0 / max(float(sums[:, 4].max()), 1e-300))
+        vectors, sums = np.zeros((parts, 2, width)), np.zeros((parts, 7))
+
+        def predict(k: int, start: int, stop: int) -> None:
+            rows.predict(start, stop, at, dw, d_nu, d_level, q, rho, changes[0], vectors[k], sums[k])
+
+        self.shared(predict)
+        (fixed, free), totals = vectors.sum(axis=0), sums[:, :6].sum(axis=0)
+        own_fixed, own_free, (first, second) = totals[[0, 4]][:borders], totals[[1, 5]][:borders], totals[2:4].tolist()
+        k = min(1.0, 1.0 / max(float(sums[:, 6].max()), 1e-300))
         ahead = max(products + k * first + k * k * second, 0.0)
         goal = (ahead / products) ** 3 * mu
         # Corrector.
-        dw, d_nu = system.solve(missing + fixed + goal * free, lacks - e_fixed - goal * e_free)
+        dw, d_nu, d_level = system.solve(missing + fixed + goal * free, lacks - own_fixed - goal * own_free)
         most = np.zeros(parts)
 
         def correct(k: int, start: int, stop: int) -> None:
-            most[k] = rows.correct(start, stop, at, dw, d_nu, goal, q, rho, changes, change)
+            most[k] = rows.correct(start, stop, at, dw, d_nu, d_level, goal, q, rho, changes, change)
 
         self.shared(correct)
         k = min(1.0, TO_BOUND / max(float(most.max()), 1e-300))
-        if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite(d_nu)) or k < 1e-12:
+        if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite([d_nu, d_level]).all()) or k < 1e-12:
             return self.ended(state, q)
         after = np.empty_like(at)
         self.shared(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
-        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=state.nu + k * d_nu)
+        nu, level = state.nu + k * d_nu, state.level + k * d_level
+        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level)
 
     def ended(self, state: InteriorState, q: NDArray) -> InteriorState:
         """The end: variables at their bounds where the iteration says so, and the others where that leads."""
@@ -255,35 +290,35 @@ class _FreeStep:
         self._known, self._left = (alpha.copy(), total), None
         return total
 
-    def step(self, alpha: NDArray, w: NDArray, nu: float, weight: NDArray) -> tuple[NDArray, NDArray, float]:
-        problem, free, F = self.form.problem, self.free, self.F
-        s, sigma = problem.scale, problem.sigma[free]
-        e = None if problem.e is None else problem.e[free]
-        rho = problem.p[free] - problem.ridge[free] * alpha[free] - s * sigma * (F @ w)
-        rho += 0.0 if e is None else nu * e
-        lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
-        root, by_e, e_rho = np.sqrt(weight)[:, None] * F, np.zeros(F.shape[1]), 0.0
-        if e is not None:
-            by_e, e_rho = F.T @ (sigma * weight * e), float(e @ (weight * rho))
-        system = _System(root.T @ root, by_e, float(weight.sum()), s, e is not None)
-        missing = self._gathered(alpha) - w
-        dw, d_nu = system.solve(missing + F.T @ (sigma * weight * rho), lacks - e_rho)
-        change = weight * (rho - s * sigma * (F @ dw) + (0.0 if e is None else d_nu * e))
-        return change, w + dw, nu + d_nu
+    def step(self, alpha: NDArray, state: InteriorState, weight: NDArray) -> tuple[NDArray, InteriorState]:
+        problem, free, F, w = self.form.problem, self.free, self.F, state.w
+        s, sigma, borders = problem.scale, problem.sigma[free], self.form.borders
+        e = np.zeros(len(free)) if problem.e is None else problem.e[free]
+        rho = problem.p[free] - problem.ridge[free] * alpha[free] - s * sigma * (F @ w) + state.nu * e + state.level
+        lacks = self.form.lacking(0.0 if problem.e is None else float(problem.e @ alpha), float(alpha.sum()))
+        root, sum_q, e_q = np.sqrt(weight)[:, None] * F, float(weight.sum()), float(e @ weight)
+        columns = [F.T @ (sigma * weight * e), F.T @ (sigma * weight)][:borders]
+        system = _System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
+        missing, own = self._gathered(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
+        dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), lacks - own[:borders])
+        change = weight * (rho - s * sigma * (F @ dw) + d_nu * e + d_level)
+        return change, replace(state, w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
 
 
 class _System:
-    """Newton's system of w and ν, factorised with a unit diagonal; each solve is refined once."""
+    """Newton's system of w and of the multipliers, a border column each, factorised with a unit diagonal; each solve is
+    refined once."""
 
-    def __init__(self, G: NDArray, by_e: NDArray, sum_q: float, s: float, bordered: bool) -> None:
-        r = len(G)
-        self.r, self.s, self.bordered = r, s, bordered
-        M = np.zeros((r + bordered, r + bordered))
+    def __init__(self, G: NDArray, columns: list[NDArray], corner: list[list[float]], s: float) -> None:
+        r, borders = len(G), len(columns)
+        self.r, self.s = r, s
+        M = np.zeros((r + borders, r + borders))
         M[:r, :r] = G * (s * s)
         M.flat[: r * len(M) : len(M) + 1] += s
-        if bordered:
-            M[r, :r] = M[:r, r] = -s * by_e
-            M[r, r] = sum_q or 1.0
+        for k, column in enumerate(columns):
+            M[r + k, :r] = M[:r, r + k] = -s * column
+            M[r + k, r:] = corner[k][:borders]
+            M[r + k, r + k] = M[r + k, r + k] or 1.0
         self.M, self.scale = M, 1.0 / np.sqrt(np.diag(M))
         unit, lift = M * self.scale * self.scale[:, None], 4 * _EPS
         unit.flat[:: len(M) + 1] = 1.0 + lift
@@ -294,12 +329,13 @@ class _System:
             factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
         self.factor = factor
 
-    def solve(self, right: NDArray, last: float) -> tuple[NDArray, float]:
-        """Δw and Δν."""
-        b = np.append(self.s * right, last) if self.bordered else self.s * right
+    def solve(self, right: NDArray, last: NDArray) -> tuple[NDArray, float, float]:
+        """Δw, Δν and Δμ, which are 0 where there is no such equality."""
+        b = np.concatenate([self.s * right, last])
         x = self._solved(b)
         x += self._solved(b - self.M @ x)
-        return (x[: self.r], float(x[self.r])) if self.bordered else (x, 0.0)
+        d_nu, d_level = *x[self.r :].tolist(), *[0.0] * (2 - len(last))
+        return x[: self.r], d_nu, d_level
 
     def _solved(self, b: NDArray) -> NDArray:
         found: NDArray = self.scale * scipy.linalg.lapack.dpotrs(self.factor, self.scale * b, lower=1)[0]

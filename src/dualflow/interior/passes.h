@@ -15,14 +15,18 @@ typedef struct {
     const double *upper, *ridge, *p, *sigma, *e;
 } Variables;
 
-/* Sums of `weigh`: q, e q rho, e a, a low + room high, p a, ridge a a, |residual| a, the part of the dual bound of
- * finite bounds, and the largest |residual|. */
-enum { SUM_Q, SUM_EQR, SUM_EA, SUM_PRODUCTS, SUM_PA, SUM_RAA, SUM_RESIDUAL, SUM_BOUND, MAX_RESIDUAL, SUMS };
+/* Sums of `weigh`: q, e q rho, e a, a low + room high, p a, ridge a a, |residual| a, e q, q rho, a, the part of the dual
+ * bound of finite bounds, and the largest |residual|. */
+enum {
+    SUM_Q, SUM_EQR, SUM_EA, SUM_PRODUCTS, SUM_PA, SUM_RAA, SUM_RESIDUAL, SUM_EQ, SUM_QR, SUM_A, SUM_BOUND, MAX_RESIDUAL,
+    SUMS
+};
 
-/* q = 1/(low/a + high/room + ridge), rho = p + nu e − (scale sigma values + ridge a), which is what the predictor's
- * right side is, and to the sums of points (by_q, by_qe, by_qr, by_a) what their variables add. */
-CLONES static void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double scale, double *q,
-                         double *rho, double *by_q, double *by_qe, double *by_qr, double *by_a, double *sums)
+/* q = 1/(low/a + high/room + ridge), rho = p + nu e + level − (scale sigma values + ridge a), which is what the
+ * predictor's right side is, and to the sums of points (by_q, by_qe, by_qr, by_a, by_qs) what their variables add. */
+CLONES static void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double level,
+                         double scale, double *q, double *rho, double *by_q, double *by_qe, double *by_qr, double *by_a,
+                         double *by_qs, double *sums)
 {
     for (Index i = 0; i < m; i++) {
         const Index k = at + i;
@@ -30,7 +34,7 @@ CLONES static void weigh(Index m, Index at, const Variables *v, const double *va
         const int live = u > 0, capped = live && u < INFINITY;
         const double a = live ? v->alpha[k] : 1.0, room = capped ? v->room[k] : 1.0;
         const double low = live ? v->low[k] : 0.0, high = capped ? v->high[k] : 0.0;
-        const double slope = scale * sigma * values[i] + v->ridge[k] * v->alpha[k] - v->p[k] - nu * e;
+        const double slope = scale * sigma * values[i] + v->ridge[k] * v->alpha[k] - v->p[k] - nu * e - level;
         const double weight = live ? 1.0 / (low / a + high / room + v->ridge[k]) : 0.0;
         const double drive = live ? -slope : 0.0, residual = live ? fabs(low - high - slope) : 0.0;
         q[k] = weight;
@@ -39,6 +43,7 @@ CLONES static void weigh(Index m, Index at, const Variables *v, const double *va
         by_qe[i] += sigma * e * weight;
         by_qr[i] += sigma * weight * drive;
         by_a[i] += sigma * v->alpha[k];
+        by_qs[i] += sigma * weight;
         sums[SUM_Q] += weight;
         sums[SUM_EQR] += e * weight * drive;
         sums[SUM_EA] += e * v->alpha[k];
@@ -46,19 +51,22 @@ CLONES static void weigh(Index m, Index at, const Variables *v, const double *va
         sums[SUM_PA] += v->p[k] * v->alpha[k];
         sums[SUM_RAA] += v->ridge[k] * v->alpha[k] * v->alpha[k];
         sums[SUM_RESIDUAL] += residual * v->alpha[k];
+        sums[SUM_EQ] += e * weight;
+        sums[SUM_QR] += weight * drive;
+        sums[SUM_A] += v->alpha[k];
         sums[SUM_BOUND] += capped && slope < 0 ? u * slope : 0.0;
         sums[MAX_RESIDUAL] = residual > sums[MAX_RESIDUAL] ? residual : sums[MAX_RESIDUAL];
     }
 }
 
 /* Sums of `predict`: e q fixed, e q free, what the products a low + room high change by to first and to second order,
- * and the largest inverse of a step that ends at a bound. */
-enum { SUM_FIXED, SUM_FREE, SUM_FIRST, SUM_SECOND, MOST_INVERSE, AHEAD };
+ * q fixed, q free, and the largest inverse of a step that ends at a bound. */
+enum { SUM_FIXED, SUM_FREE, SUM_FIRST, SUM_SECOND, SUM_QFIXED, SUM_QFREE, MOST_INVERSE, AHEAD };
 
 /* The predictor's change of each variable, from how values change; to the sums of points what the corrector's right
  * side is of q times (fixed + mu free). */
-CLONES static void predict(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale,
-                           const double *q, const double *rho, double *ahead, double *by_fixed, double *by_free,
+CLONES static void predict(Index m, Index at, const Variables *v, const double *change, double d_nu, double d_level,
+                           double scale, const double *q, const double *rho, double *ahead, double *by_fixed, double *by_free,
                            double *sums)
 {
     for (Index i = 0; i < m; i++) {
@@ -68,7 +76,7 @@ CLONES static void predict(Index m, Index at, const Variables *v, const double *
         const double a = live ? v->alpha[k] : 1.0, low = live ? v->low[k] : 0.0;
         const double room = capped ? v->room[k] : 1.0, high = capped ? v->high[k] : 0.0;
         const double by_value = 1.0 / a, by_room = capped ? 1.0 / room : 0.0;
-        const double da = q[k] * (rho[k] + d_nu * e - scale * sigma * change[i]);
+        const double da = q[k] * (rho[k] + d_nu * e + d_level - scale * sigma * change[i]);
         const double dl = -low - low * da * by_value, dh = -high + high * da * by_room;
         const double fixed = rho[k] - da * dl * by_value - da * dh * by_room;
         const double free_ = live ? by_value - by_room : 0.0;
@@ -82,6 +90,8 @@ CLONES static void predict(Index m, Index at, const Variables *v, const double *
         by_free[i] += sigma * q[k] * free_;
         sums[SUM_FIXED] += e * q[k] * fixed;
         sums[SUM_FREE] += e * q[k] * free_;
+        sums[SUM_QFIXED] += q[k] * fixed;
+        sums[SUM_QFREE] += q[k] * free_;
         sums[SUM_FIRST] += a * dl + da * low + room * dh - da * high;
         sums[SUM_SECOND] += da * dl - da * dh;
         sums[MOST_INVERSE] = most > sums[MOST_INVERSE] ? most : sums[MOST_INVERSE];
@@ -90,8 +100,8 @@ CLONES static void predict(Index m, Index at, const Variables *v, const double *
 
 /* The corrector's change of each variable and of its multipliers; returns the largest inverse of a step that ends at a
  * bound. ``da`` holds the predictor's change of the variable, and then the corrector's. */
-CLONES static double correct(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale,
-                             double mu, const double *q, const double *rho, double *da, double *dl, double *dh)
+CLONES static double correct(Index m, Index at, const Variables *v, const double *change, double d_nu, double d_level,
+                             double scale, double mu, const double *q, const double *rho, double *da, double *dl, double *dh)
 {
     double most = 0.0;
     for (Index i = 0; i < m; i++) {
@@ -106,7 +116,7 @@ CLONES static double correct(Index m, Index at, const Variables *v, const double
         const double second_high = before * (-high + high * before * by_room);
         const double goal_low = mu - second_low, goal_high = mu + second_high;
         const double right = rho[k] + goal_low * by_value - goal_high * by_room;
-        const double step = live ? q[k] * (right + d_nu * e - scale * v->sigma[k] * change[i]) : 0.0;
+        const double step = live ? q[k] * (right + d_nu * e + d_level - scale * v->sigma[k] * change[i]) : 0.0;
         const double d_low = (goal_low - low * step) * by_value - low, d_high = (goal_high + high * step) * by_room - high;
         const double lower = -step * by_value, upper = step * by_room;
         const double least_low = live ? -d_low / low : 0.0, least_high = capped ? -d_high / high : 0.0;

@@ -40,12 +40,14 @@ ROUNDS = 4
 
 
 def can_reduce(problem: DualProblem, rank: int) -> bool:
-    """Whether a sample of the rows may tell most bounds: there are many rows, and all bounds are finite."""
+    """Whether a sample of the rows may tell most bounds: there are many rows, all bounds are finite, and at most one
+    equality binds."""
     n = problem.gram.n
     sample = _sample_size(n, rank)
     doubtful = DOUBT * np.sqrt(rank / sample) * n
     return (
         n >= FROM
+        and problem.total is None
         and sample + 0.5 * doubtful <= MOST * n
         and bool(np.isfinite(problem.upper).all())
         and not problem.ridge.any()

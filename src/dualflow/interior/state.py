@@ -28,8 +28,8 @@ class InteriorState:
         bound, and may be alone.
     w, values : array of shape (r,), array of shape (N,)
         Weights of the features, a variable of its own, and F w; empty in the dense form.
-    nu : float
-        The multiplier ν of eᵀα = d.
+    nu, level : float
+        The multipliers ν of eᵀα = d and μ of 1ᵀα = total; 0 where there is no such equality.
     gap : float
         What is left by the iteration's own sums, as a part of |f|.
     best, stalled : float, int
@@ -65,6 +65,7 @@ class InteriorState:
     rest: NDArray = field(default_factory=lambda: np.empty(0))
     share: NDArray = field(default_factory=lambda: np.empty(0))
     rounds: int = 0
+    level: float = 0.0
 
     @property
     def alpha(self) -> NDArray:

@@ -7,10 +7,10 @@ point brings.
 
 from ..core.reading import Reading
 from .affine import DISCRIMINANT, LEAST_SQUARES, LEAST_SQUARES_REGRESSION, discriminant, least_squares
-from .classification import HINGE, SQUARED_HINGE, GrowingHinge, svc
+from .classification import HINGE, NU_HINGE, SQUARED_HINGE, GrowingHinge, nu_svc, svc
 from .description import BALL, ONE_CLASS, GrowingBall, one_class, svdd
 from .growing import Growing
-from .regression import REGRESSION, GrowingTube, svr
+from .regression import NU_REGRESSION, REGRESSION, GrowingTube, nu_svr, svr
 
 __all__ = [
     "READINGS",
@@ -20,6 +20,8 @@ __all__ = [
     "GrowingTube",
     "discriminant",
     "least_squares",
+    "nu_svc",
+    "nu_svr",
     "one_class",
     "svc",
     "svdd",
@@ -32,12 +34,14 @@ READINGS: dict[str, Reading] = {
     for reading in (
         HINGE,
         SQUARED_HINGE,
+        NU_HINGE,
         BALL,
         ONE_CLASS,
         LEAST_SQUARES,
         LEAST_SQUARES_REGRESSION,
         DISCRIMINANT,
         REGRESSION,
+        NU_REGRESSION,
         Reading(),
     )
 }

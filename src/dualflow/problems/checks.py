@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core.options import Number
 from ..exceptions import ProblemError
 
-__all__ = ["check_signs", "check_weight"]
+__all__ = ["SHARE", "check_signs", "check_weight"]
+
+#: What ν may be.
+SHARE = Number(above=0, at_most=1)
 
 
 def check_signs(y: ArrayLike, n: int) -> NDArray:

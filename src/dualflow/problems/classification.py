@@ -13,10 +13,21 @@ from ..core.problem import DualProblem, Kind, constant
 from ..core.reading import Interval, Posed, Reading
 from ..core.values import immutable
 from ..exceptions import ProblemError
-from .checks import check_signs, check_weight
+from .checks import SHARE, check_signs, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["COST", "FINITE_COST", "HINGE", "SQUARED_HINGE", "GrowingHinge", "hinge", "svc"]
+__all__ = [
+    "COST",
+    "FINITE_COST",
+    "HINGE",
+    "NU_HINGE",
+    "SQUARED_HINGE",
+    "GrowingHinge",
+    "check_share",
+    "hinge",
+    "nu_svc",
+    "svc",
+]
 
 #: What C may be; ∞ is the hard margin.
 COST, FINITE_COST = Number(above=0, infinite=True), Number(above=0)
@@ -62,6 +73,29 @@ def _size(problem: Posed, quadratic: float, multiplier: float | None) -> float:
 
 
 SQUARED_HINGE = _SquaredHinge("squared_hinge", signed=True)
+
+
+class _NuHinge(Reading):
+    """ν-SVC: weights and bias in units of the margin ρ, so that margins are at 1 as those of a C-SVC are (LIBSVM's)."""
+
+    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+        margin = float(problem.p[0])  # p = ρ of a problem at its level, p = 0 of one that is at none
+        return margin if margin > 0 else 1.0
+
+    def bias(
+        self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
+    ) -> tuple[float, Interval]:
+        unit = self.unit(problem, quadratic, None)
+        b, (low, high) = super().bias(problem, alpha, quadratic, interval)
+        return b / unit, (low / unit, high / unit)
+
+    def coefficients(
+        self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
+    ) -> NDArray:
+        return super().coefficients(problem, alpha, quadratic) / self.unit(problem, quadratic, multiplier)
+
+
+NU_HINGE = _NuHinge("nu_svc", signed=True)
 
 
 def svc(
@@ -135,6 +169,74 @@ def svc(
         ridge=ridge,
         reading=SQUARED_HINGE,
     )
+
+
+def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLike | None = None) -> DualProblem:
+    """Two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 29-31): ν in the place of C.
+
+    The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, ω the weights: their eq. 29 times n,
+    LIBSVM's scale. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0 (1ᵀα ≥ νΣω may be an
+    equality: Chang and Lin 2001): the multipliers of each class sum to ½νΣω.
+
+    For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): with ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊) the
+    objective falls into ½‖w‖² and, of each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, which is convex and
+    piecewise linear in ν±, and least where the weights of the points below it pass ½νΣω.
+
+    Parameters
+    ----------
+    gram : Gram
+        n points.
+    y : array of shape (n,) with entries −1 and +1
+    nu : float in (0, 1]
+        At most this share of the points (of their weight) is on the wrong side of its margin, and at least this share
+        are support vectors.
+    sample_weight : array of shape (n,), optional
+        ω, all 1 by default; 0 removes a point.
+
+    Raises
+    ------
+    ProblemError
+        y is not ±1, ν is out of range, or above 2 min(Σω₊, Σω₋)/Σω: the smaller class cannot hold its half of νΣω.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.nu_svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], nu=0.5)
+    >>> problem.kind.value, problem.total
+    ('box with two equalities', 2.0)
+    >>> solution = solve(problem, "interior-point")
+    >>> round(solution.bias, 6), round(solution.certificate.level, 6)  # x − 1.5, and ρ
+    (-1.5, 1.0)
+    """
+    y, weight = check_signs(y, gram.n), check_weight(sample_weight, gram.n)
+    plus, minus = float(weight[y > 0].sum()), float(weight[y < 0].sum())
+    if not min(plus, minus) > 0:
+        missing = -1.0 if plus > 0 else 1.0
+        raise ProblemError(f"y: no point of class {missing:+g} with a positive weight; two classes are needed")
+    nu = check_share(nu, plus, minus)
+    return DualProblem(
+        gram,
+        p=np.zeros(gram.n),
+        lower=np.zeros(gram.n),
+        upper=weight,
+        e=y,
+        sigma=y,
+        reading=NU_HINGE,
+        total=min(nu * (plus + minus), 2.0 * min(plus, minus)),
+    )
+
+
+def check_share(nu: float, one: float, other: float) -> float:
+    """A ν of two classes whose points weigh so much each; `ProblemError` where the lighter one cannot hold its half."""
+    nu, most = SHARE.check("nu", nu), 2.0 * min(one, other) / (one + other)
+    if nu > most * (1.0 + 1e-12):
+        shown = float(f"{most:.6g}")
+        shown -= 0.0 if shown <= most else 10.0 ** (np.floor(np.log10(most)) - 5)  # a ν that can be taken
+        raise ProblemError(
+            f"nu={nu!r}: specified nu is infeasible. Half of it must fit into the lighter of two classes, which has "
+            f"{0.5 * most:.6g} of their weight: nu can be {shown:.6g} at most (class_weight='balanced' makes it 1)"
+        )
+    return float(nu)
 
 
 def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str = True) -> DualProblem:

@@ -10,17 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import Gram
-from ..core.options import Number, option
+from ..core.options import option
 from ..core.problem import DualProblem
 from ..core.reading import Interval, Posed, Reading
 from ..exceptions import ProblemError
-from .checks import check_weight
+from .checks import SHARE, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["BALL", "ONE_CLASS", "SHARE", "SHARE_OR_NONE", "GrowingBall", "one_class", "svdd"]
+__all__ = ["BALL", "ONE_CLASS", "SHARE_OR_NONE", "GrowingBall", "one_class", "svdd"]
 
-#: What ν may be, and where None is the hard ball.
-SHARE = Number(above=0, at_most=1)
+#: What ν may be where None is the hard ball.
 SHARE_OR_NONE = replace(SHARE, none=True)
 
 ONE_CLASS = Reading("one_class")

@@ -13,16 +13,16 @@ from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Reading
 from ..exceptions import ProblemError
-from .checks import check_weight
+from .checks import SHARE, check_weight
 from .classification import FINITE_COST
 from .growing import Growing, Variables
 
-__all__ = ["REGRESSION", "TUBE", "GrowingTube", "svr"]
+__all__ = ["NU_REGRESSION", "REGRESSION", "TUBE", "GrowingTube", "nu_svr", "svr"]
 
 #: What ε may be.
 TUBE = Number(at_least=0)
 
-REGRESSION = Reading("svr")
+REGRESSION, NU_REGRESSION = Reading("svr"), Reading("nu_svr")
 
 
 def svr(
@@ -45,24 +45,81 @@ def svr(
     >>> round(solution.bias, 6)  # the flattest line within 0.5 of all: 0.5 + 1.5x
     0.5
     """
+    C, epsilon = FINITE_COST.check("C", C), TUBE.check("epsilon", epsilon)
+    z = _values(z, gram.n, C, epsilon)
+    upper = np.tile(C * check_weight(sample_weight, gram.n), 2)
+    return _twice(gram, np.concatenate([z - epsilon, -z - epsilon]), upper, REGRESSION, None)
+
+
+def nu_svr(
+    gram: Gram, z: ArrayLike, C: float = 1.0, *, nu: float = 0.5, sample_weight: ArrayLike | None = None
+) -> DualProblem:
+    """ν-regression (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 38-41): the width of the tube is found, not given.
+
+    The primal is min ½‖w‖² + C(νεΣωᵢ + Σωᵢ(ξᵢ + ξᵢ*)), |zᵢ − f(xᵢ)| ≤ ε plus its slack, with LIBSVM's C (theirs / n).
+    The dual is that of `svr` with ε = 0 and a second equality, Σ(α + α*) = CνΣω, whose multiplier is −ε. (Chang and Lin
+    2002 show that it may be an equality; as ν ≤ 1 no ε below 0 is better.)
+
+    For given w the best b, ε and slacks are exact (`core.bounds.level_of`): with r = z − ⟨w, φ(x)⟩ the objective falls
+    into ½‖w‖² and Σωᵢ max(0, rᵢ − s) + ½νΣω·s, s = b + ε, and the same of −r with ε − b: both are convex and
+    piecewise linear, and least where the weights of the points above pass ½νΣω.
+
+    Parameters
+    ----------
+    gram : Gram
+        n points.
+    z : array of shape (n,)
+        Finite numbers.
+    C : float > 0
+    nu : float in (0, 1]
+        At most this share of the points (of their weight) is outside the tube, and at least this share are support
+        vectors.
+    sample_weight : array of shape (n,), optional
+        ω, all 1 by default; 0 removes a point.
+
+    Raises
+    ------
+    ProblemError
+        z, C, ν or a weight is out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> problem = problems.nu_svr(Gram([[0.0], [1.0], [2.0]], "linear"), [0.0, 1.0, 5.0], C=10.0, nu=0.5)
+    >>> solution = solve(problem, "interior-point")
+    >>> round(solution.bias, 6), round(-solution.certificate.level, 6)  # −0.75 + 2.5x within ε = 0.75 of all
+    (-0.75, 0.75)
+    """
+    C, nu = FINITE_COST.check("C", C), SHARE.check("nu", nu)
+    z, weight = _values(z, gram.n, C), check_weight(sample_weight, gram.n)
+    upper, total = np.tile(C * weight, 2), C * nu * float(weight.sum())
+    return _twice(gram, np.concatenate([z, -z]), upper, NU_REGRESSION, total)
+
+
+def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
+    """Values to be regressed on, if they are such."""
     z = np.asarray(z, dtype=float)
-    if z.shape != (gram.n,) or not np.isfinite(z).all():
-        raise ProblemError(f"z must be {gram.n} finite numbers, found shape {z.shape}")
-    C = FINITE_COST.check("C", C)
-    epsilon = TUBE.check("epsilon", epsilon)
+    if z.shape != (n,) or not np.isfinite(z).all():
+        raise ProblemError(f"z must be {n} finite numbers, found shape {z.shape}")
     largest = float(np.abs(z).max()) + epsilon
-    if 4.0 * gram.n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f adds up so many of them, times C
+    if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f adds up so many of them, times C
         raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")
+    return z
+
+
+def _twice(gram: Gram, p: NDArray, upper: NDArray, reading: Reading, total: float | None) -> DualProblem:
+    """Every point twice: above the tube, and below."""
     signs = np.concatenate([np.ones(gram.n), -np.ones(gram.n)])
     return DualProblem(
         gram,
-        p=np.concatenate([z - epsilon, -z - epsilon]),
+        p=p,
         lower=0.0,
-        upper=np.tile(C * check_weight(sample_weight, gram.n), 2),
+        upper=upper,
         e=signs,
         sigma=signs,
         idx=np.tile(np.arange(gram.n), 2),
-        reading=REGRESSION,
+        reading=reading,
+        total=total,
     )
 
 

@@ -10,6 +10,7 @@ __all__ = ["CATALOGUE", "SOLVERS", "Solver"]
 
 CATALOGUE = {
     "working-set": "dualflow.solvers.working_set:WorkingSet",
+    "level-search": "dualflow.solvers.level_search:LevelSearch",
     "incremental": "dualflow.solvers.incremental:Incremental",
     "smo": "dualflow.solvers.smo:SMO",
     "gradient-flow": "dualflow.solvers.gradient_flow:GradientFlow",

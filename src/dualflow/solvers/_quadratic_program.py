@@ -100,14 +100,17 @@ class Program:
         largest = float(problem.upper[np.isfinite(problem.upper)].max(initial=0.0)) or np.inf
         unit = min(largest, slope / peak) if slope else min(largest, 1.0)
         price = slope or unit * peak
-        matrix = _matrix(backend)
+        matrix, rows, sums = _matrix(backend), problem.e, [problem.d / unit]
+        if rows is not None:
+            rows = rows[None] if problem.total is None else np.vstack([rows, np.ones(problem.n)])
+            sums += [] if problem.total is None else [problem.total / unit]
         lower, upper = problem.lower / unit, problem.upper / unit
         return cls(
             backend,
             P=matrix(problem.dense() * (unit / price)),
             q=-problem.p / price,
-            A=None if problem.e is None else matrix(problem.e[None]),
-            b=None if problem.e is None else np.array([problem.d / unit]),
+            A=None if rows is None else matrix(rows),
+            b=None if rows is None else np.array(sums),
             lower=lower if np.isfinite(lower).any() else None,
             upper=upper if np.isfinite(upper).any() else None,
             unit=unit,

@@ -225,7 +225,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
             found = f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
             return f"{found}; {_way_out(problem, self.kinds, self.quantum)}"
         if self.max_n is not None and problem.n > self.max_n:
-            other = "gradient-flow" if problem.kind is Kind.AFFINE else "working-set"
+            other = _OF_KIND.get(problem.kind, "working-set")
             return f"{self.name!r} takes at most {self.max_n} variables, the problem has {problem.n}; try {other!r}"
         return None
 
@@ -238,6 +238,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
+#: Solvers by kind where 'working-set' is none.
+_OF_KIND = {Kind.AFFINE: "gradient-flow", Kind.TWO_EQUALITIES: "level-search"}
 #: Solvers on circuits, by kind; the affine kind is told 'gradient-flow', all others 'working-set' where none is wanted.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
@@ -257,7 +259,7 @@ _OTHER_KINDS = {
 def _way_out(problem: DualProblem, kinds: frozenset[Kind], quantum: bool) -> str:
     """What to set, or which solver to use instead."""
     other = _ON_CIRCUITS.get(problem.kind) if quantum else None
-    use = other or ("gradient-flow" if problem.kind is Kind.AFFINE else "working-set")
+    use = other or _OF_KIND.get(problem.kind, "working-set")
     model = "soft_svdd" if problem.model == "svdd" and problem.kind is Kind.CAPPED_SIMPLEX else problem.model
     kind, setting = _OTHER_KINDS.get(model, (None, ""))
     return f"set {setting}, or use {use!r}" if kind in kinds else f"use {use!r}"

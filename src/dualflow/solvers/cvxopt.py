@@ -58,7 +58,7 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
 
     name: ClassVar[str] = "cvxopt"
     stochastic: ClassVar[bool] = False
-    kinds = EVERY_CONVEX | {Kind.AFFINE}
+    kinds = EVERY_CONVEX | {Kind.AFFINE, Kind.TWO_EQUALITIES}
     accuracy: ClassVar[str] = "exact"
     requires: ClassVar[tuple[str, ...]] = ("cvxopt",)
     interruptible: ClassVar[bool] = False
@@ -83,6 +83,8 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
         # A dense matrix of the bounds would take ten times the time of all the rest.
         G = cvxopt.spmatrix(signs, range(len(which)), which.tolist(), (len(which), n))
         e, d = (np.zeros((0, n)), np.zeros(0)) if problem.e is None else (problem.e[None], np.array([problem.d]))
+        if problem.total is not None:
+            e, d = np.vstack([e, np.ones(n)]), np.append(d, problem.total)
         Q, A = cvxopt.matrix(problem.dense() * scale), cvxopt.matrix(e)
         factorise, iterations = misc.kkt_chol2(G, {"l": len(which), "q": [], "s": []}, A), 0
 

@@ -49,7 +49,7 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     name: ClassVar[str] = "interior-point"
     reaches: ClassVar[str] = "1e-10 in 10 to 30 steps on ordinary data"
     stochastic: ClassVar[bool] = False
-    kinds = EVERY_CONVEX | {Kind.AFFINE}
+    kinds = EVERY_CONVEX | {Kind.AFFINE, Kind.TWO_EQUALITIES}
     accuracy: ClassVar[str] = "exact"
     max_n: ClassVar[int | None] = 4000
     certify_every: ClassVar[int] = 1 << 30

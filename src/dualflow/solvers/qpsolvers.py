@@ -79,7 +79,7 @@ class QPSolvers(Solver[Program, QPSolversState]):
 
     name: ClassVar[str] = "qpsolvers"
     stochastic: ClassVar[bool] = False
-    kinds = EVERY_CONVEX | {Kind.AFFINE}
+    kinds = EVERY_CONVEX | {Kind.AFFINE, Kind.TWO_EQUALITIES}
     accuracy: ClassVar[str] = "exact"
     requires: ClassVar[tuple[str, ...]] = ("qpsolvers",)
     extra: ClassVar[str | None] = "qpsolvers"

@@ -174,6 +174,8 @@ def feasible(z: ZooProblem, alpha: NDArray) -> float:
     worst = max(float((problem.lower - alpha).max()), float((alpha - problem.upper).max()), 0.0)
     if problem.e is not None:
         worst = max(worst, abs(float(problem.e @ alpha) - problem.d))
+    if problem.total is not None:
+        worst = max(worst, abs(float(alpha.sum()) - problem.total))
     return worst / size
 
 

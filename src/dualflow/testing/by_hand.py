@@ -119,6 +119,23 @@ def by_hand() -> Iterator[ZooProblem]:
         "β = (−b, b), f = ½·4b² − 2b + 0.2b",
         bias_interval=(0.0, 0.0),
     )
+    # --- two equalities: eᵀα = 0 and 1ᵀα = total within 0 ≤ α ≤ u
+    yield exact(
+        "nu-SVC four points",
+        problems.nu_svc(_column(0, 1, 2, 3), [-1, -1, 1, 1], nu=0.5),
+        0.5,
+        [0, 1, 1, 0],
+        "each class holds 1: the nearest points are 1 apart, w = 1; ν₊ within 2…3, ν₋ within −1…0",
+        bias_interval=(-2.0, -1.0),
+    )
+    yield exact(
+        "nu-SVR three points",
+        problems.nu_svr(_column(0, 1, 2), [0.0, 1.0, 5.0], C=10, nu=0.5),
+        -14.375,
+        [2.5, 0, 5, 0, 7.5, 0],
+        "−0.75 + 2.5x is within 0.75 of all: α₀ + α₂ = α₁* = 7.5, w = 2α₂ − α₁*; f* = −½·2.5² − 15·0.75",
+        bias_interval=(-0.75, -0.75),
+    )
     # --- no bias: 0 ≤ α ≤ C
     yield exact(
         "box two points",

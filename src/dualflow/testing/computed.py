@@ -94,6 +94,20 @@ def _regression(n: int, C: float, epsilon: float, gamma: float) -> tuple:
     return problems.svr(Gram(X, kernel="rbf", gamma=gamma), z, C, epsilon=epsilon), program, True
 
 
+def _nu_svc(X: NDArray, y: NDArray, nu: float, gamma: float) -> tuple:
+    n = len(y)
+    program = QuadraticProgram(np.outer(y, y) * rbf_kernel(X, gamma), np.zeros(n), np.ones(n), y, total=nu * n)
+    return problems.nu_svc(Gram(X, kernel="rbf", gamma=gamma), y, nu), program, True
+
+
+def _nu_svr(n: int, C: float, nu: float, gamma: float) -> tuple:
+    X = np.linspace(0.0, 3.0, n)[:, None]
+    z = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(7).standard_normal(n)
+    Q, s = np.tile(rbf_kernel(X, gamma), (2, 2)), np.concatenate([np.ones(n), -np.ones(n)])
+    program = QuadraticProgram(np.outer(s, s) * Q, np.concatenate([z, -z]), np.full(2 * n, C), s, total=C * nu * n)
+    return problems.nu_svr(Gram(X, kernel="rbf", gamma=gamma), z, C, nu=nu), program, True
+
+
 def _least_squares(X: NDArray, y: NDArray, C: float, gamma: float) -> tuple:
     n = len(y)
     Q = np.outer(y, y) * rbf_kernel(X, gamma) + np.eye(n) / C
@@ -122,6 +136,8 @@ _COMPUTED: dict[str, Callable[[], tuple]] = {
     "Gram of rank 2": lambda: _hinge(*_clouds(32, 3, 1.5), 1.0, None),
     "moons C = 1000": lambda: _hinge(*_moons(120, 4), 1000.0, 2.0),
     "SVR sine": lambda: _regression(15, 2.0, 0.1, 1.0),
+    "nu-SVC clouds": lambda: _nu_svc(*_clouds(24, 1, 1.0), 0.6, 0.7),
+    "nu-SVR sine": lambda: _nu_svr(15, 2.0, 0.4, 1.0),
     "box clouds": lambda: _hinge(*_clouds(24, 5, 1.0), 3.0, 0.7, bias=False),
     "squared hinge clouds": lambda: _squared_hinge(*_clouds(16, 6, 1.5), 1.0, 0.5),
     "squared hinge 32": lambda: _squared_hinge(*_moons(32, 7), 10.0, 1.0),

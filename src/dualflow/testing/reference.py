@@ -25,6 +25,8 @@ class QuadraticProgram:
     upper : array of shape (n,), entries may be ∞
     e : array of shape (n,) or None
     d : float
+    total : float or None
+        What α sums to besides, where there are two equalities.
     """
 
     Q: NDArray
@@ -32,6 +34,7 @@ class QuadraticProgram:
     upper: NDArray
     e: NDArray | None = None
     d: float = 0.0
+    total: float | None = None
 
     def objective(self, alpha: NDArray) -> float:
         """f(α), absolute."""
@@ -66,7 +69,10 @@ def coneqp_optimum(program: QuadraticProgram) -> tuple[float, NDArray]:
     limits = np.concatenate([np.zeros(n), program.upper[capped] / unit])
     equality = {}
     if program.e is not None:
-        equality = {"A": cvxopt.matrix(program.e[None]), "b": cvxopt.matrix(program.d / unit)}
+        rows, sums = program.e[None], [program.d / unit]
+        if program.total is not None:
+            rows, sums = np.vstack([rows, np.ones(n)]), [*sums, program.total / unit]
+        equality = {"A": cvxopt.matrix(rows), "b": cvxopt.matrix(sums)}
     result = cvxopt.solvers.coneqp(
         cvxopt.matrix(program.Q * unit),
         cvxopt.matrix(-program.p),

@@ -27,7 +27,8 @@ def nested_order(problem: DualProblem) -> NDArray:
 def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
     """The problem on some points of the Gram, at work, and the indices of its variables in the whole one.
 
-    Where eᵀα = d > 0 is shared out among fewer variables, their bounds grow in proportion (ν stays what it is).
+    Where eᵀα = d > 0, or what the variables of both signs of e sum to, is shared out among fewer variables, their
+    bounds grow in proportion (ν stays what it is).
     """
     idx, inside = None, points
     if problem.idx is not None:
@@ -41,6 +42,11 @@ def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
         total = float(upper.sum())
         if total < problem.d:  # weighted points: a prefix can hold less than its share
             upper = upper * (problem.d / total) * (1 + 1e-9) if total > 0 else np.full(len(inside), problem.d)
+    if problem.groups:
+        e, wider = problem.e if problem.e is None else problem.e[inside], problem.gram.n / len(points)
+        reach = [float(upper[e == sign].sum()) for sign in (1.0, -1.0)]
+        short = [wanted / most if most else 1.0 for (_, wanted), most in zip(problem.groups, reach, strict=True)]
+        upper = upper * max(wider, *short)
     return problem.part(inside, problem.gram.subset(points), idx=idx, upper=upper), inside
 
 

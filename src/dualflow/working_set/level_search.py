@@ -1,0 +1,213 @@
+"""Two equalities by one: the multiplier μ of 1ᵀα = total is searched for, and each α(μ) solved for by the working set.
+
+At a level μ the problem is one with a single equality (`DualProblem.at_level`), and S(μ) = 1ᵀα(μ) grows with μ: minus
+the inner minimum is convex in μ, and S its slope. For quadratic f it is piecewise linear; while the free variables F
+stay the same its slope is 1ᵀx with Q_FF x − y e_F = 1, e_Fᵀx = 0. So Newton's method ends in finitely many solves.
+Where S jumps past the total (f has several minima there, which differ in their sum) the answer lies between those on
+both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.bounds import level_of
+from ..core.certificate import Certifier
+from ..core.support import refine
+from ..core.workspace import Workspace
+from ..flows.gradient import interior_point
+from .descent import Descent
+from .seeding import nested_order, restrict
+
+__all__ = ["LevelState", "Levels"]
+
+#: The part of the total that a sum may miss it by and be round-off, with exact inner solves and without.
+EXACT, ROUGH = 1e-11, 1e-6
+#: The part of its ends that a bracket of levels may be wide, and of the problem's unit that a level may be, at the end.
+CLOSED, VANISHES = 1e-13, 1e-15
+#: How far a step may go where nothing bounds the level, times the level or a part of it, and the part of the unit from
+#: which Newton's step over 0 is taken to 0; solves at most.
+FARTHEST, AT_ZERO, SOLVES = 8.0, 1e-2, 200
+#: Points from which a quarter of them says where to begin, and the solves and the part of the total that are enough.
+COARSE_FROM, COARSE_SOLVES, COARSE = 800, 12, 1e-2
+#: Relative gap from which inner solves are refined.
+INNER = 1e-4
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class LevelState:
+    """Where the search is.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+        Feasible: what the ends of the bracket make, or the last solve's projection.
+    low, high : arrays of shape (n,)
+        The optima at the ends of the bracket of levels, 0 where there is none yet.
+    low_level, high_level : float
+        These levels, ∓∞ where there is none yet.
+    level, next_level : float
+        That of the last solve, and of the next one.
+    solves : int
+    done, exact : bool
+        Whether this is the end, and whether bounds are met exactly there.
+    """
+
+    alpha: NDArray
+    low: NDArray
+    high: NDArray
+    low_level: float
+    high_level: float
+    level: float
+    next_level: float
+    solves: int = 0
+    done: bool = False
+    exact: bool = False
+
+
+class Levels:
+    """The search of one problem.
+
+    Parameters
+    ----------
+    problem : Workspace
+
+    Attributes
+    ----------
+    unit : float
+        The size of the multipliers.
+    last : array of shape (n,)
+        The optimum at the last level.
+    """
+
+    def __init__(self, problem: Workspace) -> None:
+        self.problem, self.total, self.last = problem, problem.total or 0.0, np.zeros(problem.n)
+        slope = float(np.abs(problem.p).max())
+        self.unit = slope or float(problem.diag().mean()) * self.total or 1.0
+
+    def start(self, warm: NDArray | None) -> LevelState:
+        """The level that a quarter of the points, or a given α, says; 0 is below all of them where p = 0."""
+        problem = self.problem
+        alpha = interior_point(problem) if warm is None else warm
+        level = self.guess() if warm is None else None
+        if level is None:
+            level = level_of(problem, problem.product(alpha, None, np.float32)) or 0.0
+        none = np.zeros(problem.n)
+        lowest = -np.inf if problem.p.any() else 0.0
+        level = level if level > lowest else VANISHES**0.5 * self.unit
+        return LevelState(alpha, none, alpha if warm is not None else none, lowest, np.inf, level, level)
+
+    def guess(self) -> float | None:
+        """The level that a quarter of the points comes to, whose bounds are four times as wide."""
+        problem = self.problem
+        if problem.gram.n < COARSE_FROM:
+            return None
+        part, _ = restrict(problem, nested_order(problem)[: problem.gram.n // 4])
+        search = Levels(part)
+        state = search.start(None)
+        while not (state.done or state.solves >= COARSE_SOLVES):
+            state = search.step(state)
+            if abs(float(search.last.sum()) - self.total) <= COARSE * self.total:
+                break
+        return state.level
+
+    def step(self, state: LevelState) -> LevelState:
+        """One solve, and the level of the next."""
+        level, convex = state.next_level, self.problem.psd.is_psd
+        near = state.high if abs(state.high_level - level) < abs(level - state.low_level) else state.low
+        at, alpha = self.solved(level, near if near.any() else None)
+        self.last = alpha
+        short = self.total - float(alpha.sum())
+        if level == 0.0 and short > 0 and (lifted := self.lifted(alpha, short)) is not None:
+            return replace(state, alpha=lifted, level=level, solves=state.solves + 1, done=True, exact=convex)
+        state = replace(state, level=level, solves=state.solves + 1)
+        free, direction, slope = self.slope(at, alpha) if convex else (np.empty(0, np.intp), np.empty(0), 0.0)
+        if abs(short) <= (EXACT if convex else ROUGH) * self.total:
+            alpha[free] += direction * (short / slope) if slope > 0 else 0.0
+            return replace(state, alpha=self.settled(alpha, free), done=True, exact=convex)
+        if short > 0:
+            state = replace(state, low=alpha, low_level=level)
+        else:
+            state = replace(state, high=alpha, high_level=level)
+        state = replace(state, alpha=self.between(state, alpha), next_level=self.proposed(state, short, slope))
+        width, size = state.high_level - state.low_level, abs(state.high_level) + abs(state.low_level)
+        closed = width < np.inf and (width <= CLOSED * size or size <= 4.0 * VANISHES * self.unit)
+        return replace(state, done=closed or state.solves >= SOLVES, exact=closed and convex)
+
+    def proposed(self, state: LevelState, short: float, slope: float) -> float:
+        """Newton's next level, if it lies within the bracket and not too far; else one that halves the bracket."""
+        level, (low, high) = state.level, (state.low_level, state.high_level)
+        if abs(level) <= VANISHES * self.unit:  # a solve there says what its sign is not to be
+            beyond = high if short > 0 else low
+            return float(0.5 * (low + high) if np.isfinite(beyond) else np.copysign(AT_ZERO * self.unit, short))
+        least, most = sorted((level / FARTHEST, level * FARTHEST))
+        wish = level + short / slope if slope > 0 else np.copysign(np.inf, short)
+        wish = min(max(wish, least), most)
+        over = level < 0 and slope > 0 and level + short / slope >= 0 and abs(level) <= AT_ZERO * self.unit
+        wish = 0.0 if over else wish
+        if low < wish < high:
+            return float(wish)
+        if low * high > 0:
+            return float(np.copysign(np.sqrt(low * high), low))
+        if low == 0 or high == 0:
+            return float((low + high) / FARTHEST)
+        return float(0.5 * (low + high))
+
+    def solved(self, level: float, warm: NDArray | None) -> tuple[Workspace, NDArray]:
+        """The problem at a level, and its optimum: exactly, where Q is positive semidefinite."""
+        problem = self.problem
+        at = Workspace(problem.at_level(level), problem.gram, problem.psd)
+        descent = Descent(at, INNER, None, True, None)
+        state = descent.start(warm)
+        while not state.done:
+            state = descent.step(state)
+        alpha = at.project(state.alpha)
+        if problem.psd.is_psd:
+            alpha = refine(at, alpha, certifier=Certifier.of(at), gradient=descent.gradient(state)).alpha
+        return at, np.array(alpha)
+
+    def slope(self, at: Workspace, alpha: NDArray) -> tuple[NDArray, NDArray, float]:
+        """The free variables, how they move with the level, and how their sum does."""
+        free = np.flatnonzero((alpha > 0) & (alpha < at.upper))
+        if not len(free) or at.e is None:
+            return free, np.zeros(len(free)), 0.0
+        Q, e = at.block(free, free), at.e[free]
+        Q.flat[:: len(free) + 1] += 16 * _EPS * (float(np.trace(Q)) or 1.0)
+        by_one, by_e = np.linalg.solve(Q, np.stack([np.ones(len(free)), e], axis=1)).T
+        direction = by_one - float(e @ by_one) / float(e @ by_e) * by_e
+        return free, direction, float(direction.sum())
+
+    def lifted(self, alpha: NDArray, short: float) -> NDArray | None:
+        """α with both variables of points raised alike, which changes nothing at level 0, until they sum to the total;
+        None where points have no two variables that cancel, or these no room."""
+        problem, half = self.problem, self.problem.n // 2
+        pairs = (slice(0, half), slice(half, None))
+        points = None if problem.idx is None else [problem.idx[J] for J in pairs]
+        if points is None or not np.array_equal(*points) or (problem.p[pairs[0]] + problem.p[pairs[1]]).any():
+            return None
+        if (problem.sigma[pairs[0]] + problem.sigma[pairs[1]]).any() or problem.ridge.any():
+            return None
+        room = np.minimum(*((problem.upper - alpha)[J] for J in pairs))
+        if not 2.0 * float(room.sum()) >= short:
+            return None
+        return alpha + np.tile(room * (0.5 * short / float(room.sum())), 2)
+
+    def between(self, state: LevelState, alpha: NDArray) -> NDArray:
+        """The mixture of the optima at both ends that sums to the total, or the last one's projection."""
+        if not (np.isfinite(state.low_level) and np.isfinite(state.high_level)):
+            return self.problem.project(alpha)
+        low, high = float(state.low.sum()), float(state.high.sum())
+        part = (self.total - low) / (high - low) if high > low else 0.5
+        mixed: NDArray = (1.0 - part) * state.low + part * state.high
+        return mixed
+
+    def settled(self, alpha: NDArray, free: NDArray) -> NDArray:
+        """α with the round-off of both sums on free variables: a projection would lift others off their bounds."""
+        for J, wanted in self.problem.groups:
+            own = np.intersect1d(J, free, assume_unique=True)
+            alpha[own] += (wanted - float(alpha[J].sum())) / max(1, len(own))
+        return np.clip(alpha, 0.0, self.problem.upper)
