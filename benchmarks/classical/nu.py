@@ -1,8 +1,9 @@
-"""Claim: `NuSVC` and `NuSVR`, certified to a relative gap ≤ 1e-9, in less time than scikit-learn's take to 1e-3.
+"""Claim: `NuSVC` and `NuSVR`, certified to 1e-9, take in the mean no longer than scikit-learn's from 1000 points on.
 
 Radial kernel with γ = "scale" at n = 200, 1000 and 3000, and a linear one at n = 2000 and 20 000, all of 8 features;
 ν = 0.3 (radial) and 0.6 (linear: below about twice the error of the best plane the margin of a ν-SVC is 0), C = 1; one
-thread, by the wall and in user time. Below a thousand points LIBSVM is the faster one, which is shown and not judged.
+thread, by the wall and in user time; scikit-learn's stop at its tolerance of 1e-3. Single cells, and all of those below
+a thousand points, where LIBSVM is the faster one, are shown and not judged.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def judge(rows: list[Row]) -> list[Verdict]:
     return [
         gaps_at_most([row for row in rows if row.entrant in (OURS, "(all)")], GAP, "NuSVC and NuSVR"),
         *(against(large, OURS, PEER, "nu machines from 1000 points on", mean=1.0) if large else ()),
-        *against(rows, OURS, PEER, "nu machines against scikit-learn's", kind="shown"),
+        *against(rows, OURS, PEER, "nu machines, every cell", least=1.0, kind="shown"),
     ]
 
 

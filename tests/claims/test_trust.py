@@ -401,7 +401,7 @@ def written_out(problem):
     plain = kernel_of(problem.gram, problem.gram.X)[np.ix_(idx, idx)] + problem.offset
     Q = problem.scale * np.outer(problem.sigma, problem.sigma) * plain + np.diag(problem.ridge)
     upper = np.minimum(problem.upper, problem.d) if problem.d > 0 else problem.upper
-    return QuadraticProgram(Q, problem.p, upper, problem.e, problem.d), idx
+    return QuadraticProgram(Q, problem.p, upper, problem.e, problem.d, problem.total), idx
 
 
 def parts_of(model):

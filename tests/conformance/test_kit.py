@@ -48,7 +48,7 @@ def _program(z):
     # f(u + v) − f(u) − f(v) = uᵀQv
     single = np.array([objective(z, u) for u in np.eye(z.n)])
     Q = 0.5 * Q - single[:, None] - single[None]
-    return QuadraticProgram(Q, p.p, p.upper, p.e, p.d)
+    return QuadraticProgram(Q, p.p, p.upper, p.e, p.d, p.total)
 
 
 @pytest.mark.parametrize("z", [z for z in ZOO if z.has_answer and z.why.startswith("by hand")], ids=lambda z: z.name)

@@ -385,5 +385,5 @@ def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
                 solve(z.problem, info.name, max_steps=2, random_state=5)
                 break
     classical = {"gradient-flow", "lotka-volterra", "working-set", "smo", "frank-wolfe", "interior-point", "cvxopt"}
-    assert seen - {"qpsolvers"} == classical | {"incremental", "invasion", "cascade"}
+    assert seen - {"qpsolvers"} == classical | {"incremental", "invasion", "cascade", "level-search"}
     assert _run._NOT_DRAWN_FROM.bit_generator.state == before

@@ -20,6 +20,8 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVC,
+    NuSVR,
     OneClassSVM,
     ProblemError,
 )
@@ -103,6 +105,13 @@ def test_least_squares(kernel):
     X, y = data("iris")
     same(LSSVC(C=5.0, kernel=kernel).fit(X, y), X[::3] + 0.01)
     same(LSSVR(C=5.0, kernel=kernel, fit_intercept=False).fit(X[:, 1:], X[:, 0]), X[::3, 1:] + 0.01)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_models_of_nu(kernel):
+    X, y = data("iris")
+    same(NuSVC(nu=0.4, kernel=kernel).fit(X, y), X[::3] + 0.01)
+    same(NuSVR(nu=0.4, kernel=kernel).fit(X[:, 1:], X[:, 0]), X[::3, 1:] + 0.01)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])

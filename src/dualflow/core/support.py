@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..exceptions import ProblemError
 from . import clock
 from .active_set import ActiveSet
 from .certificate import Certificate, Certifier
@@ -127,7 +128,14 @@ def refine(
     Returns
     -------
     Refinement
+
+    Raises
+    ------
+    ProblemError
+        The problem has two equalities; this method knows of one.
     """
+    if problem.total is not None:
+        raise ProblemError("a refinement knows of one equality, this problem has two: solve it, or refine `at_level`")
     certifier = certifier or Certifier(problem)
     problem = certifier.problem
     given = problem.project(np.asarray(alpha, dtype=float))

@@ -334,7 +334,7 @@ class _System:
         b = np.concatenate([self.s * right, last])
         x = self._solved(b)
         x += self._solved(b - self.M @ x)
-        d_nu, d_level = *x[self.r :].tolist(), *[0.0] * (2 - len(last))
+        d_nu, d_level = np.append(x[self.r :], [0.0, 0.0])[:2].tolist()
         return x[: self.r], d_nu, d_level
 
     def _solved(self, b: NDArray) -> NDArray:

@@ -177,7 +177,10 @@ class Levels:
             return free, np.zeros(len(free)), 0.0
         Q, e = at.block(free, free), at.e[free]
         Q.flat[:: len(free) + 1] += 16 * _EPS * (float(np.trace(Q)) or 1.0)
-        by_one, by_e = np.linalg.solve(Q, np.stack([np.ones(len(free)), e], axis=1)).T
+        try:
+            by_one, by_e = np.linalg.solve(Q, np.stack([np.ones(len(free)), e], axis=1)).T
+        except np.linalg.LinAlgError:  # then the bracket is halved
+            return free, np.zeros(len(free)), 0.0
         direction = by_one - float(e @ by_one) / float(e @ by_e) * by_e
         return free, direction, float(direction.sum())
 
@@ -185,13 +188,12 @@ class Levels:
         """α with both variables of points raised alike, which changes nothing at level 0, until they sum to the total;
         None where points have no two variables that cancel, or these no room."""
         problem, half = self.problem, self.problem.n // 2
-        pairs = (slice(0, half), slice(half, None))
-        points = None if problem.idx is None else [problem.idx[J] for J in pairs]
-        if points is None or not np.array_equal(*points) or (problem.p[pairs[0]] + problem.p[pairs[1]]).any():
+        idx, first, second = problem.idx, slice(0, half), slice(half, None)
+        if idx is None or not np.array_equal(idx[first], idx[second]) or problem.ridge.any():
             return None
-        if (problem.sigma[pairs[0]] + problem.sigma[pairs[1]]).any() or problem.ridge.any():
+        if (problem.p[first] + problem.p[second]).any() or (problem.sigma[first] + problem.sigma[second]).any():
             return None
-        room = np.minimum(*((problem.upper - alpha)[J] for J in pairs))
+        room = np.minimum((problem.upper - alpha)[first], (problem.upper - alpha)[second])
         if not 2.0 * float(room.sum()) >= short:
             return None
         return alpha + np.tile(room * (0.5 * short / float(room.sum())), 2)
