@@ -103,3 +103,24 @@ def test_a_memory_map_is_fitted_like_the_array_in_it(tmp_path):
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     one, other = SVC(kernel="linear").fit(X, LABELS), SVC(kernel="linear").fit(mapped, LABELS)
     np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+@pytest.mark.parametrize("features", [1, 4])
+def test_support_vectors_are_copied_when_they_are_asked_for(features):
+    model = SVC(kernel="linear", C=0.1).fit(X[:3000, :features] + 3.0, LABELS[:3000])
+    support = model._vectors
+    assert ("gram" in vars(support)) == (features == 1)  # numpy sums a single column in another order
+    center, values = support.center, model.decision_function(X[:50, :features])
+    np.testing.assert_array_equal(center, support.gram.center)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_, :features] + 3.0)
+    np.testing.assert_array_equal(model.decision_function(X[:50, :features]), values)
+
+
+def test_weights_of_a_solver_are_tried_where_alpha_alone_leaves_a_gap():
+    ordinary = solve(problems.svc(GRAM, LABELS, 1.0), "interior-point")
+    assert ordinary.certificate.within(1e-12)
+    assert ordinary.certificate.primal is None
+    apart = Gram(X[:3000] * [1.0, 1.0, 1.0, 1e9], "linear")
+    solution = solve(problems.svc(apart, LABELS[:3000], 1.0), "interior-point")
+    assert solution.certificate.primal is not None
+    assert solution.certificate.within(1e-9)
