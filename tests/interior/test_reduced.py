@@ -57,7 +57,8 @@ def test_answers_are_those_of_all_rows(name, monkeypatch):
 def test_most_steps_are_about_few_rows(name):
     context, sizes = forms(POSED[name]())
     assert isinstance(context, Reduced)
-    assert sum(sizes) < 0.4 * 15 * sizes[-1]
+    assert max(sizes[:-1]) < 0.5 * sizes[-1]
+    assert sum(sizes) < 0.6 * 15 * sizes[-1]  # over all rows there are 15 steps and more
 
 
 def test_where_a_sample_tells_nothing_all_rows_are_iterated_over():
@@ -84,6 +85,7 @@ def test_a_run_over_few_rows_resumes_to_the_bit(tmp_path):
     np.testing.assert_array_equal(resumed.alpha, whole.alpha)
 
 
+@pytest.mark.long
 def test_a_linear_fit_of_many_rows_holds_little_more_than_its_copy_of_them():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 50))
