@@ -57,7 +57,7 @@ def svr(
     return DualProblem(
         gram,
         p=np.concatenate([z - epsilon, -z - epsilon]),
-        lower=0.0,
+        lower=np.zeros(1),
         upper=np.tile(C * check_weight(sample_weight, gram.n), 2),
         e=signs,
         sigma=signs,
