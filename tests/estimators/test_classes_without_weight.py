@@ -133,3 +133,18 @@ def test_weights_that_float64_cannot_square_are_refused(model, size):
     weight = np.where(np.arange(len(Y)) % 2 == 0, size, 1.0)
     with pytest.raises(ProblemError, match="sample_weight: row 0 has the weight"):
         model.fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("left_out", [[0], [1], [0, 2], [1, 3]])
+def test_weights_of_the_features_are_those_of_their_own_pair(left_out):
+    """A column of scale 1e9 makes certificates by weights of the solver's own, one for each pair that is solved."""
+    rng = np.random.default_rng(5)
+    y = np.arange(400) % 4
+    points = rng.normal(size=(400, 3)) + np.eye(4)[:, :3][y] * [2.0, 2.0, 0.0]
+    points[:, 2] *= 1e9
+    kept = ~np.isin(y, left_out)
+    make = {"kernel": "linear", "solver": "interior-point"}
+    whole = SVC(**make).fit(points, y, sample_weight=kept.astype(float))
+    alone = SVC(**make).fit(points[kept], y[kept])
+    assert any(one.primal is not None for one in alone.certificates_)
+    np.testing.assert_array_equal(whole.predict(points), alone.predict(points))

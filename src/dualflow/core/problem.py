@@ -131,8 +131,7 @@ class DualProblem:
             "d": float(self.d),
             "total": None if self.total is None else float(self.total),
         }
-        ridge = np.asarray(self.ridge, dtype=float)
-        alike = isinstance(self.lower, float) and ridge.size == 1 and ridge.item() == self.lower
+        alike = np.size(self.ridge) == np.size(self.lower) == 1 and np.array_equal(self.ridge, self.lower)
         values["ridge"] = values["lower"] if alike else vector(self.ridge, "ridge")  # zeros are held once
         values["e"] = values["sigma"] if self.e is self.sigma else values["e"]
         if self.idx is not None:

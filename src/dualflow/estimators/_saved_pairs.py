@@ -123,6 +123,12 @@ class SavedPairs(BatchMachine):
         )
         own = self._keep_support(gram, support, moved)
         given = [None if result_of(pair) else feature_weights(pair.problem, pair.certificate) for pair in found]
+        if self._present is not None:
+            # Those of the pairs that were solved; two classes by themselves are signed the other way round.
+            sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
+            given = [None] * len(self.intercept_)
+            for column, w in zip(self._columns(), solved, strict=True):
+                given[column] = None if w is None else sign * w
         self._keep_linear(given)
         self._constants = 0.0
         if own is not None and self._linear is not None:

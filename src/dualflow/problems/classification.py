@@ -160,7 +160,7 @@ def svc(
     return DualProblem(
         gram,
         p=np.zeros(gram.n),
-        lower=0.0,
+        lower=np.zeros(1),
         upper=np.where(live, np.inf, 0.0),
         e=np.ones(gram.n),
         d=1.0,
@@ -259,7 +259,7 @@ def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str
     return DualProblem(
         gram,
         p=np.ones(gram.n),
-        lower=0.0,
+        lower=np.zeros(1),
         upper=np.asarray(upper, dtype=float),
         e=y if fit_intercept and not penalised else None,
         sigma=y,

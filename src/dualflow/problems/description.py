@@ -90,7 +90,7 @@ def svdd(
     return DualProblem(
         gram,
         p=gram.diag() + r,
-        lower=0.0,
+        lower=np.zeros(1),
         upper=_bounds(gram.n, nu, sample_weight, points),
         e=np.ones(gram.n),
         d=1.0,
@@ -118,7 +118,7 @@ def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = 
     return DualProblem(
         gram,
         p=np.zeros(gram.n),
-        lower=0.0,
+        lower=np.zeros(1),
         upper=_bounds(gram.n, nu, sample_weight),
         e=np.ones(gram.n),
         d=1.0,

@@ -113,7 +113,7 @@ def _twice(gram: Gram, p: NDArray, upper: NDArray, reading: Reading, total: floa
     return DualProblem(
         gram,
         p=p,
-        lower=0.0,
+        lower=np.zeros(1),
         upper=upper,
         e=signs,
         sigma=signs,
