@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
+
 from dualflow import Gram, problems
 from dualflow.core import psd
 from dualflow.core.psd import examine

@@ -135,8 +135,8 @@ class FromPoints:
         return bool(made)
 
     def _is_in_doubt(self, G: NDArray) -> bool:
-        """Whether float32 hardly tells who is free: ill-conditioned problems, where those who join come a few at a time,
-        and all that were there go to their end anew each time."""
+        """Whether float32 hardly tells who is free: of an ill-conditioned problem, others would join a few at a
+        time, and all that were there go to their end anew each time."""
         near = int(np.count_nonzero(self._wrong(G) > -NEAR * SINGLE_KKT))
         return near > max(AMONG, IN_DOUBT * int(np.count_nonzero(self._free)))
 
