@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .arena import borrowed
-from .cholesky import factorise
 from .kernel_checks import as_matrix, check_precomputed
 from .values import AT_ONCE
 
@@ -27,7 +26,7 @@ REPAIRS = ("clip", "flip", "shift")
 LOW = 32
 #: Points up to which all eigenvalues are computed for the smallest; beyond them Lanczos's vectors at a time, how often
 #: these are begun again at most, and what he may leave of the smallest, as a part of it.
-ALL_UP_TO, VECTORS, RESTARTS, LEFT = 128, 10, 30, 1e-3
+ALL_UP_TO, VECTORS, RESTARTS, LEFT = 128, 10, 15, 1e-3
 
 #: Largest entries of a matrix whose eigenvalues are taken without scaling it first.
 LEAST, MOST = 1e-100, 1e100
@@ -91,7 +90,7 @@ def _has_factor(Q: NDArray, slack: float) -> bool:
     for rows in _strips(n):
         shifted[rows, rows.start :] = Q[rows, rows.start :]
     shifted.flat[:: n + 1] += slack
-    return factorise(shifted.T)
+    return not scipy.linalg.lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
 
 
 def _is_of_low_rank(Q: NDArray, slack: float) -> bool:
