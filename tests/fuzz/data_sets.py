@@ -138,3 +138,13 @@ def labels(rng: Generator, X: NDArray) -> tuple[NDArray, str]:
     first, second = rng.permutation(n)[:2]
     y[first], y[second] = 1, -1
     return y, str(how)
+
+
+def classes(rng: Generator, X: NDArray, count: int) -> NDArray:
+    """So many classes, each met twice at least: by a direction, and some at random."""
+    z = X @ rng.normal(size=X.shape[1])
+    y = np.minimum(np.argsort(np.argsort(z)) * count // len(X), count - 1)
+    wrong = rng.random(len(X)) < rng.choice([0.0, 0.05, 0.5])
+    y[wrong] = rng.integers(0, count, size=int(wrong.sum()))
+    y[rng.permutation(len(X))[: 2 * count]] = np.tile(np.arange(count), 2)
+    return y

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
@@ -60,6 +61,7 @@ class Outcome:
     seconds: float = 0.0
     gap: float = 0.0
     lost_digits: bool = False
+    ratio: float | None = None  # to scikit-learn's processor time, where that was taken and no longer than ours
 
 
 @dataclass(frozen=True)
@@ -170,19 +172,23 @@ def reach(model: Any, X: NDArray) -> float:
 
 def weights(model: Any, n: int) -> NDArray:
     """The model's coefficients by training point, shape (n,)."""
-    coef = np.zeros(n)
-    coef[model.support_] = np.atleast_2d(model.dual_coef_)[0]
+    coef, given = np.zeros(n), model.dual_coef_
+    dense = given.toarray() if scipy.sparse.issparse(given) else np.atleast_2d(given)
+    coef[model.support_] = dense[0]
     return coef
 
 
-def run(seed: int, k: int, large_every: int = 0) -> Outcome:
-    """Fit and judge the k-th case of a seed; each ``large_every``-th one is large."""
+def run(seed: int, k: int, large_every: int = 0, timed: bool = False) -> Outcome:
+    """Fit and judge the k-th case of a seed; each ``large_every``-th one is large, or all are, and ``timed``."""
+    if timed:
+        return run_large(seed, k, timed)
     return run_large(seed, k) if large_every and k % large_every == large_every - 1 else run_small(seed, k)
 
 
-def run_large(seed: int, k: int) -> Outcome:
+def run_large(seed: int, k: int, timed: bool = False) -> Outcome:
     """Fit and judge a case of `large`, and time scikit-learn's model where a fit is not fast."""
-    what, model, arguments, worth_of, peer = large.draw(seed, k)
+    what, model, arguments, worth_of, peer = (large.draw_timed if timed else large.draw)(seed, k)
+    least, most = (large.TIMED_SECONDS, large.TIMED_RATIO) if timed else (large.MIN_SECONDS, large.MAX_RATIO)
     out = Outcome(what, type(model).__name__, model.kernel)
     kept = [array.copy() for array in arguments]
     begun = time.process_time()
@@ -197,18 +203,24 @@ def run_large(seed: int, k: int) -> Outcome:
             out.ended = "raised"
             out.wrong.append(traceback.format_exc(limit=-2).strip())
     out.seconds = time.process_time() - begun
-    if any(not np.array_equal(a, b) for a, b in zip(kept, arguments, strict=True)):
+    if any(not _equal(a, b) for a, b in zip(kept, arguments, strict=True)):
         out.wrong.append("wrote into its input")
     told = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     out.wrong += sorted({f"{w.category.__name__}: {w.message}" for w in caught if w not in told})
-    if out.seconds > large.MIN_SECONDS and peer is not None:
-        theirs = large.peer_seconds(peer, arguments, out.seconds / large.MAX_RATIO)
-        if theirs is not None and out.seconds > large.MAX_RATIO * theirs:
-            out.wrong.append(f"slow: {out.seconds:.2f} s, scikit-learn {theirs:.2f} s")
+    if out.seconds > least and peer is not None:
+        theirs = large.peer_seconds(peer, arguments, out.seconds if timed else out.seconds / most)
+        if theirs is not None:
+            out.ratio = out.seconds / theirs
+            if out.ratio > most:
+                out.wrong.append(f"slow: {out.seconds:.2f} s, scikit-learn {theirs:.2f} s")
     if out.ended != "fine":
         return out
     out.ended = "warned" if told else "fine"
-    worth = worth_of(model, weights(model, len(arguments[0])))
+    if what.startswith("indefinite"):
+        psd = model.certificate_.psd.is_psd
+        out.wrong += [] if told and not psd else [f"silent: the matrix has eigenvalues below 0, certified {not psd}"]
+        return out
+    worth = worth_of(model, weights(model, arguments[0].shape[0]))
     far = model.kernel == "poly" and far_from_origin(arguments[0])
     out.gap, out.lost_digits = float(worth.gap), bool(worth.unknown > LOST or far)
     allowed = float(model.tol) + SLACK + 2 * worth.unknown
@@ -220,6 +232,11 @@ def run_large(seed: int, k: int) -> Outcome:
     if not worth.infeasible <= INFEASIBLE:
         out.wrong.append(f"infeasible by {worth.infeasible:.1e}")
     return out
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two arrays, sparse or not, are."""
+    return not (a != b).nnz if scipy.sparse.issparse(a) else np.array_equal(a, b)
 
 
 def run_small(seed: int, k: int) -> Outcome:
@@ -277,17 +294,18 @@ def run_small(seed: int, k: int) -> Outcome:
     return out
 
 
-def several(arguments: tuple[int, int, int, int]) -> list[tuple[int, Outcome]]:
-    seed, start, stop, large_every = arguments
-    return [(k, run(seed, k, large_every)) for k in range(start, stop)]
+def several(arguments: tuple[int, int, int, int, bool]) -> list[tuple[int, Outcome]]:
+    seed, start, stop, large_every, timed = arguments
+    return [(k, run(seed, k, large_every, timed)) for k in range(start, stop)]
 
 
 def outcomes(
-    seed: int, first: int, last: int, processes: int, minutes: float | None, large_every: int
+    seed: int, first: int, last: int, processes: int, minutes: float | None, large_every: int, timed: bool = False
 ) -> Iterator[tuple[int, Outcome]]:
     """The fits from ``first`` to before ``last``, for at most ``minutes``."""
     end = np.inf if minutes is None else time.monotonic() + 60.0 * minutes
-    parts = ((seed, k, min(k + 50, last), large_every) for k in range(first, last, 50))
+    step = 5 if timed else 50
+    parts = ((seed, k, min(k + step, last), large_every, timed) for k in range(first, last, step))
     if processes == 1:
         for part in parts:
             yield from several(part)
@@ -323,6 +341,9 @@ def summary(found: list[Outcome]) -> str:
     share = sum(out.ended == "warned" for out in fair) / max(1, len(fair))
     wrong = sum(bool(out.wrong) for out in found)
     lines.append(f"{len(found)} fits, {wrong} wrong, warnings {100 * share:.3f} % of {len(fair)} with their digits")
+    if ratios := [out.ratio for out in found if out.ratio is not None]:
+        shares = ", ".join(f"above {most} x {sum(ratio > most for ratio in ratios)}" for most in (3, 10))
+        lines.append(f"slower than scikit-learn {len(ratios)}, {shares}, slowest {max(ratios):.1f} x")
     return "\n".join(lines)
 
 
@@ -332,20 +353,23 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--fits", type=int, default=10**9)
     parser.add_argument("--first", type=int, default=0, help="the number of the first fit")
     parser.add_argument("--large-every", type=int, default=0, help="draw a large fit as each so-many-th; 0: none")
+    parser.add_argument("--timed", action="store_true", help="large fits alone, in all forms, against scikit-learn")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one fit")
     options = parser.parse_args(given)
     if options.only is not None:
-        print(run(options.seed, options.only, options.large_every))
+        print(run(options.seed, options.only, options.large_every, options.timed))
         return 0
     print(f"seed {options.seed}", flush=True)
     found = []
     last = options.first + options.fits
-    for k, out in outcomes(options.seed, options.first, last, options.processes, options.minutes, options.large_every):
+    drawn = options.seed, options.first, last, options.processes, options.minutes, options.large_every, options.timed
+    for k, out in outcomes(*drawn):
         found.append(out)
         for wrong in out.wrong:
-            print(f"--seed {options.seed} --only {k}: {out.what}: {wrong}", flush=True)
+            how = " --timed" if options.timed else ""
+            print(f"--seed {options.seed} --only {k}{how}: {out.what}: {wrong}", flush=True)
     print(summary(found))
     return int(any(out.wrong for out in found))
 

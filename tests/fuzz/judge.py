@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,25 @@ def plane_of(model: Any, X: NDArray, penalised: float = 0.0) -> Plane | None:
         return None
     w = np.ravel(model.coef_).astype(np.longdouble)
     return Plane(X.astype(np.longdouble) @ w + penalised, w @ w + np.longdouble(penalised) ** 2)
+
+
+def worst(all_of_them: Iterable[Worth]) -> Worth:
+    """What several problems together are worth: the worst of each number."""
+    found = list(all_of_them)
+    return Worth(
+        max(each.gap for each in found), max(each.infeasible for each in found), max(each.unknown for each in found)
+    )
+
+
+def pairs_of(model: Any, y: NDArray) -> Iterator[tuple[int, int, NDArray, float]]:
+    """The two classes of each machine of an SVC, its yα, shape (n,), and its b: as LIBSVM lays them out."""
+    of, coef = y[model.support_], np.asarray(model.dual_coef_)
+    for k, (i, j) in enumerate(combinations(range(len(model.classes_)), 2)):
+        first, second = model.classes_[i], model.classes_[j]
+        alpha = np.zeros(len(y))
+        alpha[model.support_[of == first]] = coef[j - 1, of == first]
+        alpha[model.support_[of == second]] = coef[i, of == second]
+        yield first, second, alpha, float(model.intercept_[k])
 
 
 def of_classifier(

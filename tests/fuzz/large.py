@@ -3,6 +3,11 @@
     python -m tests.fuzz.fits --fits 200000 --large-every 100
 
 draws one of these after every 99 small fits; ``--seed S --only K --large-every 100`` repeats one.
+
+    python -m tests.fuzz.fits --fits 150 --timed
+
+draws such fits alone, of up to 8000 points in all their `FORMS`, each timed against scikit-learn; ``--seed S --only K
+--timed`` repeats one.
 """
 
 from __future__ import annotations
@@ -14,8 +19,10 @@ import time
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn import svm
+from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import SVC, SVDD, SVR, OneClassSVM
 
@@ -31,15 +38,40 @@ TIME_LIMIT = 20.0
 MAX_RATIO = 10.0
 #: Seconds of processor time below which a fit is not compared.
 MIN_SECONDS = 0.1
+#: As `MAX_POINTS`, `MAX_FEATURES`, `MAX_RATIO` and `MIN_SECONDS`, of fits that are all timed; and points of a kernel
+#: that is a matrix.
+TIMED_POINTS, TIMED_FEATURES, TIMED_RATIO, TIMED_SECONDS, GIVEN_POINTS = 8000, 200, 3.0, 0.02, 2500
+#: What those are fitted on: dense points, sparse ones, their kernel matrix, one that is not positive semidefinite, and
+#: points of several classes.
+FORMS = ("points", "sparse", "given", "indefinite", "classes")
+FORM_SHARES = (0.35, 0.2, 0.2, 0.05, 0.2)
 MODELS = ("SVC", "squared hinge", "SVR", "SVDD", "OneClassSVM")
 SHARES = (0.45, 0.1, 0.2, 0.15, 0.1)
 BLOCK = 512
 
 
-def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
-    """The k-th large case of a seed: a description, the model, its data, its judge and scikit-learn's model or None."""
-    rng = np.random.default_rng([seed, k, 1])
-    X, about = data_sets.large_points(rng, MAX_POINTS, MAX_FEATURES, MAX_VALUES)
+def form_of(seed: int, k: int) -> str:
+    """Which of the `FORMS` the k-th timed case of a seed has."""
+    return str(np.random.default_rng([seed, k, 2]).choice(FORMS, p=FORM_SHARES))
+
+
+def draw_timed(seed: int, k: int) -> tuple[str, Any, tuple[Any, ...], Any, Any]:
+    """As `draw`, of the fits that are all timed."""
+    return draw(seed, k, form_of(seed, k))
+
+
+def draw(seed: int, k: int, form: str | None = None) -> tuple[str, Any, tuple[Any, ...], Any, Any]:
+    """The k-th large case of a seed: a description, the model, its data, its judge and scikit-learn's model or None.
+    With a form it is one of those that are all timed."""
+    rng, other = np.random.default_rng([seed, k, 1]), np.random.default_rng([seed, k, 3])
+    if form is None:
+        X, about = data_sets.large_points(rng, MAX_POINTS, MAX_FEATURES, MAX_VALUES)
+    else:
+        most = GIVEN_POINTS if form in ("given", "indefinite") else TIMED_POINTS
+        X, about = data_sets.large_points(rng, most, TIMED_FEATURES, MAX_VALUES)
+        about = f"{form} {about}"
+    if form == "sparse":
+        X = X * (other.random(X.shape) < 10.0 ** other.uniform(-2, -0.3))
     n = len(X)
     name, kernel = str(rng.choice(MODELS, p=SHARES)), str(rng.choice(["linear", "rbf", "poly"], p=[0.35, 0.5, 0.15]))
     C, nu = float(10.0 ** rng.uniform(-3, 4)), float(10.0 ** rng.uniform(-2, -0.1))
@@ -50,9 +82,26 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
     options |= {} if kernel == "linear" else {"gamma": gamma}
     options |= {"degree": degree, "coef0": 1.0} if kernel == "poly" else {}
     centred = X - X.mean(axis=0)
+    if form == "classes":
+        name = "SVC"
+    fitted, given = X, None
+    if form == "sparse":
+        fitted = scipy.sparse.csr_array(X)
+    elif form in ("given", "indefinite"):
+        extra = {"rbf": {"gamma": gamma}, "poly": {"gamma": gamma, "degree": degree, "coef0": 1.0}}.get(kernel, {})
+        fitted = given = pairwise_kernels(X, metric=kernel, **extra)
+        given[:] = 0.5 * (given + given.T)
+        if form == "indefinite":
+            v = other.normal(size=n)
+            given -= np.outer(v, v) * float(np.abs(np.diag(given)).mean() / n)
+            given[:] = 0.5 * (given + given.T)
+        options = {"kernel": "precomputed"}
+    kernel = str(options["kernel"])
 
     def products(coef: NDArray, moved: bool) -> tuple[NDArray, NDArray, float]:
         """K coef, the diagonal of K, and how large the terms of K's entries are."""
+        if given is not None:
+            return given @ coef, np.diag(given).copy(), float(np.abs(given).max())
         A = centred if kernel == "rbf" or (kernel == "linear" and moved) else X
         S = np.flatnonzero(coef)
         squares = (A * A).sum(axis=1)
@@ -72,7 +121,8 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
 
     if name in ("SVDD", "OneClassSVM"):
         model = {"SVDD": SVDD, "OneClassSVM": OneClassSVM}[name](nu=nu, time_limit=TIME_LIMIT, **options)
-        peer = svm.OneClassSVM(nu=nu, **options) if kernel == "rbf" or name == "OneClassSVM" else None
+        alike = kernel == "rbf" or name == "OneClassSVM" or form is not None
+        peer = svm.OneClassSVM(nu=nu, **options) if alike else None
 
         def of_ball(model: Any, coef: NDArray) -> judge.Worth:
             product, diag, _ = products(coef, name == "SVDD")
@@ -82,7 +132,7 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
                 )
             return judge.of_one_class(product, float(diag.max()), nu, coef, float(np.atleast_1d(model.offset_)[0]))
 
-        return f"{about}, {name} {kernel} nu={nu:.3g}", model, (X,), of_ball, peer
+        return f"{about}, {name} {kernel} nu={nu:.3g}", model, (fitted,), of_ball, peer
     if name == "SVR":
         with np.errstate(invalid="ignore", divide="ignore"):
             spread = np.nan_to_num(centred / X.std(axis=0))
@@ -98,7 +148,7 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
             return judge.of_regression_products(product, terms, t, C, epsilon, coef, b, plane)
 
         told = f"{about}, SVR {kernel} C={C:.3g} epsilon={epsilon:.2g}"
-        return told, model, (X, t), of_regression, svm.SVR(C=C, epsilon=epsilon, **options)
+        return told, model, (fitted, t), of_regression, svm.SVR(C=C, epsilon=epsilon, **options)
     y, how = data_sets.labels(rng, X)
     hinge = name == "SVC"
     model = SVC(C=C, loss="hinge" if hinge else "squared_hinge", time_limit=TIME_LIMIT, **options)
@@ -113,7 +163,23 @@ def draw(seed: int, k: int) -> tuple[str, Any, tuple[NDArray, ...], Any, Any]:
         return judge.of_products(product, largest, y, np.full(n, C), coef, b, True, judge.plane_of(model, X))
 
     peer = svm.SVC(C=C, **options) if hinge else None
-    return f"{about}, {name} {kernel} C={C:.3g} {how}", model, (X, y), of_classifier, peer
+    if form == "classes":
+        count = int(other.integers(3, 9))
+        several = data_sets.classes(other, X, count)
+
+        def of_pairs(model: Any, coef: NDArray) -> judge.Worth:
+            def of_pair(first: int, second: int, coef: NDArray, b: float) -> judge.Worth:
+                product, diag, terms = products(coef, True)
+                (pair,) = np.isin(several, (first, second)).nonzero()
+                signs, terms = np.where(several[pair] == first, 1, -1), max(terms, float(diag.max()))
+                bias = None if kernel == "linear" else b
+                return judge.of_products(product[pair], terms, signs, np.full(len(pair), C), coef[pair], bias, True)
+
+            return judge.worst(of_pair(*pair) for pair in judge.pairs_of(model, several))
+
+        told = f"{about}, {name} {kernel} C={C:.3g} {count} classes"
+        return told, model, (fitted, several), of_pairs, svm.SVC(C=C, **options)
+    return f"{about}, {name} {kernel} C={C:.3g} {how}", model, (fitted, y), of_classifier, peer
 
 
 def peer_seconds(peer: Any, arguments: tuple[NDArray, ...], limit: float) -> float | None:

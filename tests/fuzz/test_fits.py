@@ -5,7 +5,7 @@ import pytest
 from sklearn import svm
 from sklearn.datasets import load_wine, make_moons
 
-from . import fits, judge, real_sets
+from . import fits, judge, large, real_sets
 
 X, T = make_moons(80, noise=0.3, random_state=1)
 Y = np.where(T == 1, 1, -1)
@@ -166,3 +166,57 @@ def test_two_classes_of_many_and_of_few():
     assert np.unique(real_sets.in_two(labels)).tolist() == [-1.0, 1.0]
     assert real_sets.in_two(np.array([0, 0, 0, 1])).tolist() == [1.0, 1.0, 1.0, -1.0]
     assert real_sets.in_two(np.array([0, 1, 1, 1])).tolist() == [1.0, -1.0, -1.0, -1.0]
+
+
+# --- fits that are timed -----------------------------------------------------------------------
+
+
+def test_the_judge_finds_libsvms_machine_of_each_pair_of_classes_optimal():
+    y = np.arange(len(X)) % 3
+    model = svm.SVC(C=3.0, gamma=0.7, tol=1e-10).fit(X, y)
+
+    def of_all(change):
+        worths = []
+        for first, second, coef, b in judge.pairs_of(model, y):
+            (pair,) = np.isin(y, (first, second)).nonzero()
+            signs = np.where(y[pair] == first, 1, -1)
+            product = K[np.ix_(pair, pair)] @ (change * coef[pair])
+            upper = np.full(len(pair), 3.0)
+            worths.append(judge.of_products(product, 1.0, signs, upper, change * coef[pair], b, True))
+        return judge.worst(worths)
+
+    assert of_all(1.0).gap < 1e-6
+    assert of_all(1.0).infeasible < 1e-8
+    assert of_all(0.99).gap > 1e-5
+
+
+@pytest.mark.parametrize("form", large.FORMS)
+def test_fits_in_each_form_are_judged(form, monkeypatch):
+    """Small ones here, whose times say little; they are compared by ``python -m tests.fuzz.fits --timed``."""
+    monkeypatch.setattr(large, "TIMED_POINTS", 250)
+    monkeypatch.setattr(large, "GIVEN_POINTS", 250)
+    monkeypatch.setattr(large, "TIMED_FEATURES", 8)
+    monkeypatch.setattr(large, "TIMED_RATIO", np.inf)
+    for k in [k for k in range(100) if large.form_of(0, k) == form][:2]:
+        assert fits.run(0, k, timed=True).wrong == []
+
+
+def test_a_fit_that_says_too_little_is_found(monkeypatch):
+    """The judges of the forms are told: of a matrix with eigenvalues below 0 a fit must say so."""
+    monkeypatch.setattr(large, "GIVEN_POINTS", 250)
+    k = next(k for k in range(100) if large.form_of(0, k) == "indefinite")
+    drawn = large.draw_timed(0, k)
+    K = np.eye(len(drawn[2][0]))
+    monkeypatch.setattr(large, "draw_timed", lambda seed, k: (*drawn[:2], (K, *drawn[2][1:]), *drawn[3:]))
+    assert any(wrong.startswith("silent") for wrong in fits.run(0, k, timed=True).wrong)
+
+
+def test_a_slow_fit_keeps_its_ratio_and_is_found(monkeypatch):
+    monkeypatch.setattr(large, "TIMED_POINTS", 250)
+    monkeypatch.setattr(large, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(large, "peer_seconds", lambda peer, arguments, limit: 1e-9)
+    k = next(k for k in range(100) if large.form_of(0, k) == "points")
+    found = fits.run(0, k, timed=True)
+    assert found.ratio > 1e3
+    assert found.wrong[0].startswith("slow")
+    assert "above 10 x 1" in fits.summary([found])

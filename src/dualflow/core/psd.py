@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .arena import borrowed
-from .cholesky import factorise
 from .kernel_checks import as_matrix, check_precomputed
-from .values import in_parts
+from .values import AT_ONCE
 
 __all__ = ["CHECK_UP_TO", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
 
@@ -27,7 +26,7 @@ REPAIRS = ("clip", "flip", "shift")
 LOW = 32
 #: Points up to which all eigenvalues are computed for the smallest; beyond them Lanczos's vectors at a time, how often
 #: these are begun again at most, and what he may leave of the smallest, as a part of it.
-ALL_UP_TO, VECTORS, RESTARTS, LEFT = 128, 10, 30, 1e-3
+ALL_UP_TO, VECTORS, RESTARTS, LEFT = 128, 10, 15, 1e-3
 
 #: Largest entries of a matrix whose eigenvalues are taken without scaling it first.
 LEAST, MOST = 1e-100, 1e100
@@ -88,10 +87,10 @@ def _has_factor(Q: NDArray, slack: float) -> bool:
     if float(Q.diagonal().min()) < -slack:
         return False
     shifted = borrowed((n, n), float)
-    for rows in in_parts(Q, slice(None)):
+    for rows in _strips(n):
         shifted[rows, rows.start :] = Q[rows, rows.start :]
     shifted.flat[:: n + 1] += slack
-    return factorise(shifted.T)
+    return not scipy.linalg.lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
 
 
 def _is_of_low_rank(Q: NDArray, slack: float) -> bool:
@@ -108,22 +107,31 @@ def _is_of_low_rank(Q: NDArray, slack: float) -> bool:
         row = Q[pivot] - L[:rank, pivot] @ L[:rank]
         L[rank] = row / np.sqrt(left[pivot])
         left -= L[rank] ** 2
-    L = L[:rank]
-    return all(
-        float(np.abs(Q[rows] - L[:, rows].T @ L).sum(axis=1).max()) <= slack for rows in in_parts(Q, slice(None))
-    )
+    L, square = L[:rank], 0.0
+    for rows in _strips(n):  # the Frobenius norm, by a triangle
+        rest = Q[rows, rows.start :] - L[:, rows].T @ L[:, rows.start :]
+        square += 2.0 * float(np.vdot(rest, rest))
+    return square <= slack**2
+
+
+def _strips(n: int) -> Iterator[slice]:
+    """Rows of a matrix of n columns, so many at a time that they stay in the cache."""
+    height = max(1, AT_ONCE // n)
+    return (slice(start, start + height) for start in range(0, n, height))
 
 
 def _smallest(Q: NDArray, slack: float) -> float:
     """The smallest eigenvalue: of many by Lanczos's method, unless what he finds is near round-off."""
     n = len(Q)
     if n > ALL_UP_TO:
+        from scipy.sparse.linalg import ArpackError, eigsh  # which takes a while to load, and few need
+
         start = np.random.default_rng(0).normal(size=n)
         try:
-            (found,) = scipy.sparse.linalg.eigsh(
+            (found,) = eigsh(
                 Q, 1, which="SA", v0=start, ncv=VECTORS, maxiter=RESTARTS, tol=LEFT, return_eigenvectors=False
             )
-        except scipy.sparse.linalg.ArpackError:
+        except ArpackError:
             found = 0.0
         if found < -2.0 * slack:
             return float(found)
@@ -144,7 +152,7 @@ def _in_range(Q: NDArray) -> tuple[NDArray, float]:
 
 def _slack(Q: NDArray) -> float:
     """n·ε·‖Q‖ (largest row sum): eigenvalues this far below 0 are round-off."""
-    largest = max(float(np.abs(Q[rows]).sum(axis=1).max()) for rows in in_parts(Q, slice(None)))
+    largest = max(float(np.abs(Q[rows]).sum(axis=1).max()) for rows in _strips(len(Q)))
     return len(Q) * float(np.finfo(float).eps) * largest
 
 
