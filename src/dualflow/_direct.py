@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._conclusion import provenance_of
+from ._record import Record
 from .core import clock
 from .core.certificate import Certificate, Certifier
 from .core.forks import cached_property
@@ -118,16 +119,23 @@ def solve_directly(
     told: dict[str, Any],
     deadline: float | None,
     callback: Callable[[Progress], bool | None] | None,
+    record: bool = False,
 ) -> DirectSolution | None:
     """What a solver brings a problem to in one call, certified; None where a run is the way.
 
-    ``told`` are the arguments of `provenance_of`. An error of a callback, Ctrl-C among them, carries the solution.
+    ``told`` are the arguments of `provenance_of`; where it is to ``record`` a trajectory, that is of the feasible point
+    next to 0 and of the answer. An error of a callback, Ctrl-C among them, carries the solution.
     """
     begun = time.monotonic()
     result = _result_of(problem, engine, tol, bool(refine), deadline, begun)
     if result is None:
         return None
     solution = DirectSolution.of(problem, result, tol, told)
+    if record:
+        rows, start = Record(), problem.project(np.zeros(problem.n))
+        rows.add(0.0, start, None, Certifier(problem).certify(start))
+        rows.add(1.0, solution.raw_alpha, None, solution.certificate)
+        solution.__dict__["trajectory"] = rows.trajectory()
     if callback is not None:
         seconds = time.monotonic() - begun
         try:

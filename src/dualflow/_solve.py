@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._checkpoint import Checkpoint
+from ._checkpoint import Checkpoint, check_writable
 from ._conclusion import carry, conclude, conclude_interrupted
 from ._direct import offers_direct, solve_directly
 from ._fingerprint import seed_of
@@ -68,6 +68,9 @@ def solve(
 ) -> Solution:
     """Let a dual problem flow to rest on a solver, and certify where it came to.
 
+    A solver that can solve the problem directly, in one call, is let do so (``provenance["strategy"]`` is "direct"
+    then), unless a start is given: by whatever name, with a callback or limits, the bits are the same.
+
     Parameters
     ----------
     problem : DualProblem
@@ -94,10 +97,12 @@ def solve(
         Same seed, same answer, shots included: an error bar needs a seed a run, or None, or one Generator for all runs,
         which each run that draws moves on.
     callback : callable, optional
-        Called with a `Progress` after each step; a true return value stops the run.
+        Called with a `Progress` after each step; a true return value stops the run. A problem that is solved directly
+        takes one step.
     checkpoint : str, Path or Checkpoint, optional
         File to save to, and to resume from if it exists. That it can be written is made sure of before the run; where
-        it fails later (a full disk) there is a warning, and the run goes on.
+        it fails later (a full disk) there is a warning, and the run goes on. A problem that is solved directly, in one
+        call, leaves none: there is nothing to go on with.
     warm : array of shape (n,) or Solution, optional
         Start; projected onto the feasible set.
     on_interrupt : {"raise", "keep"}, default="raise"
@@ -139,12 +144,13 @@ def solve(
     asked = time.monotonic()
     problem = problem.value()
     arguments = {"refine": refine, "max_steps": max_steps}
-    # A direct solve is one step: there is none to begin from, to record or to save.
-    direct = warm is None and not trajectory and checkpoint is None and offers_direct(engine, problem)
+    # A direct solve is one step, with nothing to save on the way: a file that is there is another run's state.
+    path = Keeping.of(checkpoint).path
+    direct = warm is None and (path is None or not path.exists()) and offers_direct(engine, problem)
 
-    def begin() -> Run:
+    def begin(hand_over: bool) -> Run:
         """A run, which is not started yet."""
-        aimed = engine.aim(tol, hand_over=refine == "early")
+        aimed = engine.aim(tol, hand_over=hand_over)
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = twin(posed)
@@ -168,23 +174,25 @@ def solve(
         )
 
     if direct:
+        if path is not None:
+            check_writable(path)
         told = {"engine": engine, "seed": seed_of(random_state)} | arguments
         deadline = None if time_limit is None else begun + time_limit
         try:
-            solution = solve_directly(problem, engine, tol, refine, told, deadline, callback)
+            solution = solve_directly(problem, engine, tol, refine, told, deadline, callback, trajectory)
         except KeyboardInterrupt as error:
             if on_interrupt == "keep" and isinstance(known := getattr(error, "solution", None), Solution):
                 return known
-            run = begin()
+            run = begin(hand_over=False)
             if on_interrupt != "keep":
                 carry(error, run, problem)
                 raise
-            run.run(random_state, 1)
+            run.run(random_state, 1)  # what one step comes to is more than nothing
             return conclude_interrupted(run, problem)
         if solution is not None:
             return solution
     with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
-        run = begin()
+        run = begin(hand_over=refine == "early")
         try:
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
             found = conclude(run, refine, problem)

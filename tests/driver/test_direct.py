@@ -98,7 +98,7 @@ def test_doors_to_several_classes_give_the_same_bits():
 def test_the_provenance_repeats_a_solution_to_the_bit(n):
     X, y, problem = moons(n)
     fitted = SVC(C=10.0, random_state=3).fit(X, y).solution_
-    for solution in (fitted, solve(problem), solve(problem, refine=True), solve(problem, trajectory=True)):
+    for solution in (fitted, solve(problem), solve(problem, refine=True), solve(problem, gap_tol=1e-4, tol=1e-4)):
         again = solve(solution.problem, **solution.provenance_as_arguments())
         np.testing.assert_array_equal(again.alpha, solution.alpha)
         np.testing.assert_array_equal(again.raw_alpha, solution.raw_alpha)
@@ -112,8 +112,8 @@ def test_the_provenance_names_the_strategy():
     _, _, large = moons(2500)
     gram, signs = small.gram, small.sigma
     assert solve(small).provenance["strategy"] == "direct"
-    assert solve(small, trajectory=True, refine="early").provenance["strategy"] == "whole"
-    assert solve(small, trajectory=True).provenance["strategy"] == "blocks"
+    assert solve(small, gap_tol=5e-7, hand_over=True, refine="early").provenance["strategy"] == "whole"
+    assert solve(small, gap_tol=5e-7).provenance["strategy"] == "blocks"
     assert solve(problems.svc(gram, signs, fit_intercept=False)).provenance["strategy"] == "blocks"
     assert solve(large, kkt_tol=1e-3).provenance["strategy"] == "blocks"
     assert solve(small, SMO()).provenance["strategy"] == "smo"
@@ -173,6 +173,15 @@ def test_what_a_callback_raises_carries_the_solution(error):
     if error is KeyboardInterrupt:
         kept = solve(problem, callback=raises, on_interrupt="keep")
         assert kept.ended is Status.INTERRUPTED
+
+
+def test_a_trajectory_has_the_start_and_the_direct_answer():
+    _, _, problem = moons(100)
+    solution = solve(problem, trajectory=True)
+    path = solution.trajectory
+    np.testing.assert_array_equal(path.alpha, [np.zeros(100), solve(problem).alpha])
+    np.testing.assert_array_equal(path.t, [0.0, 1.0])
+    assert path.objective[1] == solution.certificate.objective
 
 
 def test_no_time_is_left_to_a_run():

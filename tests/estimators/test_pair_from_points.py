@@ -10,9 +10,10 @@ from sklearn.svm import SVC as LIBSVM
 
 from dualflow import SVC, Gram, _solve, certify, problems
 from dualflow.core.sparse_points import SparsePoints
+from dualflow.direct import from_points
 from dualflow.direct.pair_points import PointPairs, _expected, pair_from_points, suit_together, suits_points
 from dualflow.direct.pairs import PairBatch
-from dualflow.working_set import from_points
+from tests.thresholds import USUAL, fits_with, other
 
 CANCER = load_breast_cancer(return_X_y=True)
 SETS = {
@@ -101,47 +102,48 @@ def test_samples_say_how_many_will_be_held_and_how_many_free(m, C, many_free):
 
 
 def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
-    monkeypatch.setattr(from_points, "TWICE", np.inf)  # all in float64
+    fits_with(monkeypatch, min_rows_float32=np.inf)  # all in float64
     X, y = SETS["overlap"]
     model = SVC(C=10.0).fit(X, y)
-    assert len(model.support_) > len(X) * from_points.MANY_ROWS
+    assert len(model.support_) > len(X) * USUAL.max_row_share
     assert model.solution_.cost.kernel_columns == len(X) + len(model.support_)
-    monkeypatch.setattr(from_points, "MANY_ROWS", 1)
+    fits_with(monkeypatch, min_rows_float32=np.inf, max_row_share=1)
     one_by_one = SVC(C=10.0).fit(X, y)
     assert one_by_one.solution_.cost.kernel_columns < model.solution_.cost.kernel_columns
     np.testing.assert_allclose(one_by_one.decision_function(X), model.decision_function(X), atol=1e-9)
 
 
-def test_more_points_of_many_free_variables_are_left_to_a_run(monkeypatch):
+def test_more_points_of_many_free_variables_are_left_to_a_run():
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 100.0) for group in groups]
     assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
     model = SVC(C=100.0).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9
-    monkeypatch.setattr(from_points, "MANY_ROWS", 1)
-    monkeypatch.setattr(from_points, "MANY_OF_MORE", 900)
-    monkeypatch.setattr(from_points, "PATIENCE", 100_000)
-    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0].certificate.relative_gap <= 1e-11
-    monkeypatch.setattr(from_points, "PATIENCE", 50)  # updates, and not the end
-    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
+
+    def pair(updates):
+        told = other(max_row_share=1, max_rows=900, max_updates=updates)
+        return PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+
+    assert pair(100_000).certificate.relative_gap <= 1e-11
+    assert pair(50) is None  # updates, and not the end
 
 
-def test_where_most_are_at_their_bounds_more_rows_are_made(monkeypatch):
+def test_where_most_are_at_their_bounds_more_rows_are_made():
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 1.0) for group in groups]
-    monkeypatch.setattr(from_points, "MANY_ROWS", 0.4)
-    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0]
+    told = other(max_row_share=0.4)
+    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
     assert pair.certificate.relative_gap <= 1e-11
     many = np.count_nonzero(pair.alpha)
-    assert many > from_points.MANY_ROWS * 900
+    assert many > told.max_row_share * 900
     wide = np.random.default_rng(0).normal(size=(900, 8))  # nearly all are support vectors, and at their bounds
-    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3)[0]
+    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
     assert all_of_them.certificate.relative_gap <= 1e-11
-    assert np.count_nonzero(all_of_them.alpha) > from_points.MOST_ROWS * 900
-    monkeypatch.setattr(from_points, "MOST_VALUES", 900 * (many - 10))
-    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3)[0] is None
+    assert np.count_nonzero(all_of_them.alpha) > told.max_row_share_bounded * 900
+    told = other(max_row_share=0.4, max_values_bounded=900 * (many - 10))
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0] is None
 
 
 @pytest.fixture
@@ -159,8 +161,9 @@ def other_rows(monkeypatch):
 def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
     X, y = SETS["moons"]
     order, m = np.argsort(y, kind="stable"), int((y == 0).sum())
-    monkeypatch.setattr(from_points, "TWICE", np.inf)
-    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0)
+    fits_with(monkeypatch, min_rows_float32=np.inf)
+    told = other(min_rows_float32=np.inf)
+    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0, thresholds=told)
     objective, bound = found.figures[0, :2]
     assert objective - bound > 1e-3 * abs(objective)
     model = SVC(C=10.0).fit(X, y)  # which leaves it to a run
@@ -171,7 +174,7 @@ def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
 @pytest.mark.parametrize("C", [1.0, 10.0])
 def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypatch):
     X, y = SETS["moons"]
-    monkeypatch.setattr(from_points, "TWICE", 0)
+    fits_with(monkeypatch, min_rows_float32=0)
     monkeypatch.setattr(
         PointPairs, "serves", lambda *given: False
     )  # a compiled call has no rows that others could make

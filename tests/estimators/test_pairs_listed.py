@@ -6,11 +6,12 @@ import pytest
 from dualflow import problems
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
-from dualflow.direct import pair_points, results
 from dualflow.direct import pairs as pair_batch
+from dualflow.direct import results
 from dualflow.direct.pairs import PairBatch
 from dualflow.working_set.whole import solve_small_pairs
 from tests.estimators.test_pairs_together import KERNELS, SETS
+from tests.thresholds import other
 
 
 def posed(gram, groups, upper, i, j):
@@ -100,16 +101,16 @@ def test_pairs_that_are_hard_and_large_are_left_to_runs():
     assert found[0].certificate.within(1e-9)
 
 
-def test_dear_pairs_may_be_larger_and_harder_among_many(monkeypatch):
+def test_dear_pairs_may_be_larger_and_harder_among_many():
     """Of more features than the compiled kernel takes, where a run would compute most of a matrix for each pair."""
-    monkeypatch.setattr(pair_points, "MOST", 0)  # nor by the rows they ask for
+    told = other(max_pair_points=0, max_pair_numbers_wide_shared=0)  # nor by the rows they ask for
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 850)
     for width, settled in ((65, True), (64, False)):
         X = rng.normal(size=(2550, width)) * np.where(np.arange(width) < 8, 1.0, 0.01)
         gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
         bounds = [np.full(850, 5.0)] * 3
-        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6)[0]
+        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6, thresholds=told)[0]
         assert (pair is not None) == settled
         if settled:
             assert certify(posed(gram, groups, bounds, 0, 1), pair.alpha).within(1e-9)

@@ -14,10 +14,10 @@ from dualflow import SVC, _solve, problems, solve
 from dualflow.core.certificate import certify
 from dualflow.core.kernels import Gram
 from dualflow.core.solution import Status
-from dualflow.direct import pair_blocks
 from dualflow.direct import pairs as pair_batch
 from dualflow.direct.pairs import PairBatch
 from dualflow.estimators import _pair_solutions
+from tests.thresholds import USUAL, other
 
 DIGITS = load_digits(return_X_y=True)
 SETS = {
@@ -76,8 +76,8 @@ def test_problems_rows_and_provenance_are_those_of_runs(name):
     ours, theirs = SVC(random_state=5), watched(random_state=5)
     for model in (ours, theirs):
         model.fit(X, y, weight)
-    for a, b, rows, other in zip(ours.solutions_, theirs.solutions_, ours._rows, theirs._rows, strict=True):
-        np.testing.assert_array_equal(rows, other)
+    for a, b, rows, expected in zip(ours.solutions_, theirs.solutions_, ours._rows, theirs._rows, strict=True):
+        np.testing.assert_array_equal(rows, expected)
         for column in ("sigma", "upper", "p", "e"):
             np.testing.assert_array_equal(getattr(a.problem, column), getattr(b.problem, column))
         np.testing.assert_array_equal(a.problem.gram.X, b.problem.gram.X)
@@ -137,16 +137,14 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
     X, y = rng.normal(size=(12, 3)) + 1e5, np.arange(12) % 2
     groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
 
-    def settled(points):
-        return list(
-            PairBatch(Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0), groups, np.concatenate(upper), 1e-6)
-        )
+    def settled(points, told=USUAL):
+        gram = Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0)
+        return list(PairBatch(gram, groups, np.concatenate(upper), 1e-6, thresholds=told))
 
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
     # Without a look at the digits, what float64 may have rounded away says the same.
-    monkeypatch.setattr(pair_blocks, "FLAT", -1.0)
-    assert settled(X) == [None]
+    assert settled(X, other(min_relative_spread=-1.0)) == [None]
 
 
 @pytest.mark.parametrize("bound", [0.0, np.inf])

@@ -9,12 +9,14 @@ from sklearn.datasets import make_moons
 from dualflow import SVDD, Gram, OneClassSVM, certify, problems
 from dualflow.direct import point_sums
 from dualflow.direct.pair_points import pair_from_points
-from dualflow.working_set import from_points
+from tests.thresholds import fits_with, other
 
 X, T = make_moons(1200, noise=0.25, random_state=0)
 X = np.column_stack([X, np.random.default_rng(0).normal(size=(1200, 6)) * 0.05])
 ORDER, M = np.argsort(T, kind="stable"), int((T == 0).sum())
 FIGURES = ("objective", "lower_bound")
+#: Float32 is tried for every product.
+EAGER = other(min_product_float32=0)
 
 
 @pytest.fixture(params=[-1.0, 1.0, None])
@@ -28,7 +30,6 @@ def wrong(request, monkeypatch):
         return sums + 0.999 * sign * doubt, doubt
 
     monkeypatch.setattr(point_sums, "rough_sums", wrong_by_all)
-    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
 
 
 @pytest.mark.usefixtures("wrong")
@@ -37,7 +38,7 @@ def wrong(request, monkeypatch):
 @pytest.mark.parametrize("enough", [1e-10, 1e-2])
 def test_figures_are_those_of_float64(C, gamma, enough):
     gram = Gram(X, gamma=gamma)
-    found = pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, enough)
+    found = pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, enough, None, EAGER)
     labels = np.where(T == 0, 1.0, -1.0)
     alpha = np.empty(1200)
     alpha[ORDER] = found.alpha
@@ -59,7 +60,7 @@ def test_figures_are_those_of_float64(C, gamma, enough):
 @pytest.mark.parametrize("nu", [0.02, 0.3])
 @pytest.mark.parametrize("refine", [True, False])
 def test_figures_of_descriptions_are_those_of_float64(model, nu, gamma, refine, monkeypatch):
-    monkeypatch.setattr(from_points, "TWICE", 0)
+    fits_with(monkeypatch, min_rows_float32=0, min_product_float32=0)
     fitted = model(nu=nu, gamma=gamma, refine=refine, tol=1e-6 if refine else 1e-2).fit(X)
     found = fitted.certificate_
     theirs = certify(fitted.solution_.problem, found.alpha)
@@ -77,10 +78,10 @@ def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
         return rough(*given)
 
     monkeypatch.setattr(point_sums, "rough_sums", noted)
-    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
 
-    def certified(points, C):
-        return pair_from_points(Gram(points, gamma=1.0), ORDER, M, np.full(1200, C), 1.0)
+    def certified(points, C, thresholds=EAGER):
+        gram = Gram(points, gamma=1.0)
+        return pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, thresholds=thresholds)
 
     certified(X, 1.0)
     assert len(asked) == 1
@@ -88,8 +89,7 @@ def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
     certified(X * 1e4, 1.0)  # distances that float32 has no digits for
     certified(X, 1e-31)  # and weights
     assert len(asked) == 1
-    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 1 << 60)
-    certified(X, 1.0)
+    certified(X, 1.0, other(min_product_float32=1 << 60))
     assert len(asked) == 1
 
 
@@ -106,20 +106,18 @@ def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
 
     monkeypatch.setattr(point_sums, "rough_sums", doubtful)
     monkeypatch.setattr(point_sums.PointSums, "_exact", counted)
-    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
-    found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0)
+    found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0, thresholds=EAGER)
     assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
     objective, bound = found.figures[0, :2]
     assert objective - bound <= 1e-10 * abs(objective)
 
 
 def test_a_sign_must_be_certain_at_both_ends_of_the_interval(monkeypatch):
-    monkeypatch.setattr(point_sums, "WORTH_A_LOOK", 0)
     monkeypatch.setattr(point_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
     gram, weights = Gram(X, gamma=1.0), np.zeros(1200)
     weights[:3] = 1e-3, -1e-3, 1e-3
     points = gram.radial_points(float)
-    sums = point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0).of(
+    sums = point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0, EAGER).of(
         weights, lambda sums: (0.0, 2.0)
     )
     exact = np.exp(-((X[:, None] - X[:3]) ** 2).sum(axis=2)) @ weights[:3]

@@ -8,9 +8,10 @@ from sklearn import svm
 from sklearn.datasets import load_digits, load_iris, make_moons
 
 from dualflow import SVDD, Gram, OneClassSVM, _solve, certify, problems, solve
-from dualflow.direct.simplex import HEAVY, MOST, simplex_from_points, suits_simplex_points
+from dualflow.direct import from_points
+from dualflow.direct.simplex import simplex_from_points, suits_simplex_points
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
-from dualflow.working_set import from_points
+from tests.thresholds import USUAL, fits_with
 
 RNG = np.random.default_rng(0)
 SETS = {
@@ -77,7 +78,7 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(nu, monkeyp
         looks.append(look(search, sums))
         return looks[-1]
 
-    monkeypatch.setattr(from_points, "TWICE", 0)
+    fits_with(monkeypatch, min_rows_float32=0)
     monkeypatch.setattr(from_points, "SINGLE_KKT", 0.005)
     monkeypatch.setattr(from_points, "nearly_free", lambda free, wish, margin: np.flatnonzero(free))
     monkeypatch.setattr(from_points.FromPoints, "look", noted)
@@ -99,7 +100,7 @@ def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_
     X = RNG.normal(size=(300, 5))
     model = SVDD(nu=0.5).fit(X)
     assert model.solution_.cost.kernel_columns == len(X)
-    monkeypatch.setattr(from_points, "MANY_ROWS", 1)
+    fits_with(monkeypatch, max_row_share=1)
     one_by_one = SVDD(nu=0.5).fit(X)
     assert one_by_one.solution_.cost.kernel_columns < len(X)
     np.testing.assert_allclose(one_by_one.score_samples(X), model.score_samples(X), atol=1e-9)
@@ -126,10 +127,10 @@ def test_what_asks_for_more_is_left_to_a_run():
         (problems.svdd(Gram(SETS["iris"], "poly"), 0.5), False),
         (problems.svdd(Gram(SETS["iris"]), 0.5, ridge=0.1), False),
         (problems.svc(Gram(SETS["iris"]), 2 * (np.arange(150) % 2) - 1, 1.0), False),
-        (problems.svdd(Gram(RNG.normal(size=(HEAVY // 50, 50))), 0.01), False),
-        (problems.svdd(Gram(RNG.normal(size=(MOST, 1))), 0.01), True),
-        (problems.svdd(Gram(RNG.normal(size=(MOST + 1, 1))), 0.01), False),
-        (problems.svdd(Gram(RNG.normal(size=(MOST, 1))), 0.1), False),
+        (problems.svdd(Gram(RNG.normal(size=(USUAL.max_simplex_numbers // 50, 50))), 0.01), False),
+        (problems.svdd(Gram(RNG.normal(size=(USUAL.max_simplex_points, 1))), 0.01), True),
+        (problems.svdd(Gram(RNG.normal(size=(USUAL.max_simplex_points + 1, 1))), 0.01), False),
+        (problems.svdd(Gram(RNG.normal(size=(USUAL.max_simplex_points, 1))), 0.1), False),
         (problems.svdd(Gram(RNG.normal(size=(300, 65))), 0.01), False),
     ],
 )

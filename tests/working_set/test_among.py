@@ -8,10 +8,12 @@ from sklearn.datasets import make_classification, make_moons
 
 from dualflow import Gram, certify, problems, solve
 from dualflow.core.workspace import Workspace
+from dualflow.direct import from_points
+from dualflow.direct.from_points import FromPoints
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
-from dualflow.working_set import from_points, whole
-from dualflow.working_set.from_points import FromPoints
+from dualflow.working_set import whole
 from dualflow.working_set.whole import end_among, nearly_free, solve_among
+from tests.thresholds import other
 
 X, T = make_moons(400, noise=0.3, random_state=0)
 Y = np.where(T == 1, 1.0, -1.0)
@@ -89,19 +91,18 @@ def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
     assert len(nearly_free(free, wish, 0.0)) == 50
 
 
-def searched(gram, C, order=None, enough=1e-10):
-    order = np.arange(len(Y)) if order is None else order
-    return FromPoints(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0), enough
+def searched(gram, C, order=None, enough=1e-10, twice=0):
+    order, told = np.arange(len(Y)) if order is None else order, other(min_rows_float32=twice)
+    return FromPoints(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0, told), enough
 
 
 @pytest.mark.parametrize("C", [0.3, 30.0, 1e4])
-def test_float32_first_ends_where_float64_does(C, monkeypatch):
+def test_float32_first_ends_where_float64_does(C):
     gram = Gram(X, gamma=0.5)
     problem = problems.svc(gram, Y, C)
     found = []
     for twice in (0, np.inf):
-        monkeypatch.setattr(from_points, "TWICE", twice)
-        search, enough = searched(gram, C)
+        search, enough = searched(gram, C, twice=twice)
         assert (search.single is None) == (twice > 0)
         assert search.settle(enough)
         while search.look(gram.block(np.arange(400), np.arange(400)) @ (Y * search.alpha)):
@@ -115,7 +116,6 @@ def test_float32_first_ends_where_float64_does(C, monkeypatch):
 
 
 def test_a_gap_that_is_met_in_float32_is_the_end(monkeypatch):
-    monkeypatch.setattr(from_points, "TWICE", 0)
     gram = Gram(X, gamma=0.5)
     problem = problems.svc(gram, Y, 1.0)
     gaps = []
@@ -133,7 +133,6 @@ def test_a_gap_that_is_met_in_float32_is_the_end(monkeypatch):
 
 
 def test_the_gap_that_float32_sees_is_about_the_certificates(monkeypatch):
-    monkeypatch.setattr(from_points, "TWICE", 0)
     monkeypatch.setattr(from_points, "SINGLE_KKT", 0.05)
     gram = Gram(X, gamma=0.5)
     search, _ = searched(gram, 1.0)

@@ -14,9 +14,9 @@ from dualflow.core.kept import CACHE_BYTES
 from dualflow.core.row_cache import RowCache
 from dualflow.core.support import LARGE, refine
 from dualflow.core.workspace import Workspace
-from dualflow.direct import pair_points
 from dualflow.solvers.working_set import WorkingSet
 from dualflow.working_set import descent, level
+from tests.thresholds import fits_with
 
 X, t = make_moons(LARGE + 600, noise=0.2, random_state=0)
 Y = 2.0 * t - 1
@@ -53,7 +53,7 @@ def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monk
 @pytest.mark.parametrize("few", [descent.ENDED, 0])
 def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
     monkeypatch.setattr(descent, "ENDED", few)
-    monkeypatch.setattr(pair_points, "HEAVY", 0)
+    fits_with(monkeypatch, max_pair_numbers=0)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
     assert solution.refined == (few == 0)
     assert solution.certificate.relative_gap <= 1e-9
@@ -155,11 +155,11 @@ def test_blocks_of_very_many_have_room_for_a_part_of_them(n, width):
 
 def test_wider_blocks_come_to_the_same_optimum(monkeypatch):
     problem = problems.svc(Gram(X[:8000]), Y[:8000])
-    before = solve(problem, tol=1e-6)
+    before = solve(problem, tol=1e-6, gap_tol=5e-7)
     for module in (level, descent):
         monkeypatch.setattr(module, "VAST", 4000)
     monkeypatch.setattr(level, "SHARE", 4)
-    after = solve(problem, tol=1e-6)
+    after = solve(problem, tol=1e-6, gap_tol=5e-7)
     assert after.certificate.relative_gap <= 1e-6
     assert after.certificate.objective == pytest.approx(before.certificate.objective, rel=2e-6)
     assert not np.array_equal(after.alpha, before.alpha)  # they were wider

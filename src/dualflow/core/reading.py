@@ -95,7 +95,12 @@ class Reading:
             # σᵢαᵢ(k + c) summed: a bias inside the kernel, 0 where there is none.
             b = problem.offset * float(problem.sigma @ alpha) if problem.offset else 0.0
             return b, (b, b)
-        return -0.5 * (interval[0] + interval[1]), (-interval[1], -interval[0])
+        return self.bias_of(interval), (-interval[1], -interval[0])
+
+    @staticmethod
+    def bias_of(interval: Interval) -> float:
+        """b = −ν in the middle of an interval of multipliers, where the bias is outside the kernel."""
+        return -0.5 * (interval[0] + interval[1])
 
     def radius(self, problem: Posed, quadratic: float, nu: float | None) -> float | None:
         """Radius of the ball, for models that have one."""

@@ -13,6 +13,7 @@ from ..core.solution import SHARP
 from .pairs import solve_pair
 from .results import CertifiedResult, DirectPair, DirectSimplex
 from .simplex import simplex_from_points, suits_simplex_points
+from .strategy import USUAL, Thresholds
 
 __all__ = ["is_pair", "solve_directly"]
 
@@ -32,7 +33,9 @@ def _is_constant(vector: NDArray, value: float) -> bool:
     return vector is constant(len(vector), value) or bool((vector == value).all())
 
 
-def solve_directly(problem: DualProblem, tol: float, refine: bool) -> CertifiedResult | None:
+def solve_directly(
+    problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
+) -> CertifiedResult | None:
     """The optimum of a problem that needs no run, certified; None where there is none, or it is not reached.
 
     Parameters
@@ -44,6 +47,7 @@ def solve_directly(problem: DualProblem, tol: float, refine: bool) -> CertifiedR
         Certified relative gap that is wanted.
     refine : bool
         Whether one of 1e-10 is, where that is less.
+    thresholds : Thresholds
     """
     gram = problem.gram
     if not (isinstance(gram, Gram) and gram.is_psd_by_kernel):
@@ -52,10 +56,10 @@ def solve_directly(problem: DualProblem, tol: float, refine: bool) -> CertifiedR
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
-        pair = solve_pair(gram, groups, problem.upper[order], tol, refine)
+        pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
         return None if pair is None else DirectPair(pair, order)
-    if not suits_simplex_points(problem):
+    if not suits_simplex_points(problem, thresholds):
         return None
     begun = time.monotonic()
-    found = simplex_from_points(problem, min(SHARP, tol) if refine else tol)
+    found = simplex_from_points(problem, min(SHARP, tol) if refine else tol, thresholds)
     return None if found is None else DirectSimplex(found, time.monotonic() - begun)

@@ -13,13 +13,9 @@ from numpy.typing import NDArray
 from ..core.arena import borrowed
 from ..core.kernels import Gram
 from ..core.values import immutable
+from .strategy import USUAL, Thresholds
 
 __all__ = ["Blocks", "Listed", "whole"]
-
-#: Entries of the blocks within classes that are kept for all their pairs: 128 MB; and of a strip between classes: 8 MB.
-KEPT, STRIP = 1 << 24, 1 << 20
-#: Mean squared distance in feature space, as a part of the largest squared length, from which digits are left.
-FLAT = 1e-6
 
 
 class Listed(NamedTuple):
@@ -45,7 +41,7 @@ class Listed(NamedTuple):
     has_digits: NDArray | None
 
 
-def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray) -> Listed:
+def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds = USUAL) -> Listed:
     """All pairs of few points, over the one matrix of all."""
     order, ends = np.concatenate(groups), sizes.cumsum()
     n, at = len(order), ends - sizes
@@ -61,7 +57,7 @@ def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray) -> Listed:
     digits = None
     if points is None:
         parts = [slice(start, end) for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
-        digits = np.array([_has_digits(K[i, i], K[i, j], K[j, j]) for i, j in combinations(parts, 2)])
+        digits = np.array([_has_digits(K[i, i], K[i, j], K[j, j], thresholds) for i, j in combinations(parts, 2)])
     values = _locked(K.ravel())
     return Listed(values, values, table, _entries(table, len(groups)), None, digits)
 
@@ -77,14 +73,23 @@ class Blocks:
     """Kernel values of pairs of classes of at most ``small`` points each; nothing is written to once they are made, but
     for what `of` hands out."""
 
-    def __init__(self, gram: Gram, groups: Sequence[NDArray], sizes: NDArray, small: int) -> None:
-        self.gram, self.groups, self.sizes = gram, groups, sizes
+    def __init__(
+        self,
+        gram: Gram,
+        groups: Sequence[NDArray],
+        sizes: NDArray,
+        small: int,
+        thresholds: Thresholds = USUAL,
+    ) -> None:
+        self.gram, self.groups, self.sizes, self.thresholds = gram, groups, sizes, thresholds
         self.bounds_at = sizes.cumsum() - sizes
         # Of classes that are in a small pair at all, one after another.
         least, next_ = np.sort(sizes)[:2]
         squares = np.where(sizes + np.where(sizes == least, next_, least) <= small, sizes * sizes, 0)
         self.within_at = squares.cumsum() - squares
-        self.is_kept = (squares > 0) & (self.within_at + squares <= KEPT) & (not gram.is_translatable)
+        self.is_kept = (
+            (squares > 0) & (self.within_at + squares <= thresholds.max_kept_entries) & (not gram.is_translatable)
+        )
         own = np.where(self.is_kept, sizes, 0)
         self.points_at = own.cumsum() - own
         kept = np.flatnonzero(self.is_kept).tolist()
@@ -105,7 +110,7 @@ class Blocks:
                 width, end = self.sizes[first], self.points_at[first] + self.sizes[first]
                 while stop < len(others) and self.is_kept[k := others[stop]] and self.points_at[k] == end:
                     width, end = width + self.sizes[k], end + self.sizes[k]
-                    if width * self.sizes[i] > STRIP:
+                    if width * self.sizes[i] > self.thresholds.max_strip_entries:
                         break
                     stop += 1
                 yield self._strip(i, others[start:stop])
@@ -124,7 +129,9 @@ class Blocks:
         if not self.gram.is_radial:
             parts = zip(others.tolist(), places.tolist(), n.tolist(), strict=True)
             own = self.block(i)
-            digits = np.array([_has_digits(own, between[:, p : p + size], self.block(j)) for j, p, size in parts])
+            digits = np.array(
+                [_has_digits(own, between[:, p : p + size], self.block(j), self.thresholds) for j, p, size in parts]
+            )
         return Listed(
             _locked(self.within), _locked(between.ravel()), table, _entries(table, len(self.groups)), None, digits
         )
@@ -134,7 +141,7 @@ class Blocks:
         m, n = int(self.sizes[i]), int(self.sizes[j])
         own = self.gram.subset(np.concatenate([self.groups[i], self.groups[j]])).centred()
         K = np.ascontiguousarray(own.block(np.arange(m + n), np.arange(m + n)))
-        digits = None if own.is_radial else np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:])])
+        digits = None if own.is_radial else np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:], self.thresholds)])
         one, wide = np.ones(1, dtype=np.int64), m + n
         bounds = self.bounds_at
         table = _table(one * m, one * n, 0, m, m * (wide + 1), wide, wide, wide, bounds[i], bounds[j])
@@ -180,9 +187,9 @@ def _locked(values: NDArray) -> NDArray:
     return view
 
 
-def _has_digits(first: NDArray, between: NDArray, second: NDArray) -> bool:
+def _has_digits(first: NDArray, between: NDArray, second: NDArray, thresholds: Thresholds) -> bool:
     """Whether kernel values differ by enough of their size that two ways to compute them agree in the digits that
     count: if not, a run says so, for its certificate is of values of its own."""
     diag = np.concatenate([first.diagonal(), second.diagonal()])
     total = float(first.sum() + 2 * between.sum() + second.sum())
-    return float(diag.mean()) - total / len(diag) ** 2 > FLAT * float(diag.max())
+    return float(diag.mean()) - total / len(diag) ** 2 > thresholds.min_relative_spread * float(diag.max())

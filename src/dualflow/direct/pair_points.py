@@ -20,27 +20,12 @@ from ..core.solution import SHARP
 from ..core.sparse_points import SparsePoints
 from ..working_set._point_pairs import settle_point_pairs
 from ..working_set.descent import SINGLE_KKT
-from ..working_set.from_points import SMALL_ENOUGH, FromPoints, limits_of, pays_in_single
-from .point_sums import AT_EASE, FEW_IN_DOUBT, PointSums
+from .from_points import FromPoints, limits_of, pays_in_single
+from .point_sums import PointSums
+from .strategy import USUAL, Thresholds
 
 __all__ = ["FoundPair", "PointPairs", "pair_from_points", "suit_together", "suits_points"]
 
-#: Points up to which rows are made when they are asked for: more are worth a run of their own, as are those whose rows
-#: are dear, of so many numbers.
-MOST, HEAVY = 8192, 600_000
-#: The same of more than `FEW_FEATURES`, of up to `SAMPLED` points: 1.2 to 2 × faster where less than half of them are
-#: support vectors, and 0.7 to 1.2 where nearly all are. A pair of several classes is told apart more easily.
-HEAVY_BY_BLAS, HEAVY_OF_SEVERAL = 1_000_000, 2_000_000
-#: Points beyond which samples of so many say how many support vectors are to be expected, and how many that are free;
-#: and up to how many it pays.
-SAMPLED, SAMPLES, EXPECTED, EXPECTED_FREE = 4096, (512, 1024), 3000, 1000
-#: Of several classes blocks serve many pairs: for fewer points than so many they take no longer. But where all pairs
-#: are one list, from so many on, if there are so many for each feature: BLAS makes all rows of fewer sooner than the
-#: compiled product makes those asked for.
-OF_SEVERAL, SOME, WIDE = 320, 80, 5
-#: Multiplications of a product from which `PointPairs` try float32; and numbers of all points up to which they make
-#: them ready for all pairs: 64 MB.
-WORTH, READY = 1 << 19, 1 << 23
 #: Where there is no start, and no sums are asked for.
 NOT_ASKED = np.empty(0)
 
@@ -57,25 +42,27 @@ class FoundPair(NamedTuple):
     sums: NDArray = NOT_ASKED
 
 
-def suits_points(gram: Gram, n: int, of_several: bool = False) -> bool:
+def suits_points(gram: Gram, n: int, of_several: bool = False, thresholds: Thresholds = USUAL) -> bool:
     """Whether n points of two classes, all that there are or ``of_several``, are first tried by rows they ask for."""
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     features = gram.X.shape[1]
     few = features <= FEW_FEATURES
-    if n <= SMALL_ENOUGH:
-        return few and (n >= OF_SEVERAL or not of_several) and _is_compiled(gram)
+    if n <= thresholds.max_points_filled:
+        return few and (n >= thresholds.min_pair_points_multiclass or not of_several) and _is_compiled(gram)
     if not few:
-        return n <= SAMPLED and n * features < (HEAVY_OF_SEVERAL if of_several else HEAVY_BY_BLAS)
-    return n <= MOST and n * features < HEAVY
+        most = thresholds.max_pair_numbers_wide_shared if of_several else thresholds.max_pair_numbers_wide
+        return n <= thresholds.max_points_unsampled and n * features < most
+    return n <= thresholds.max_pair_points and n * features < thresholds.max_pair_numbers
 
 
-def suit_together(gram: Gram, least: int) -> bool:
+def suit_together(gram: Gram, least: int, thresholds: Thresholds = USUAL) -> bool:
     """Whether all pairs of few points of several classes are, of which none has less than so many points."""
-    if not gram.is_radial or gram.ready is None or least < SOME:
+    if not gram.is_radial or gram.ready is None or least < thresholds.min_pair_points_list:
         return False
     features = gram.X.shape[1]
-    return features <= FEW_FEATURES and least > WIDE * features and _is_compiled(gram)
+    wide_enough = least > thresholds.min_points_per_feature * features
+    return features <= FEW_FEATURES and wide_enough and _is_compiled(gram)
 
 
 def _is_compiled(gram: Gram) -> bool:
@@ -98,12 +85,20 @@ class PointPairs:
         Feasible multipliers to begin with, of two classes only.
     """
 
-    def __init__(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, start: NDArray | None = None) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        groups: Sequence[NDArray],
+        upper: NDArray,
+        start: NDArray | None = None,
+        thresholds: Thresholds = USUAL,
+    ) -> None:
+        self.thresholds = thresholds
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
         self.start = NOT_ASKED if start is None else start
         self.sizes = [len(group) for group in groups]
         points, least = gram.ready, sum(sorted(self.sizes)[:2])
-        if points is None and gram.X.size <= READY and least <= SAMPLED:
+        if points is None and gram.X.size <= thresholds.max_ready_numbers and least <= thresholds.max_points_unsampled:
             points = gram.radial_points(float)
         self.points: RadialPoints | None = points
         self.starts = [0, *accumulate(self.sizes)]
@@ -112,7 +107,7 @@ class PointPairs:
         """Whether class i with others suits it: all points are few enough to be made ready, and no bits, and no sample
         is to say first how many support vectors are to be expected."""
         most = self.sizes[i] + max(self.sizes[j] for j in others)
-        return most <= SAMPLED and self.points is not None and self.points.table is None
+        return most <= self.thresholds.max_points_unsampled and self.points is not None and self.points.table is None
 
     def table(self, pairs: Sequence[tuple[int, int]]) -> NDArray:
         """What `settle` is told of pairs of classes."""
@@ -120,8 +115,9 @@ class PointPairs:
         start = 0
         for i, j in pairs:
             m, n = self.sizes[i], self.sizes[j]
-            single = pays_in_single(self.gram, m + n, (m + n) / 2)
-            rows.append([m, n, self.starts[i], self.starts[j], single, *limits_of(m + n, self.gram.X.shape[1]), start])
+            single = pays_in_single(self.gram, m + n, (m + n) / 2, self.thresholds)
+            limits = limits_of(m + n, self.gram.X.shape[1], self.thresholds)
+            rows.append([m, n, self.starts[i], self.starts[j], single, *limits, start])
             start += m + n
         return np.array(rows, dtype=np.int64)
 
@@ -151,9 +147,9 @@ class PointPairs:
                 growth_of(self.gram),
                 enough,
                 SINGLE_KKT,
-                WORTH,
-                FEW_IN_DOUBT,
-                AT_EASE,
+                self.thresholds.min_list_product_float32,
+                self.thresholds.max_uncertain_share,
+                self.thresholds.safe_errors,
                 self.start,
                 *found,
                 begin,
@@ -162,20 +158,22 @@ class PointPairs:
         )
 
 
-def _expected(gram: Gram, order: NDArray, e: NDArray, upper: NDArray) -> tuple[float, float]:
+def _expected(
+    gram: Gram, order: NDArray, e: NDArray, upper: NDArray, thresholds: Thresholds = USUAL
+) -> tuple[float, float]:
     """About how many support vectors there will be, and how many of them free, by how their parts fall from one sample
     to another, twice as large."""
     parts = list[tuple[float, float]]()
-    for size in SAMPLES:
+    for size in thresholds.sample_points:
         some = np.arange(size) * len(order) // size
-        sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf)
+        sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf, thresholds)
         sample.settle(np.inf)
         clock.look()
         alpha = sample.alpha
         has_weight = alpha > 0
         free = np.count_nonzero(has_weight & (alpha < sample.upper))
         parts.append((np.count_nonzero(has_weight) / size, free / size))
-    n, doublings = len(order), math.log2(len(order) / SAMPLES[1])
+    n, doublings = len(order), math.log2(len(order) / thresholds.sample_points[1])
     (few, few_free), (more, more_free) = (tuple(max(part, 1 / n) for part in both) for both in parts)
     return n * more * (more / few) ** doublings, n * more_free * (more_free / few_free) ** doublings
 
@@ -188,6 +186,7 @@ def pair_from_points(
     sign: float,
     enough: float = SHARP,
     start: NDArray | None = None,
+    thresholds: Thresholds = USUAL,
 ) -> FoundPair | None:
     """The hinge's optimum with an intercept for points ``order``, of which the first m have the label ``sign`` and the
     others −``sign``, below bounds ``upper``, from ``start`` on, if that is given, which is feasible.
@@ -198,11 +197,11 @@ def pair_from_points(
     n = len(order)
     e = np.empty(n)
     e[:m], e[m:] = sign, -sign
-    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n) if start is None else start, n / 2)
+    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n) if start is None else start, n / 2, thresholds)
     expected = None
-    if n > SAMPLED:
-        expected, free = _expected(gram, order, e, upper)
-        if expected > EXPECTED or free > EXPECTED_FREE:
+    if n > thresholds.max_points_unsampled:
+        expected, free = _expected(gram, order, e, upper, thresholds)
+        if expected > thresholds.max_expected_support or free > thresholds.max_expected_free:
             return None
     if not search.settle(enough, expected):
         return None
@@ -214,7 +213,7 @@ def pair_from_points(
         certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)
         return figures[0, 4], figures[0, 5]
 
-    products = PointSums(gram, search.points, search.single, e, 1.0)
+    products = PointSums(gram, search.points, search.single, e, 1.0, thresholds)
     while True:
         clock.look()
         alpha = search.alpha

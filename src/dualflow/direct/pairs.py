@@ -28,15 +28,9 @@ from ..working_set.whole import END, solve_small_pairs
 from .pair_blocks import Blocks, Listed, whole
 from .pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
 from .results import Batch, PairResult
+from .strategy import USUAL, Thresholds
 
 __all__ = ["PairBatch", "solve_pair"]
-
-#: Points of a pair up to which its whole matrix is soon made, and solved in float64 without a refinement; of one among
-#: many, whose blocks serve others too, and where products of many features take most of a run's time. Points of all up
-#: to which their whole matrix is made at once.
-SMALL, MANY, MANY_DEAR, WHOLE = 640, 1600, 2400, 512
-#: Pair updates after which a pair of more than `SMALL` points is left to a run: a run takes longer where products do.
-PATIENCE, PATIENCE_DEAR = 4096, 20_000
 
 #: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
 AT_ONCE = 0.05
@@ -61,19 +55,20 @@ def solve_pair(
     tol: float,
     refine: bool = True,
     start: NDArray | None = None,
+    thresholds: Thresholds = USUAL,
 ) -> PairResult | None:
     """The one pair of two classes: as `PairBatch`, with y = +1 for the second.
 
     Parameters
     ----------
-    gram, groups, upper, tol, refine
+    gram, groups, upper, tol, refine, thresholds
         As of `PairBatch`.
     start : array, optional
         Multipliers to begin with, feasible, as ``upper`` has them; where their points are asked.
     """
-    if _are_usual(upper) and suits_points(gram, len(upper)):
-        return _two_classes(gram, groups, upper, Aim.of(tol, refine), start)
-    return PairBatch(gram, groups, upper, tol, refine)[0]  # type: ignore[no-any-return]
+    if _are_usual(upper) and suits_points(gram, len(upper), False, thresholds):
+        return _two_classes(gram, groups, upper, Aim.of(tol, refine), start, thresholds)
+    return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]  # type: ignore[no-any-return]
 
 
 def _are_usual(upper: NDArray) -> bool:
@@ -82,13 +77,18 @@ def _are_usual(upper: NDArray) -> bool:
 
 
 def _two_classes(
-    gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim, start: NDArray | None
+    gram: Gram,
+    groups: Sequence[NDArray],
+    upper: NDArray,
+    aim: Aim,
+    start: NDArray | None,
+    thresholds: Thresholds,
 ) -> PairResult | None:
     """The pair of two classes that `suits_points`."""
-    pairs = PointPairs(gram, groups, upper, start)
+    pairs = PointPairs(gram, groups, upper, start, thresholds)
     if pairs.serves(0, [1]):
         return next(_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim))
-    return _from_points(gram, pairs.members, len(groups[0]), upper, -1.0, aim, start)
+    return _from_points(gram, pairs.members, len(groups[0]), upper, -1.0, aim, start, thresholds)
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -111,6 +111,7 @@ class PairBatch(Sequence[PairResult | None]):
         Certified relative gap that is wanted.
     refine : bool, default=True
         Whether a sharp one is, where that is less.
+    thresholds : Thresholds
 
     Attributes
     ----------
@@ -125,12 +126,14 @@ class PairBatch(Sequence[PairResult | None]):
         upper: NDArray,
         tol: float,
         refine: bool = True,
+        thresholds: Thresholds = USUAL,
     ) -> None:
+        self._thresholds = thresholds
         aim = Aim.of(tol, refine)
         usual, classes = _are_usual(upper), len(groups)
         self._lists: list[Iterator[PairResult | None]] = []
-        if classes == 2 and usual and suits_points(gram, len(upper)):
-            counts, self._lists = [1], [(_two_classes(gram, groups, upper, aim, None) for _ in range(1))]
+        if classes == 2 and usual and suits_points(gram, len(upper), False, thresholds):
+            counts, self._lists = [1], [(_two_classes(gram, groups, upper, aim, None, thresholds) for _ in range(1))]
         elif usual:
             counts = self._listed(gram, groups, upper, aim)
         else:
@@ -145,27 +148,32 @@ class PairBatch(Sequence[PairResult | None]):
 
     def _listed(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim) -> list[int]:
         """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
-        classes = len(groups)
-        if classes > 2 and len(upper) <= WHOLE and suit_together(gram, sum(sorted(map(len, groups))[:2])):
-            every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, upper)
+        classes, t = len(groups), self._thresholds
+        few = len(upper) <= t.max_points_one_matrix
+        if classes > 2 and few and suit_together(gram, sum(sorted(map(len, groups))[:2]), t):
+            every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, upper, None, t)
             self._lists = [_compiled(pairs, pairs.table(every), 1.0, aim)]
             return [len(every)]
         sizes = np.array([len(group) for group in groups])
         # Two classes that suit have been met already.
-        sign, small, most = (-1.0, SMALL, PATIENCE) if classes == 2 else (1.0, MANY, PATIENCE)
-        if gram.is_radial and not gram.came_sparse and classes > 2:
-            small, most = (SMALL, PATIENCE) if gram.has_few_features else (MANY_DEAR, PATIENCE_DEAR)
+        sign, small, most = (1.0, t.max_pair_shared, t.max_dense_updates)
+        if classes == 2:
+            sign, small = -1.0, t.max_pair_dense
+        elif gram.is_radial and not gram.came_sparse and gram.has_few_features:
+            small = t.max_pair_dense
+        elif gram.is_radial and not gram.came_sparse:
+            small, most = t.max_pair_shared_wide, t.max_dense_updates_wide
         both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
-        alone = [np.array([classes > 2 and suits_points(gram, n, True) for n in pairs.tolist()]) for pairs in both]
+        alone = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in pairs.tolist()]) for pairs in both]
         listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        if len(upper) <= WHOLE and not gram.is_translatable and not alone[0].any():
-            self._lists = [_solved(whole(gram, groups, sizes), upper, sign, most, aim, growth_of(gram))]
+        if few and not gram.is_translatable and not alone[0].any():
+            self._lists = [_solved(whole(gram, groups, sizes, t), upper, sign, most, aim, growth_of(gram))]
             return [sum(counts)]
         if not any(ways.any() for ways in (*alone, *listed)):
             return [sum(counts)]
-        blocks = Blocks(gram, groups, sizes, small) if any(ways.any() for ways in listed) else None
-        points = PointPairs(gram, groups, upper) if any(ways.any() for ways in alone) else None
+        blocks = Blocks(gram, groups, sizes, small, t) if any(ways.any() for ways in listed) else None
+        points = PointPairs(gram, groups, upper, None, t) if any(ways.any() for ways in alone) else None
 
         own = np.split(upper, sizes.cumsum()[:-1])
 
@@ -173,7 +181,7 @@ class PairBatch(Sequence[PairResult | None]):
             if points is not None and others and points.serves(i, others):
                 return _compiled(points, points.table([(i, j) for j in others]), sign, aim)
             given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([own[i], own[j]])) for j in others)
-            return (_from_points(gram, order, len(groups[i]), limits, sign, aim) for order, limits in given)
+            return (_from_points(gram, order, len(groups[i]), limits, sign, aim, None, t) for order, limits in given)
 
         def of_class(i: int) -> Iterator[PairResult | None]:
             apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
@@ -211,10 +219,17 @@ class PairBatch(Sequence[PairResult | None]):
 
 
 def _from_points(
-    gram: Gram, order: NDArray, m: int, upper: NDArray, sign: float, aim: Aim, start: NDArray | None = None
+    gram: Gram,
+    order: NDArray,
+    m: int,
+    upper: NDArray,
+    sign: float,
+    aim: Aim,
+    start: NDArray | None,
+    thresholds: Thresholds,
 ) -> PairResult | None:
     """One pair, in a list of its own."""
-    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, aim.sharp, start)
+    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, aim.sharp, start, thresholds)
     if found is None:
         return None
     pair = np.array([[m, len(order) - m, 0]])

@@ -13,13 +13,9 @@ from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ..core.radial_product import radial_product
 from ..core.screening import is_bounded, rough_sums
+from .strategy import USUAL, Thresholds
 
 __all__ = ["PointSums"]
-
-#: Multiplications of a product from which float32 is tried, and the part of the points that float64 may be left with.
-WORTH_A_LOOK, FEW_IN_DOUBT = 1 << 23, 0.3
-#: The part of its doubt beyond which a point that is looked at is left alone: ν may move a little.
-AT_EASE = 2.0
 
 
 class PointSums:
@@ -36,6 +32,7 @@ class PointSums:
     e : array of shape (n,)
         ±1, the labels.
     price : float
+    thresholds : Thresholds
 
     Attributes
     ----------
@@ -43,7 +40,16 @@ class PointSums:
         How many weights there were, of the last that were given.
     """
 
-    def __init__(self, gram: Gram, points: RadialPoints, single: RadialPoints | None, e: NDArray, price: float) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        points: RadialPoints,
+        single: RadialPoints | None,
+        e: NDArray,
+        price: float,
+        thresholds: Thresholds = USUAL,
+    ) -> None:
+        self.thresholds = thresholds
         self.points, self.single, self.e, self.price = points, single, e, price
         self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
 
@@ -52,7 +58,7 @@ class PointSums:
         of the equality the best one lies."""
         (J,), n, single = weights.nonzero(), len(weights), self.single
         self.columns = len(J)
-        worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= WORTH_A_LOOK
+        worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= self.thresholds.min_product_float32
         if single is None or not (worth and is_bounded(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)
             certify(sums)
@@ -64,12 +70,14 @@ class PointSums:
         sums[rest], doubt[rest] = rough_sums(
             single.take(rest), single.take(J), weights[J], half[rest], near.half, self.features
         )
-        left = FEW_IN_DOUBT * n
+        left = self.thresholds.max_uncertain_share * n
         while True:
             ends = certify(sums)
             if not (isfinite(ends[0]) and isfinite(ends[1])):
                 return sums
-            some, missing = in_doubt(sums, doubt, self.e, *ends, self.price, AT_EASE)  # and those who nearly are
+            some, missing = in_doubt(
+                sums, doubt, self.e, *ends, self.price, self.thresholds.safe_errors
+            )  # and those who nearly are
             if not some:
                 return sums
             left -= len(missing)

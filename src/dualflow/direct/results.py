@@ -15,29 +15,83 @@ from ..core.certificate import Certificate
 from ..core.forks import cached_property
 from ..core.problem import DualProblem
 from ..core.psd import SpectrumEvidence
+from ..core.reading import Reading
 from ..core.solution import DirectResult, Status
 from ..core.support import support_set
 from ..core.values import immutable
 from .pair_points import NOT_ASKED
 from .simplex import FoundSimplex
 
-__all__ = ["Batch", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "together"]
+__all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "together"]
 
 #: What a negative gap of a pair says.
 CHANGED = "X changed while the pair was solved"
 
 
+class CertificateRow(NamedTuple):
+    """The figures of one pair's certificate, as `core._pair_bound.certify_listed` lays them out; NaN where the α is not
+    feasible.
+
+    Attributes
+    ----------
+    objective, lower_bound, infeasibility, projection_distance, quadratic, rounding
+        As in `Certificate`.
+    low, high : float
+        Ends of the interval of multipliers.
+    terms : float
+        How large the terms of the objective may be.
+    """
+
+    objective: float
+    lower_bound: float
+    infeasibility: float
+    projection_distance: float
+    low: float
+    high: float
+    quadratic: float
+    terms: float
+    rounding: float
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether objective and bound are 0 as far as float64 tells."""
+        return max(abs(self.objective), abs(self.lower_bound)) <= VANISHES * self.terms
+
+    def is_sharp(self, tol: float, enough: float) -> bool:
+        """Whether the relative gap is ``tol``, and with what float64 may have rounded away of it ``enough``."""
+        if not all(map(math.isfinite, self)):
+            return False
+        gap, size = self.objective - self.lower_bound, max(abs(self.objective), abs(self.lower_bound))
+        return (gap <= tol * size and gap + self.rounding <= enough * size) or self.vanishes
+
+
 class Batch(NamedTuple):
-    """Pairs that were solved by one call: their multipliers one after another, as found and projected, weights in the
-    decision function and biases, the figures of `certify_listed`, what multipliers of the problem as given are more,
-    seconds and entries a pair, and, where they are known, K times the weights, or NaN."""
+    """Pairs that were solved by one call.
+
+    Attributes
+    ----------
+    listed : int array of shape (n_pairs, …)
+        Points of the first and the second class first, and where the pair's begin in the next three last.
+    alpha, point, weights : arrays
+        Multipliers as found and projected, and weights in the decision function, one pair after another.
+    biases : array of shape (n_pairs,)
+    rows : list of CertificateRow
+    shift : float
+        What multipliers of the problem as given are more.
+    seconds : float
+        For each pair.
+    entries : array of shape (n_pairs,)
+        Kernel entries evaluated.
+    sums : array
+        K times the weights, or NaN; empty where they are not known.
+    """
 
     listed: NDArray
     alpha: NDArray
     point: NDArray
     weights: NDArray
     biases: NDArray
-    figures: list[list[float]]
+    rows: list[CertificateRow]
     shift: float
     seconds: float
     entries: NDArray
@@ -57,22 +111,13 @@ class Batch(NamedTuple):
         sums: NDArray = NOT_ASKED,
     ) -> Batch:
         """With biases, by the figures."""
-        rows = figures.tolist()
-        biases = np.array([-0.5 * (row[4] + row[5]) - shift for row in rows])
+        rows = list(map(CertificateRow._make, figures.tolist()))
+        biases = np.array([Reading.bias_of((row.low, row.high)) - shift for row in rows])
         return cls(listed, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
 
     def are_sharp(self, tol: float, enough: float) -> list[bool]:
         """Which have a relative gap of ``tol``, and with what float64 may have rounded away of it one of ``enough``."""
-        return [_is_sharp(figures, tol, enough) for figures in self.figures]
-
-
-def _is_sharp(figures: list[float], tol: float, enough: float) -> bool:
-    if not all(map(math.isfinite, figures)):
-        return False
-    objective, bound, *_, terms, rounding = figures
-    size = max(abs(objective), abs(bound))
-    near = objective - bound <= tol * size and objective - bound + rounding <= enough * size
-    return near or size <= VANISHES * terms
+        return [row.is_sharp(tol, enough) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,33 +176,26 @@ class PairResult:
     @property
     def certificate(self) -> Certificate:
         """Of `alpha`, as a `Certifier` makes it."""
-        objective, bound, infeasibility, distance, _, _, quadratic, terms, rounding = self.batch.figures[self.number]
-        gap, relative_gap = gaps(objective, bound, rounding, CHANGED)
-        if max(abs(objective), abs(bound)) <= VANISHES * terms:
-            relative_gap = rounding = 0.0
-        low, high = self._ends
+        row, shift = self.batch.rows[self.number], self.batch.shift
+        gap, relative_gap = gaps(row.objective, row.lower_bound, row.rounding, CHANGED)
+        low, high = row.low + shift, row.high + shift
         return Certificate(
-            alpha=immutable(self._part(self.batch.point)),
-            objective=objective,
-            lower_bound=bound,
+            alpha=immutable(self.point),
+            objective=row.objective,
+            lower_bound=row.lower_bound,
             gap=gap,
-            relative_gap=relative_gap,
-            infeasibility=infeasibility,
-            projection_distance=distance,
+            relative_gap=0.0 if row.vanishes else relative_gap,
+            infeasibility=row.infeasibility,
+            projection_distance=row.projection_distance,
             multiplier=0.5 * (low + high),
             multiplier_interval=(low, high),
             bias=self.bias,
             bias_interval=(-high, -low),
             radius=None,
-            quadratic=quadratic,
+            quadratic=row.quadratic,
             psd=SpectrumEvidence("by kernel"),
-            rounding=rounding,
+            rounding=0.0 if row.vanishes else row.rounding,
         )
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        low, high = self.batch.figures[self.number][4:6]
-        return low + self.batch.shift, high + self.batch.shift
 
 
 def together(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:

@@ -18,32 +18,33 @@ from ..core.radial import FEW_FEATURES
 from ..core.reading import Interval
 from ..core.sparse_points import SparsePoints
 from ..core.support import supporting
-from ..working_set.from_points import MANY_ROWS, SMALL_ENOUGH, FromPoints
 from ..working_set.seeding import evenly, sharing
+from .from_points import FromPoints
 from .point_sums import PointSums
+from .strategy import USUAL, Thresholds
 
 __all__ = ["FoundSimplex", "simplex_from_points", "suits_simplex_points"]
 
-#: Points that hold d to begin with, at most.
-BEGINNERS = 800
-#: Points from which a run is as fast, and numbers of the data: of fewer it takes up to twice as long.
-MOST, HEAVY = 24_000, 1_200_000
 
-
-def suits_simplex_points(problem: DualProblem) -> bool:
+def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem is one that is first tried by the rows it asks for: of points of the radial kernel, each with
     one variable, no ridge, and a price that is the same for all; of many points, few of which can hold d."""
     gram, n = problem.gram, problem.n
-    if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or problem.idx is not None or n > MOST:
+    if (
+        problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
+        or problem.idx is not None
+        or n > thresholds.max_simplex_points
+    ):
         return False
     if not (isinstance(gram, Gram) and gram.is_radial) or isinstance(gram.X, SparsePoints):
         return False
-    if gram.X.shape[1] > FEW_FEATURES or gram.X.size >= HEAVY:
+    if gram.X.shape[1] > FEW_FEATURES or gram.X.size >= thresholds.max_simplex_numbers:
         return False
     uniform = (problem.p == problem.p[0]).all() and (problem.sigma == 1).all()  # as those of a simplex's e are
     if not uniform or problem.ridge.any() or problem.offset:
         return False
-    return n <= SMALL_ENOUGH or sharing(problem) <= min(int(n * MANY_ROWS), BEGINNERS)
+    most = min(int(n * thresholds.max_row_share), thresholds.max_start_points)
+    return n <= thresholds.max_points_filled or sharing(problem) <= most
 
 
 class FoundSimplex(NamedTuple):
@@ -57,17 +58,20 @@ class FoundSimplex(NamedTuple):
     certify_s: float
 
 
-def simplex_from_points(problem: DualProblem, enough: float) -> FoundSimplex | None:
+def simplex_from_points(problem: DualProblem, enough: float, thresholds: Thresholds = USUAL) -> FoundSimplex | None:
     """The optimum of a problem that `suits_simplex_points`, certified to a relative gap that is ``enough``; None where
     more rows than a few are asked for, and there are too many to make them all, or it is not reached. What the
     certificate is made of is computed anew, from the points."""
     scale, p, e = problem.scale, problem.p, problem.sigma
     price = float(p[0]) / scale
     start = evenly(problem)
-    search = FromPoints(problem.gram, slice(None), e, price, problem.upper, start, sharing(problem))
+    search = FromPoints(problem.gram, slice(None), e, price, problem.upper, start, sharing(problem), thresholds)
     if not search.settle(enough):
         return None
-    products, psd = PointSums(problem.gram, search.points, search.single, e, price), SpectrumEvidence("by kernel")
+    products, psd = (
+        PointSums(problem.gram, search.points, search.single, e, price, thresholds),
+        SpectrumEvidence("by kernel"),
+    )
     bound: tuple[float, Interval | None] = (-np.inf, None)
     certify_s = 0.0
     while True:

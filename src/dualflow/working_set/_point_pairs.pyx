@@ -13,8 +13,7 @@ from ..core.radial import AN_EXPONENTIAL
 from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
 from ._pairs import LEAVES_FROM, spare_for
 from .descent import SINGLE_GAP
-from .from_points import LOOKS, NEARLY
-from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, NEAR, ROUNDS
+from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, LOOKS, NEAR, NEARLY, ROUNDS
 
 from ..core._bound cimport doubtful, doubts_of
 from ..core._pair_bound cimport bound_one, project_one

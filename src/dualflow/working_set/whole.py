@@ -17,7 +17,9 @@ __all__ = [
     "ENOUGH",
     "FEW_UPDATES",
     "FINITE",
+    "LOOKS",
     "NEAR",
+    "NEARLY",
     "UPDATES",
     "end_among",
     "nearly_free",
@@ -41,6 +43,9 @@ ROUNDS, BETWEEN_LEAPS = 12, 1
 NEAR, AMONG = 3.0, 1024
 #: In the place of an infinite bound.
 FINITE = 1e300
+#: Of a search in float32 over points: the part of a gap wanted up to which its own estimate is taken for the gap; and
+#: how often violators that a certificate shows may join.
+NEARLY, LOOKS = 0.9, 5
 
 
 def solve_whole(

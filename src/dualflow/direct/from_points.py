@@ -8,48 +8,46 @@ from numpy.typing import NDArray
 from ..core.arena import borrowed
 from ..core.kernels import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
-from ._from_points import solve_points
-from ._wishes import begin, multiplier, violations, weights_of
-from .descent import SINGLE_GAP, SINGLE_KKT
-from .units import InUnits
-from .whole import AGAIN, AMONG, ENOUGH, FEW_UPDATES, FINITE, NEAR, UPDATES, end_among, nearly_free
+from ..working_set._from_points import solve_points
+from ..working_set._wishes import begin, multiplier, violations, weights_of
+from ..working_set.descent import SINGLE_GAP, SINGLE_KKT
+from ..working_set.units import InUnits
+from ..working_set.whole import (
+    AGAIN,
+    AMONG,
+    ENOUGH,
+    FEW_UPDATES,
+    FINITE,
+    LOOKS,
+    NEAR,
+    NEARLY,
+    UPDATES,
+    end_among,
+    nearly_free,
+)
+from .strategy import USUAL, Thresholds
 
-__all__ = ["MANY_ROWS", "SMALL_ENOUGH", "FromPoints", "limits_of", "pays_in_single"]
+__all__ = ["FromPoints", "limits_of", "pays_in_single"]
 
-#: Points up to which all rows are made if many are asked for; beyond, it is left to others then; and pair updates that
-#: these may take.
-SMALL_ENOUGH, PATIENCE = 640, 1 << 15
-#: What is many: that part of the points, or so many where there are more than so many of them, or so many coordinates
-#: that rows are dear. And where at least half of those that moved are at their bounds, so that few are left to find a
-#: value for: so many kernel values, or that part where all are soon made at once.
-MANY_ROWS, MANY_OF_MORE, FEW_POINTS, CHEAP, MOST_ROWS, MOST_VALUES = 0.6, 1000, 4096, 32, 2 / 3, 1 << 24
-#: Rows that may be asked for, for each support vector that is expected.
-UNEXPECTED = 1.5
-#: What the rows that may be asked for take, in multiplications, from which they are in float32 first: what is around
-#: that takes a quarter of a millisecond.
-TWICE = 4_500_000
-#: The part of a gap asked for up to which float32's own estimate is taken for it.
-NEARLY, TINY = 0.9, 1e-300
-#: How often others may join.
-LOOKS = 5
-#: What float32 leaves in doubt is too much where more than `AMONG` may be free, for each that is.
-IN_DOUBT = 2
+#: In the place of an objective of 0.
+TINY = 1e-300
 
 
-def pays_in_single(gram: Gram, n: int, rows: float) -> bool:
+def pays_in_single(gram: Gram, n: int, rows: float, thresholds: Thresholds = USUAL) -> bool:
     """Whether so many rows of n points are in float32 first."""
-    return bool(gram.is_safe_in_single) and rows * n * (AN_EXPONENTIAL + gram.X.shape[1]) >= TWICE
+    work = rows * n * (AN_EXPONENTIAL + gram.X.shape[1])
+    return bool(gram.is_safe_in_single) and work >= thresholds.min_rows_float32
 
 
-def limits_of(n: int, m: int) -> tuple[bool, int, int, int]:
+def limits_of(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool, int, int, int]:
     """Of a search over n points of m coordinates: whether all rows are made if many are asked for, updates a round, and
     what is many; see `solve_points`."""
-    room = int(n * MANY_ROWS)
-    if n > FEW_POINTS or m > CHEAP:
-        room = min(room, MANY_OF_MORE)
-    if n <= SMALL_ENOUGH:
-        return True, UPDATES * n, room, int(n * MOST_ROWS)
-    return False, PATIENCE, room, min(n, MOST_VALUES // n)
+    room = int(n * thresholds.max_row_share)
+    if n > thresholds.max_points_by_share or m > thresholds.max_features_by_share:
+        room = min(room, thresholds.max_rows)
+    if n <= thresholds.max_points_filled:
+        return True, UPDATES * n, room, int(n * thresholds.max_row_share_bounded)
+    return False, thresholds.max_updates, room, min(n, thresholds.max_values_bounded // n)
 
 
 class FromPoints:
@@ -72,6 +70,7 @@ class FromPoints:
         Where to begin, feasible.
     rows : float
         How many rows may be asked for, about.
+    thresholds : Thresholds
 
     Attributes
     ----------
@@ -88,8 +87,10 @@ class FromPoints:
         upper: NDArray,
         alpha: NDArray,
         rows: float,
+        thresholds: Thresholds = USUAL,
     ) -> None:
-        pays = pays_in_single(gram, len(e), rows)
+        self.thresholds = thresholds
+        pays = pays_in_single(gram, len(e), rows, thresholds)
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
@@ -105,11 +106,12 @@ class FromPoints:
     def settle(self, enough: float, expected: float | None = None) -> bool:
         """Go to the optimum, as far as is known without a look at all; to about what float32 can tell of it, if such a
         relative gap is ``enough``. False where it is given up: many rows were asked for, many more than support vectors
-        are ``expected``, or many updates, of more points than `SMALL_ENOUGH`."""
+        are ``expected``, or many updates, of more points than are filled in."""
         points, n = self.points if self.single is None else self.single, len(self.points)
-        fills, limit, room, more = limits_of(n, points.points.shape[1])
+        fills, limit, room, more = limits_of(n, points.points.shape[1], self.thresholds)
         if expected is not None:
-            room = more = min(n, int(UNEXPECTED * expected) + MANY_OF_MORE // 2)
+            rows = int(self.thresholds.max_rows_per_expected * expected) + self.thresholds.max_rows // 2
+            room = more = min(n, rows)
         G = np.empty(n, dtype=points.half.dtype)
         made = solve_points(
             points.points,
@@ -129,16 +131,16 @@ class FromPoints:
         )
         self.entries += float(n) * made
         if made and self.single is not None and (enough <= SINGLE_GAP or self._gap(G) > NEARLY * enough):
-            if self._is_in_doubt(G):
+            if self._is_undetermined(G):
                 return False
             self._among(self._nearly_free(G))
         return bool(made)
 
-    def _is_in_doubt(self, G: NDArray) -> bool:
+    def _is_undetermined(self, G: NDArray) -> bool:
         """Whether float32 hardly tells which variables are free: in ill-conditioned problems they join a few at a time,
         and all that were there go to their end anew each time."""
         near = int(np.count_nonzero(self._wrong(G) > -NEAR * SINGLE_KKT))
-        return near > max(AMONG, IN_DOUBT * int(np.count_nonzero(self._free)))
+        return near > max(AMONG, self.thresholds.max_undetermined_per_free * int(np.count_nonzero(self._free)))
 
     @property
     def _free(self) -> NDArray:

@@ -1,0 +1,122 @@
+"""Which way a problem is solved directly: every threshold that decides it, in one place.
+
+A function that decides takes its `Thresholds` as an argument, so that a test can hand in others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["USUAL", "Thresholds"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where one way of solving a problem directly is exchanged for another. Measured by `benchmarks/classical`.
+
+    "Wide" data have more than `core.radial.FEW_FEATURES` features, whose products BLAS makes; "shared" kernel values
+    serve several pairs of classes.
+    """
+
+    # --- the whole matrix of a pair, solved in float64 -------------------------------------------
+
+    #: Points of a pair, up to which its matrix is soon made.
+    max_pair_dense: int = 640
+    #: Points of a pair whose blocks are shared.
+    max_pair_shared: int = 1600
+    #: Points of a pair whose blocks are shared, of wide data: products take most of a run's time.
+    max_pair_shared_wide: int = 2400
+    #: Points of all classes, up to which one matrix is made for all pairs.
+    max_points_one_matrix: int = 512
+    #: SMO updates, after which a pair of many points is left to a run.
+    max_dense_updates: int = 4096
+    #: SMO updates, after which a pair of many points of wide data is.
+    max_dense_updates_wide: int = 20_000
+    #: Kernel values within classes that are kept for all pairs: 128 MB.
+    max_kept_entries: int = 1 << 24
+    #: Kernel values of a strip between classes: 8 MB.
+    max_strip_entries: int = 1 << 20
+    #: Mean squared distance of the points in feature space, as a part of the largest squared length, below which
+    #: kernel values have lost the digits that count.
+    min_relative_spread: float = 1e-6
+
+    # --- a pair from its points: kernel rows are made when they are asked for ---------------------
+
+    #: Points of a pair.
+    max_pair_points: int = 8192
+    #: Numbers of a pair's data.
+    max_pair_numbers: int = 600_000
+    #: Numbers of a pair's data, if they are wide: 1.2 to 2 × faster than a run where less than half of the points are
+    #: support vectors, 0.7 to 1.2 × where nearly all are.
+    max_pair_numbers_wide: int = 1_000_000
+    #: Numbers of a pair's data, if they are wide and the pair is one of several classes.
+    max_pair_numbers_wide_shared: int = 2_000_000
+    #: Points of a pair of several classes, below which shared blocks are as fast.
+    min_pair_points_multiclass: int = 320
+    #: Points of the smallest pair, from which all pairs are one list.
+    min_pair_points_list: int = 80
+    #: Points of the smallest pair for each feature, above which all pairs are one list: BLAS makes all rows of fewer
+    #: in less time than the compiled product makes those that are asked for.
+    min_points_per_feature: int = 5
+    #: Points of a pair, beyond which samples say how many support vectors to expect, and up to which wide data are
+    #: solved from their points.
+    max_points_unsampled: int = 4096
+    #: Points of the two samples.
+    sample_points: tuple[int, int] = (512, 1024)
+    #: Support vectors that may be expected.
+    max_expected_support: int = 3000
+    #: Free support vectors that may be expected.
+    max_expected_free: int = 1000
+    #: Numbers of all points, up to which these are made ready for all pairs at once: 64 MB.
+    max_ready_numbers: int = 1 << 23
+
+    # --- the search: what is made, and when it is given up ----------------------------------------
+
+    #: Points, up to which all kernel rows are made if many are asked for; beyond, the search is given up then.
+    max_points_filled: int = 640
+    #: SMO updates of a search over more points.
+    max_updates: int = 1 << 15
+    #: Kernel rows that may be asked for, as a part of the points.
+    max_row_share: float = 0.6
+    #: Kernel rows that may be asked for where points or features are many.
+    max_rows: int = 1000
+    #: Points, beyond which `max_rows` holds.
+    max_points_by_share: int = 4096
+    #: Features, beyond which `max_rows` holds.
+    max_features_by_share: int = 32
+    #: Kernel rows that may be asked for where half of the support vectors are at their bounds, as a part of the points.
+    max_row_share_bounded: float = 2 / 3
+    #: Kernel values that may be asked for where half of the support vectors are at their bounds, of more points.
+    max_values_bounded: int = 1 << 24
+    #: Kernel rows that may be asked for, for each support vector that is expected.
+    max_rows_per_expected: float = 1.5
+    #: Multiplications of the rows that may be asked for, from which they are in float32 first: what that takes beside
+    #: is a quarter of a millisecond.
+    min_rows_float32: float = 4_500_000
+    #: Variables that may be free as far as float32 tells, for each that is, above which the search is given up, if they
+    #: are more than `working_set.whole.AMONG`: of an ill-conditioned problem they join a few at a time.
+    max_undetermined_per_free: int = 2
+
+    # --- the product that a certificate is made of ------------------------------------------------
+
+    #: Multiplications of a product of a compiled list of pairs, from which float32 is tried.
+    min_list_product_float32: float = 1 << 19
+    #: Multiplications of a product of one problem, from which float32 is tried.
+    min_product_float32: float = 1 << 23
+    #: Points whose sign float32 may leave undetermined, as a part of all.
+    max_uncertain_share: float = 0.3
+    #: Error bounds from its sign's change, beyond which a point's product stays in float32: the multiplier may move.
+    safe_errors: float = 2.0
+
+    # --- a problem on the simplex, from its points ------------------------------------------------
+
+    #: Points of it: of more, a run is as fast.
+    max_simplex_points: int = 24_000
+    #: Numbers of its data: of more, a run takes half the time.
+    max_simplex_numbers: int = 1_200_000
+    #: Points that the start gives weight to.
+    max_start_points: int = 800
+
+
+#: The thresholds of every fit.
+USUAL = Thresholds()
