@@ -332,3 +332,15 @@ def test_three_folds_do_not_pay_for_the_model_of_all_points():
     assert _pace.shared_gain([1.0, 1.0], **data, folds=2) == 0.0
     assert _pace.shared_gain([1.0, 1.0], **data, folds=9) > _pace.shared_gain([1.0, 1.0], **data, folds=4) > 0.0
     assert _pace.shared_gain([1.0], **data | {"variables": 600}, folds=9) < _pace.shared_gain([1.0], **data, folds=9)
+
+
+def test_a_multiplier_an_ulp_inside_its_bound_does_not_move_the_bias():
+    rng = np.random.default_rng(0)
+    points, target = rng.normal(size=(6, 2)), np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    K = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    duals, upper = _duals.Duals(K, target, None, True, lambda: None), np.full((1, 6), 0.01)
+    biases = []
+    for beta in (0.01 * target, np.append(np.nextafter(0.01, 0.0), 0.01 * target[1:])):
+        row = beta[None]
+        biases.append(duals.certify(row, duals.gradient(row), *duals.boxes(upper), upper)[1][0])
+    assert biases[1] == pytest.approx(biases[0], abs=1e-12)
