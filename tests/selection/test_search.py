@@ -344,3 +344,11 @@ def test_a_multiplier_an_ulp_inside_its_bound_does_not_move_the_bias():
         row = beta[None]
         biases.append(duals.certify(row, duals.gradient(row), *duals.boxes(upper), upper)[1][0])
     assert biases[1] == pytest.approx(biases[0], abs=1e-12)
+
+
+def test_scores_of_numbers_over_one_matrix_are_those_of_fits_at_the_default_tolerance(one_matrix):
+    X, y = make_regression(n_samples=150, n_features=6, noise=5.0, random_state=0)
+    grid, options = {"C": [1.0, 30.0, 100.0], "gamma": [0.2]}, {"cv": 5, "refit": False}
+    ours = SVRSearchCV(SVR(), grid, **options).fit(X, y / 50).cv_results_
+    theirs = GridSearchCV(SVR(), grid, **options).fit(X, y / 50).cv_results_
+    np.testing.assert_allclose(ours["mean_test_score"], theirs["mean_test_score"], rtol=0, atol=1e-7)
