@@ -332,3 +332,23 @@ def test_three_folds_do_not_pay_for_the_model_of_all_points():
     assert _pace.shared_gain([1.0, 1.0], **data, folds=2) == 0.0
     assert _pace.shared_gain([1.0, 1.0], **data, folds=9) > _pace.shared_gain([1.0, 1.0], **data, folds=4) > 0.0
     assert _pace.shared_gain([1.0], **data | {"variables": 600}, folds=9) < _pace.shared_gain([1.0], **data, folds=9)
+
+
+def test_a_multiplier_an_ulp_inside_its_bound_does_not_move_the_bias():
+    rng = np.random.default_rng(0)
+    points, target = rng.normal(size=(6, 2)), np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    K = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    duals, upper = _duals.Duals(K, target, None, True, lambda: None), np.full((1, 6), 0.01)
+    biases = []
+    for beta in (0.01 * target, np.append(np.nextafter(0.01, 0.0), 0.01 * target[1:])):
+        row = beta[None]
+        biases.append(duals.certify(row, duals.gradient(row), *duals.boxes(upper), upper)[1][0])
+    assert biases[1] == pytest.approx(biases[0], abs=1e-12)
+
+
+def test_scores_of_numbers_over_one_matrix_are_those_of_fits_at_the_default_tolerance(one_matrix):
+    X, y = make_regression(n_samples=150, n_features=6, noise=5.0, random_state=0)
+    grid, options = {"C": [1.0, 30.0, 100.0], "gamma": [0.2]}, {"cv": 5, "refit": False}
+    ours = SVRSearchCV(SVR(), grid, **options).fit(X, y / 50).cv_results_
+    theirs = GridSearchCV(SVR(), grid, **options).fit(X, y / 50).cv_results_
+    np.testing.assert_allclose(ours["mean_test_score"], theirs["mean_test_score"], rtol=0, atol=1e-7)

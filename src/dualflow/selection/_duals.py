@@ -30,6 +30,9 @@ __all__ = ["Duals", "Fits"]
 END, FOUND, FINER = 1e-6, 2.0, 1e-2
 #: Pair updates a call, for a variable; calls; and gradients from scratch. Where they are used up, the gap says so.
 UPDATES, CALLS, LOOKS = 20, 25, 6
+#: How near to a bound a variable is at it, as a part of its box. Where none is free the bias is any of an interval;
+#: one that rounding left an ulp inside would make it an end of it instead of LIBSVM's middle.
+AT_BOUND = 1e-9
 #: Folds at a time, and folds and variables from which the model of all points is worth its price as a start.
 AT_ONCE, SEED_FROM, SEED_VARIABLES = 32, 3, 512
 
@@ -286,8 +289,9 @@ class Duals:
         is halfway between the variables that want to rise and to fall most: LIBSVM's bias, and the best ν at the
         optimum.
         """
-        rise = np.where(beta < high, -gradient, -np.inf).max(axis=1)
-        fall = np.where(beta > low, gradient, -np.inf).max(axis=1)
+        edge = AT_BOUND * upper
+        rise = np.where(beta < high - edge, -gradient, -np.inf).max(axis=1)
+        fall = np.where(beta > low + edge, gradient, -np.inf).max(axis=1)
         if self.intercept:
             violation, bias = rise + fall, 0.5 * (rise - fall)
         else:

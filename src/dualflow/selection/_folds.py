@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.solution import SHARP
 from ..estimators._classifier import pairs_of
 from ..estimators._labels import class_weights
 from ._duals import Duals, Fits
@@ -208,7 +209,8 @@ class Numbers(_Folds):
         duals = Duals(K, self.values / unit, model.epsilon / unit, True, watch)
         weights = np.tile([self.weights(model, self.splits[fold][0]) for fold in folds], 2)
         costs = [scale * C / unit for C in chain.costs]
-        for fits in duals.path(np.tile(self.weight, 2), weights, costs, model.tol):
+        # A score of numbers shows every digit of a prediction: as sharp as a fit by itself is.
+        for fits in duals.path(np.tile(self.weight, 2), weights, costs, min(model.tol, SHARP)):
             watch.done(fits.number, len(fits.folds))
             for row, place in enumerate(fits.folds):
                 fold = folds[place]
