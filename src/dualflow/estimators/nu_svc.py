@@ -209,7 +209,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
             return problems.nu_svc(self._part(gram, points), pairs.signs(k), self.nu, sample_weight=weight[points])
 
         engine = make_solver(self.solver, self.solver_options, gram, gram.n, Kind.TWO_EQUALITIES)
-        found: Any = Solving(self, pose, seeds, engine, [None] * len(pairs)).run()
+        found: Any = Solving(self, pose, seeds, engine).run()
         self.solutions_ = found
         return self.solutions_
 
