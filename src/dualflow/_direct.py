@@ -55,23 +55,23 @@ class DirectSolution(Solution):
         return solution
 
     @cached_property
-    def certified(self) -> Certificate:  # type: ignore[override]
+    def certified(self) -> Certificate:
         return self.result.certificate
 
     @cached_property
-    def alpha(self) -> NDArray:  # type: ignore[override]
+    def alpha(self) -> NDArray:
         return self.result.certificate.alpha
 
     @cached_property
-    def raw_alpha(self) -> NDArray:  # type: ignore[override]
+    def raw_alpha(self) -> NDArray:
         return self.result.alpha
 
     @cached_property
-    def support(self) -> NDArray:  # type: ignore[override]
+    def support(self) -> NDArray:
         return self.result.support(self.problem)
 
     @cached_property
-    def cost(self) -> Cost:  # type: ignore[override]
+    def cost(self) -> Cost:
         made = self.result
         return Cost(
             wall_time_s=made.seconds,
@@ -81,7 +81,7 @@ class DirectSolution(Solution):
         )
 
     @cached_property
-    def provenance(self) -> dict[str, Any]:  # type: ignore[override]
+    def provenance(self) -> dict[str, Any]:
         return provenance_of(**self.__dict__["_told"], strategy=self.result.strategy)
 
     @property

@@ -26,7 +26,7 @@ from ..solvers.working_set import WorkingSet
 from ._batch import LEFT
 from ._classifier import constants_of, laid_out, pairs_of
 
-__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "result_of", "takes_batch"]
+__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "result_of", "runs_of", "takes_batch"]
 
 #: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
 RAW = 8192
@@ -39,6 +39,11 @@ def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
     small = model.refine or gram.n <= RAW
     return bool(usual and hinge and small and gram.is_psd_by_kernel)
+
+
+def runs_of(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
+    """The solutions of those that took a run; None for those that were brought to their end without."""
+    return [None if result_of(pair) else pair for pair in found]  # type: ignore[misc]
 
 
 def result_of(found: Solution | PairResult) -> PairResult | None:
@@ -110,7 +115,8 @@ def read_pairs(
     their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
     weights, biases, done = [], [], 0
     results = [result_of(pair) for pair in found]
-    for _, group in groupby(range(len(found)), key=lambda k: id(results[k].batch) if results[k] else id(found[k])):
+    batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
+    for _, group in groupby(range(len(found)), key=batches.__getitem__):
         same = list(group)
         own = [result for k in same if (result := results[k]) is not None]
         if own:

@@ -21,7 +21,7 @@ from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
 from ._labels import class_weights, classes_with_weight, encode, several
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._pair_solutions import Pairs, among_all, read_pairs, result_of
+from ._pair_solutions import Pairs, among_all, read_pairs, runs_of
 from ._validation import checked_data, kept_weight
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
@@ -111,18 +111,17 @@ class SavedPairs(BatchMachine):
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
         """Set what the pairs of a Gram's points came to is to the user."""
-        steps = np.array([1 if result_of(pair) else iterations_of(pair) for pair in found])
+        runs = runs_of(found)
+        steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
         if self._present is not None:
             counts, bias, pair_coef, dual_coef, steps = among_all(
                 len(self.classes_), self._present, counts, bias, pair_coef, steps
             )
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
-        moved = gram.is_translatable and all(
-            result_of(pair) or pair.problem.reading.moves(pair.problem) for pair in found
-        )
+        moved = gram.is_translatable and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
         own = self._keep_support(gram, support, moved)
-        given = [None if result_of(pair) else feature_weights(pair.problem, pair.certificate) for pair in found]
+        given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
         self._keep_linear(given)
         self._constants = 0.0 if own is None else np.array([own.constant(weights) for weights in self._pair_coef.T])
         if own is not None and self._linear is not None:

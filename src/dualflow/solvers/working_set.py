@@ -84,7 +84,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     default_max_steps: ClassVar[int] = 20_000
 
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
-        if self.gap_tol is not None or self.kkt_tol is not None or self.max_updates is not None:
+        if (self.gap_tol, self.kkt_tol, self.hand_over, self.max_updates) != (None, None, None, None):
             return None  # these say where a run ends
         return solve_directly(problem, tol, refine)
 
