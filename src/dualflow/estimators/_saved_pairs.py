@@ -127,7 +127,7 @@ class SavedPairs(BatchMachine):
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
         self.n_iter_ = steps
-        self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
+        self.fit_status_ = int(any(run is not None and run.status is not Status.OPTIMAL for run in runs))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

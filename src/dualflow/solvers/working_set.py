@@ -86,6 +86,8 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
         if (self.gap_tol, self.kkt_tol, self.hand_over, self.max_updates) != (None, None, None, None):
             return None  # these say where a run ends
+        if suits_coordinates(problem):
+            return None
         return solve_directly(problem, tol, refine)
 
     def aim(self, tol: float, hand_over: bool = False) -> WorkingSet:
