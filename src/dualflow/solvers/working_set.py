@@ -53,8 +53,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
         gap 0.01. Where few variables are free (200 in a
         box, 224 on the simplex), it goes on from there to the end in float64, violation 1e-13, and there is nothing to
         refine; small problems (512 variables, 4096 if X has less than 100 000 numbers, 1536 on the simplex) are in
-        float64 from the start. By default if the driver asks for it (``refine="early"``) and neither tolerance is
-        given.
+        float64 from the start. By default if a refinement is to follow (``refine``) and neither tolerance is given.
     max_updates : int, optional
         Pair updates after which it rests, wherever it is: LIBSVM's ``max_iter``. What was made is in
         ``Solution.extras["updates"]`` then.
