@@ -15,7 +15,6 @@ from ._conclusion import provenance_of
 from ._record import Record
 from .core import clock
 from .core.certificate import Certificate, Certifier
-from .core.forks import cached_property
 from .core.problem import DualProblem
 from .core.solution import SHARP, Cost, DirectResult, Progress, Solution, Status
 from .core.support import support_set
@@ -24,7 +23,7 @@ from .core.workspace import twin
 from .direct.results import CertifiedResult
 from .solvers import Solver
 
-__all__ = ["DirectSolution", "offers_direct", "solve_directly"]
+__all__ = ["offers_direct", "result_of", "solve_directly"]
 
 
 def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
@@ -32,46 +31,30 @@ def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
     return type(engine).solve_directly is not Solver.solve_directly and engine.mismatch(problem) is None
 
 
-class DirectSolution(Solution):
-    """A solution that was made in one call. Its parts are made when they are first looked at."""
+class _Parts:
+    """The fields of the solution that a result makes."""
 
-    #: What it was made of; a copy with other parts has none.
-    result: CertifiedResult
+    def __init__(self, problem: DualProblem, result: CertifiedResult, told: dict[str, Any]) -> None:
+        self.problem, self.result, self.told = problem, result, told
 
-    @classmethod
-    def of(cls, problem: DualProblem, result: CertifiedResult, tol: float, told: dict[str, Any]) -> DirectSolution:
-        """That of a result; ``told`` are the arguments of `provenance_of`."""
-        solution = object.__new__(cls)
-        solution.__dict__.update(
-            problem=problem,
-            result=result,
-            refined=False,
-            ended=Status.OPTIMAL,
-            raw_ended=Status.OPTIMAL,
-            tol=tol,
-            extras={},
-            _told=told,
-        )
-        return solution
-
-    @cached_property
-    def certified(self) -> Certificate:  # type: ignore[override]
+    @property
+    def certified(self) -> Certificate:
         return self.result.certificate
 
-    @cached_property
-    def alpha(self) -> NDArray:  # type: ignore[override]
+    @property
+    def alpha(self) -> NDArray:
         return self.result.certificate.alpha
 
-    @cached_property
-    def raw_alpha(self) -> NDArray:  # type: ignore[override]
+    @property
+    def raw_alpha(self) -> NDArray:
         return self.result.alpha
 
-    @cached_property
-    def support(self) -> NDArray:  # type: ignore[override]
+    @property
+    def support(self) -> NDArray:
         return self.result.support(self.problem)
 
-    @cached_property
-    def cost(self) -> Cost:  # type: ignore[override]
+    @property
+    def cost(self) -> Cost:
         made = self.result
         return Cost(
             wall_time_s=made.seconds,
@@ -80,16 +63,15 @@ class DirectSolution(Solution):
             certify_time_s=made.certify_s,
         )
 
-    @cached_property
-    def provenance(self) -> dict[str, Any]:  # type: ignore[override]
-        return provenance_of(**self.__dict__["_told"], strategy=self.result.strategy)
-
     @property
-    def status(self) -> Status:
-        return Status.OPTIMAL if "result" in self.__dict__ else super().status
+    def provenance(self) -> dict[str, Any]:
+        return provenance_of(**self.told, strategy=self.result.strategy)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return replace(self).__getstate__() if "result" in self.__dict__ else super().__getstate__()
+
+def result_of(solution: Solution) -> CertifiedResult | None:
+    """The direct result that a solution was made of, if it was; a copy has none."""
+    parts = solution.__dict__.get("made")
+    return parts.result if isinstance(parts, _Parts) else None
 
 
 class _Certified(CertifiedResult):
@@ -120,7 +102,7 @@ def solve_directly(
     deadline: float | None,
     callback: Callable[[Progress], bool | None] | None,
     record: bool = False,
-) -> DirectSolution | None:
+) -> Solution | None:
     """What a solver brings a problem to in one call, certified; None where a run is the way.
 
     ``told`` are the arguments of `provenance_of`; where it is to ``record`` a trajectory, that is of the feasible point
@@ -130,7 +112,15 @@ def solve_directly(
     result = _result_of(problem, engine, tol, bool(refine), deadline, begun)
     if result is None:
         return None
-    solution = DirectSolution.of(problem, result, tol, told)
+    solution = Solution.later(
+        _Parts(problem, result, told),
+        problem=problem,
+        refined=False,
+        ended=Status.OPTIMAL,
+        raw_ended=Status.OPTIMAL,
+        tol=tol,
+        extras={},
+    )
     if record:
         rows, start = Record(), problem.project(np.zeros(problem.n))
         rows.add(0.0, start, None, Certifier(problem).certify(start))

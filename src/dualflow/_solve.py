@@ -80,9 +80,9 @@ def solve(
         features, polynomials of them), and "working-set" for all others; of problems with two equalities
         "interior-point" for these and "level-search" for others. Which one it was is in the provenance.
     refine : bool or "early", default=False
-        Follow up with the classical active-set refinement. Raw and refined answers are both kept. "early" lets a
-        solver that can tell rest where the refinement is the faster way on, unless its options say how far to go, and
-        beyond 16 384 variables refines nothing that is certified within ``tol`` already: the estimators' choice.
+        Follow up with the classical active-set refinement. Raw and refined answers are both kept. A solver that can
+        tell rests where the refinement is the faster way on, unless its options say how far to go. "early" besides
+        refines nothing beyond 16 384 variables that is certified within ``tol`` already: the estimators' choice.
     trajectory : bool, default=False
         Record every state.
     tol : float > 0
@@ -192,7 +192,7 @@ def solve(
         if solution is not None:
             return solution
     with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
-        run = begin(hand_over=refine == "early")
+        run = begin(hand_over=bool(refine))
         try:
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
             found = conclude(run, refine, problem)

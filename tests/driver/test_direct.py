@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs, make_moons
+from sklearn.datasets import make_blobs, make_classification, make_moons
 
 from dualflow import (
     SMO,
@@ -69,6 +69,19 @@ def test_every_door_gives_the_same_bits(n):
         assert solution.bias == expected.intercept_[0]
         assert solution.certificate.gap == expected.certificate_.gap
         np.testing.assert_array_equal(solution.support, expected.solution_.support)
+
+
+def test_every_door_gives_the_same_bits_where_a_run_takes_over():
+    X, y = make_classification(900, 30, n_informative=15, flip_y=0.3, random_state=0)
+    problem = problems.svc(Gram(X), 2.0 * y - 1.0, 100.0)
+    expected = SVC(C=100.0).fit(X, y)
+    assert expected.solution_.provenance["strategy"] == "blocks"
+    for told in ({"solver": WorkingSet()}, {"solver": "working-set"}, {"max_steps": 1000}):
+        assert_same(read(SVC(C=100.0, **told).fit(X, y)), read(expected))
+    for refine in (True, "early"):
+        np.testing.assert_array_equal(solve(problem, refine=refine).alpha, expected.solution_.alpha)
+    again = solve(problem, **expected.solution_.provenance_as_arguments())
+    np.testing.assert_array_equal(again.alpha, expected.solution_.alpha)
 
 
 @pytest.mark.parametrize("estimator", [SVDD, OneClassSVM])

@@ -10,8 +10,8 @@ from sklearn.svm import OneClassSVM
 from dualflow import SVC, SVDD, Gram, problems, solve
 from dualflow.core import free_system
 from dualflow.core.workspace import Workspace, twin
+from dualflow.direct import from_points
 from dualflow.solvers.working_set import WorkingSet
-from dualflow.working_set import from_points
 
 X = make_moons(2000, noise=0.2, random_state=0)[0]
 

@@ -13,6 +13,7 @@ from dualflow import Checkpoint, Gram, Kind, problems, solve
 from dualflow.core.radial import RadialPoints
 from dualflow.core.row_cache import RowCache
 from dualflow.core.workspace import Workspace
+from dualflow.solvers.working_set import WorkingSet
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from dualflow.working_set import block_rows, descent
 from dualflow.working_set import level as levels
@@ -359,7 +360,7 @@ def test_seeded_blocks_reach_the_optimum(name):
     """2500 points: two levels, blocks smaller than the problem."""
     Z, t = make_classification(2500, 10, random_state=0)
     problem = PROBLEMS[name](Gram(Z), 2.0 * t - 1)
-    solution = solve(problem, "working-set", refine=True)
+    solution = solve(problem, "working-set", refine=True, gap_tol=5e-7)
     assert solution.raw_certificate.relative_gap <= 1e-4
     assert solution.certificate.relative_gap <= 1e-9
     assert solution.raw_certificate.objective >= solution.certificate.objective - 1e-9 * abs(
@@ -386,10 +387,11 @@ def test_resumed_run_equals_the_uninterrupted_one(tmp_path, steps, monkeypatch):
     def problem():
         return problems.svc(Gram(Z), 2.0 * t - 1, 100.0)
 
-    whole = solve(problem(), "working-set")
+    solver = WorkingSet(gap_tol=5e-7)  # a run
+    whole = solve(problem(), solver)
     path = Checkpoint(tmp_path / "run.npz", interval_s=0.0)
-    cut = solve(problem(), "working-set", max_steps=steps, checkpoint=path)
-    resumed = solve(problem(), "working-set", checkpoint=path)
+    cut = solve(problem(), solver, max_steps=steps, checkpoint=path)
+    resumed = solve(problem(), solver, checkpoint=path)
     assert cut.cost.steps == steps < whole.cost.steps == resumed.cost.steps
     assert np.any(cut.raw_alpha != whole.raw_alpha)  # there was something left to do
     np.testing.assert_array_equal(resumed.raw_alpha, whole.raw_alpha)
@@ -463,7 +465,8 @@ def test_small_problems_are_brought_to_their_end(name):
 def test_many_free_variables_are_handed_over(n, monkeypatch):
     monkeypatch.setattr(descent, "ENDED", descent.FEW)
     points, labels = make_classification(n, 20, random_state=0)
-    solution = solve(problems.svc(Gram(points, gamma=0.05), 2.0 * labels - 1, 100.0), refine="early")
+    problem = problems.svc(Gram(points, gamma=0.05), 2.0 * labels - 1, 100.0)
+    solution = solve(problem, hand_over=True, refine="early")
     assert solution.refined
     free = (solution.alpha > 0) & (solution.alpha < 100.0)
     assert free.sum() > descent.FEW

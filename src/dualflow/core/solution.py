@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -270,8 +270,22 @@ class Solution:
     trajectory: Trajectory | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, NDArray] = field(default_factory=dict)
-    certified: Certificate | None = field(default=None, repr=False)
+    # No class attribute, as a default would be: what is not there yet is made when it is first looked at.
+    certified: Certificate | None = field(default_factory=lambda: None, repr=False)
     raw_certified: Certificate | None = field(default=None, repr=False)
+
+    @classmethod
+    def later(cls, made: Any, **known: Any) -> Solution:
+        """A solution whose other fields are made when they are first looked at, by the attributes of ``made``, which
+        is in ``made`` of its ``__dict__``; a copy or a pickle holds the fields alone. A fit looks at few of them."""
+        solution = object.__new__(cls)
+        solution.__dict__.update(known, made=made)
+        return solution
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS or "made" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.__dict__.setdefault(name, getattr(self.__dict__["made"], name))
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -295,6 +309,8 @@ class Solution:
         return replace(self, problem=left_out, certified=self.certificate, raw_certified=known)
 
     def __getstate__(self) -> dict[str, Any]:
+        if "made" in self.__dict__:
+            return replace(self).__getstate__()
         # None where it is what comes before it: the certificate's, and `alpha`.
         before = None if self.certified is None else self.certified.alpha
         alpha = None if _is_equal(self.alpha, before) else packed(self.alpha)
@@ -439,6 +455,9 @@ class Solution:
             f"Solution({self.provenance.get('solver', '?')}, {self.status.name}, {len(self.support)} support "
             f"vectors of {self.problem.n}, {self.certificate}{raw})"
         )
+
+
+_FIELDS = frozenset(f.name for f in fields(Solution))
 
 
 def raw_summaries(solutions: Iterable[Any]) -> tuple[str, ...]:

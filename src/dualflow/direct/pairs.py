@@ -68,7 +68,7 @@ def solve_pair(
     """
     if _are_usual(upper) and suits_points(gram, len(upper), False, thresholds):
         return _two_classes(gram, groups, upper, Aim.of(tol, refine), start, thresholds)
-    return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]  # type: ignore[no-any-return]
+    return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
 
 
 def _are_usual(upper: NDArray) -> bool:

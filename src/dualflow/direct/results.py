@@ -249,16 +249,16 @@ class DirectPair(CertifiedResult):
         return immutable(found)
 
     @cached_property
-    def alpha(self) -> NDArray:  # type: ignore[override]
+    def alpha(self) -> NDArray:
         return self._in_place(self.pair.alpha)
 
     @cached_property
-    def certificate(self) -> Certificate:  # type: ignore[override]
+    def certificate(self) -> Certificate:
         found = self.pair.certificate
         return replace(found, alpha=self._in_place(found.alpha))
 
     @property
-    def kernel_columns(self) -> float:  # type: ignore[override]
+    def kernel_columns(self) -> float:
         return self.pair.columns
 
     def support(self, problem: DualProblem) -> NDArray:

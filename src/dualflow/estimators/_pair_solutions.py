@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .. import problems
 from .._conclusion import provenance_of
+from .._direct import result_of
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
 from ..core.kernels import Gram
@@ -26,7 +27,7 @@ from ..solvers.working_set import WorkingSet
 from ._batch import LEFT
 from ._classifier import constants_of, laid_out, pairs_of
 
-__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "result_of", "takes_batch"]
+__all__ = ["PairSolutions", "Pairs", "among_all", "read_pairs", "runs_of", "takes_batch"]
 
 #: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
 RAW = 8192
@@ -41,11 +42,16 @@ def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     return bool(usual and hinge and small and gram.is_psd_by_kernel)
 
 
-def result_of(found: Solution | PairResult) -> PairResult | None:
+def runs_of(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
+    """The solutions of those that took a run; None for those that were brought to their end without."""
+    return [None if pair_of(pair) else pair for pair in found]  # type: ignore[misc]
+
+
+def pair_of(found: Solution | PairResult) -> PairResult | None:
     """The result that a pair of classes was brought to without a run, if it was."""
     if isinstance(found, PairResult):
         return found
-    direct = found.__dict__.get("result")
+    direct = result_of(found)
     return direct.pair if isinstance(direct, DirectPair) else None
 
 
@@ -109,8 +115,9 @@ def read_pairs(
     """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
     their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
     weights, biases, done = [], [], 0
-    results = [result_of(pair) for pair in found]
-    for _, group in groupby(range(len(found)), key=lambda k: id(results[k].batch) if results[k] else id(found[k])):
+    results = [pair_of(pair) for pair in found]
+    batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
+    for _, group in groupby(range(len(found)), key=batches.__getitem__):
         same = list(group)
         own = [result for k in same if (result := results[k]) is not None]
         if own:

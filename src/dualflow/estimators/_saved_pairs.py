@@ -21,7 +21,7 @@ from ._batch import BatchMachine, iterations_of
 from ._classifier import pairs_of
 from ._labels import class_weights, classes_with_weight, encode, several
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._pair_solutions import Pairs, among_all, read_pairs, result_of
+from ._pair_solutions import Pairs, among_all, read_pairs, runs_of
 from ._validation import checked_data, kept_weight
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
@@ -111,18 +111,17 @@ class SavedPairs(BatchMachine):
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
         """Set what the pairs of a Gram's points came to is to the user."""
-        steps = np.array([1 if result_of(pair) else iterations_of(pair) for pair in found])
+        runs = runs_of(found)
+        steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
         if self._present is not None:
             counts, bias, pair_coef, dual_coef, steps = among_all(
                 len(self.classes_), self._present, counts, bias, pair_coef, steps
             )
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
-        moved = gram.is_translatable and all(
-            result_of(pair) or pair.problem.reading.moves(pair.problem) for pair in found
-        )
+        moved = gram.is_translatable and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
         own = self._keep_support(gram, support, moved)
-        given = [None if result_of(pair) else feature_weights(pair.problem, pair.certificate) for pair in found]
+        given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
         if self._present is not None:
             # Those of the pairs that were solved; two classes by themselves are signed the other way round.
             sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
@@ -136,7 +135,7 @@ class SavedPairs(BatchMachine):
         elif own is not None:
             self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
         self.n_iter_ = steps
-        self.fit_status_ = int(any(pair.status is not Status.OPTIMAL for pair in found))
+        self.fit_status_ = int(any(run is not None and run.status is not Status.OPTIMAL for run in runs))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
-from .._direct import DirectSolution
+from .._direct import result_of
 from .._solve import Progress, check_limits, solve
 from ..core.clock import Interrupt, interruptible
 from ..core.problem import DualProblem
@@ -68,7 +68,7 @@ def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: 
         random_state=seed,
         callback=model.callback,
     )
-    if not isinstance(solution, DirectSolution):  # which is optimal, and finite
+    if result_of(solution) is None:  # which is optimal, and finite
         model._check_solution(solution)
         model._warn_unless_optimal([solution], 1)
     return solution

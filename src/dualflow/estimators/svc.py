@@ -247,7 +247,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
         def pose(k: int) -> DualProblem:
             whole = len(pairs) == 1 and len(pairs.order) == gram.n
-            points = slice(None) if whole else pairs[k]
+            points: Any = slice(None) if whole else pairs[k]
             own, signs, C = gram if whole else self._part(gram, points), pairs.signs(k), COST.check("C", self.C)
             if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
                 return hinge(own, signs, C * weight[points])
@@ -272,7 +272,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             self.__dict__.pop("_solved", None)
             self.solutions_ = solutions
             return solutions
-        batch, found = None, None
+        batch: PairBatch | None = None
+        found: Sequence[Solution | PairResult] | None = None
 
         def progress(k: int, pair: PairResult) -> Progress:
             return Progress(1, 1.0, pair.alpha[pairs.places(k)], pair.certificate, pair.wall_time_s)

@@ -209,7 +209,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
         if not options:  # one object for all, as it is a value: to check it takes a part of a small fit
             if "_plain" not in cls.__dict__:
                 cls._plain = cls()
-            return cls._plain  # type: ignore[return-value]
+            return cls._plain
         known = [f.name for f in fields(cls) if f.init]
         for option in options:
             if option not in known:

@@ -53,8 +53,8 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
         gap 0.01. Where few variables are free (200 in a
         box, 224 on the simplex), it goes on from there to the end in float64, violation 1e-13, and there is nothing to
         refine; small problems (512 variables, 4096 if X has less than 100 000 numbers, 1536 on the simplex) are in
-        float64 from the start, and those on the simplex go on up to 100 updates a variable. By default if the driver
-        asks for it (``refine="early"``) and neither tolerance is given.
+         float64 from the start, and those on the simplex go on up to 100 updates a variable. By default if a refinement
+         is to follow (``refine``) and neither tolerance is given.
     max_updates : int, optional
         Pair updates after which it rests, wherever it is: LIBSVM's ``max_iter``. What was made is in
         ``Solution.extras["updates"]`` then.
@@ -84,8 +84,10 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     default_max_steps: ClassVar[int] = 20_000
 
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
-        if self.gap_tol is not None or self.kkt_tol is not None or self.max_updates is not None:
+        if (self.gap_tol, self.kkt_tol, self.hand_over, self.max_updates) != (None, None, None, None):
             return None  # these say where a run ends
+        if suits_coordinates(problem):
+            return None
         return solve_directly(problem, tol, refine)
 
     def aim(self, tol: float, hand_over: bool = False) -> WorkingSet:
