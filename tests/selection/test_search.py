@@ -347,8 +347,12 @@ def test_a_multiplier_an_ulp_inside_its_bound_does_not_move_the_bias():
 
 
 def test_scores_of_numbers_over_one_matrix_are_those_of_fits_at_the_default_tolerance(one_matrix):
-    X, y = make_regression(n_samples=150, n_features=6, noise=5.0, random_state=0)
-    grid, options = {"C": [1.0, 30.0, 100.0], "gamma": [0.2]}, {"cv": 5, "refit": False}
-    ours = SVRSearchCV(SVR(), grid, **options).fit(X, y / 50).cv_results_
-    theirs = GridSearchCV(SVR(), grid, **options).fit(X, y / 50).cv_results_
-    np.testing.assert_allclose(ours["mean_test_score"], theirs["mean_test_score"], rtol=0, atol=1e-7)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 6))
+    y = X[:, 0] + np.tanh(2 * X[:, 1]) + 0.1 * rng.normal(size=150)
+    grid = {"C": [1.0, 30.0, 100.0], "gamma": [0.2]}
+    options = {"cv": 5, "refit": False, "scoring": "neg_mean_absolute_error"}
+    ours = SVRSearchCV(SVR(), grid, **options).fit(X, y).cv_results_
+    theirs = GridSearchCV(SVR(), grid, **options).fit(X, y).cv_results_
+    # Answers at `tol` are 4e-8 off.
+    np.testing.assert_allclose(ours["mean_test_score"], theirs["mean_test_score"], rtol=0, atol=1e-10)
