@@ -146,7 +146,10 @@ def solve(
     arguments = {"refine": refine, "max_steps": max_steps}
     # A direct solve is one step, with nothing to save on the way: a file that is there is another run's state.
     path = Keeping.of(checkpoint).path
-    direct = warm is None and (path is None or not path.exists()) and offers_direct(engine, problem)
+    direct = warm is None and offers_direct(engine, problem)
+    if direct and path is not None:
+        check_writable(path)
+        direct = not path.exists()
 
     def begin(hand_over: bool) -> Run:
         """A run, which is not started yet."""
@@ -174,8 +177,6 @@ def solve(
         )
 
     if direct:
-        if path is not None:
-            check_writable(path)
         told = {"engine": engine, "seed": seed_of(random_state)} | arguments
         deadline = None if time_limit is None else begun + time_limit
         try:
