@@ -121,8 +121,8 @@ def given(monkeypatch):
 def test_with_many_support_vectors_products_are_made_once_for_both(given, kernel, more, moved):
     """The optimum and its gap are those of matrices written out by numpy from the points."""
     points = X + (moved if kernel != "poly" else 0.0)
-    # With a callback there is a run.
-    more = more | {"solver": "working-set", "callback": lambda progress: False}
+    # With options there is a run.
+    more = more | {"solver": "working-set", "solver_options": {"hand_over": True}}
     model = SVC(kernel=kernel, C=1.0, tol=1e-9, **more).fit(points, NOISE)
     assert len(given) == 1
     assert model.solution_.cost.kernel_columns <= 0.7 * 1300
@@ -148,7 +148,7 @@ def test_with_many_support_vectors_products_are_made_once_for_both(given, kernel
 
 def test_what_the_solver_was_given_is_rounded_from_float64_and_nobody_elses(given):
     problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
-    before = solve(problem, refine="early", tol=1e-9).certificate
+    before = solve(problem, "working-set", refine="early", tol=1e-9, hand_over=True).certificate
     ((gram, K),) = given
     expected = Gram(X, gamma=0.01).full().astype(np.float32)
     np.testing.assert_array_equal(K, expected)
@@ -162,16 +162,18 @@ def test_what_the_solver_was_given_is_rounded_from_float64_and_nobody_elses(give
     np.testing.assert_allclose(gram.rows(J), Gram(X, gamma=0.01).rows(J), rtol=1e-12)
     assert not np.array_equal(gram.rows(J), expected[J].astype(float))
     K[:] = np.nan
-    assert solve(problem, refine="early", tol=1e-9).certificate.objective == before.objective
+    again = solve(problem, "working-set", refine="early", tol=1e-9, hand_over=True)
+    assert again.certificate.objective == before.objective
 
 
 def test_a_solver_that_spoils_what_it_was_given_spoils_no_certificate(monkeypatch):
     take = KeptGram.take_single
     monkeypatch.setattr(KeptGram, "take_single", lambda gram, K: (K.__imul__(0.5), take(gram, K)))
     problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
-    solution = solve(problem, refine=False, tol=1e-6, max_steps=2)
+    solution = solve(problem, "working-set", refine=False, tol=1e-6, max_steps=2, hand_over=False)
     assert solution.raw_certificate.relative_gap == certify(problem, solution.raw_alpha).relative_gap > 1e-3
-    assert solve(problem, refine="early", tol=1e-9).certificate.relative_gap <= 1e-9
+    refined = solve(problem, "working-set", refine="early", tol=1e-9, hand_over=True)
+    assert refined.certificate.relative_gap <= 1e-9
 
 
 def test_with_few_support_vectors_rows_of_theirs_are_all_there_is(given):

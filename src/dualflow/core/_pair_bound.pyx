@@ -181,11 +181,17 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     round_off = 4 * DBL_EPSILON * max(total, DBL_MIN)
     if not fabs(missing) <= round_off * sqrt(<double>n):
         return False
-    if fabs(missing) > round_off:  # a sum's rounding goes to the one with most room, see `project_onto`
+    if fabs(missing) > round_off:  # a sum's rounding goes to one within its bounds, see `project_onto`
         for k in range(n):
-            room = point[k] if e[k] * missing > 0 else u[k] - point[k]
+            room = min(point[k], u[k] - point[k])
             if room > widest:
                 widest, most = room, k
+        if widest < fabs(missing):
+            widest = -1.0
+            for k in range(n):
+                room = point[k] if e[k] * missing > 0 else u[k] - point[k]
+                if room > widest:
+                    widest, most = room, k
         point[most] = min(max(point[most] - e[most] * missing, 0.0), u[most])
     for k in range(n):
         moved += (alpha[k] - point[k]) ** 2

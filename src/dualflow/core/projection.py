@@ -24,7 +24,7 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
         return clipped
     if abs(missing) <= round_off * len(e) ** 0.5:
         # The sum's own rounding. Spread over all, it would lift every variable off its bound.
-        return _settle(clipped, missing, lower, upper, e)
+        return _put(clipped, missing, lower, upper, e)
     if np.isneginf(lower).all() and np.isposinf(upper).all():
         return alpha - e * ((e @ alpha - d) / len(e))
     # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i): variable i is unclipped from lo to hi.
@@ -47,12 +47,15 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     slope = unclipped[left] if left >= 0 else len(lo) - len(entering)
     t = anchor + excess(anchor) / max(1, int(slope))
     out = np.minimum(np.maximum(alpha - t * e, lower), upper)
-    return _settle(out, float(e @ out) - d, lower, upper, e)
+    return _put(out, float(e @ out) - d, lower, upper, e)
 
 
-def _settle(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArray) -> NDArray:
-    """Put a rounding error on the coordinate with most room, so that eᵀα = d to the last bits."""
-    room = np.where(e * residual > 0, out - lower, upper - out)
+def _put(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArray) -> NDArray:
+    """Put a rounding error on the coordinate farthest from its bounds, so that eᵀα = d to the last bits and none leaves
+    a bound; on the one with most room, if none is far enough from both."""
+    room = np.minimum(out - lower, upper - out)
     k = int(np.argmax(room))
+    if room[k] < abs(residual):
+        k = int(np.argmax(np.where(e * residual > 0, out - lower, upper - out)))
     out[k] = np.clip(out[k] - e[k] * residual, lower[k], upper[k])
     return out

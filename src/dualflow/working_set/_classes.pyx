@@ -89,7 +89,10 @@ cdef void solve_one(const double *within, const double *between, const long long
             break
     for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
         bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
-        alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
+        if beta[k] == (high[k] if ep[k] > 0 else low[k]):
+            alpha[k] = min(bound, 1e300 * unit)
+        else:
+            alpha[k] = min(max(ep[k] * beta[k] * unit, 0.0), bound)
 
 
 cdef void gradient_of_blocks(Index n, const double *beta, const double *ep, const source_double *source, double *rows,
