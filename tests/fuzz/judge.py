@@ -186,8 +186,10 @@ def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, s
         value = distances.max()
     else:
         value = square + upper * np.maximum(0, distances - square).sum()
-    off = _outside(coef, upper) + abs(float(coef.sum()) - 1)
-    return _worth(value, dual, float(diag.max()), wide, off, float(diag.max()))
+    astray, largest = abs(float(wide.sum()) - 1), float(diag.max())
+    worth = _worth(value, dual, largest, wide, _outside(coef, upper) + astray, largest)
+    # Far from the origin, by what the sum is off 1 the terms of a distance do not cancel.
+    return replace(worth, unknown=worth.unknown + 2 * astray * largest / max(abs(float(dual)), 1e-300))
 
 
 def of_regression(
