@@ -121,7 +121,7 @@ def list_solvers() -> list[SolverInfo]:
     --------
     >>> from dualflow import list_solvers
     >>> [info.name for info in list_solvers() if not info.quantum][:2]
-    ['working-set', 'incremental']
+    ['working-set', 'level-search']
     """
     return [
         SolverInfo(name, install=install)

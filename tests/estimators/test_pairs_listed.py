@@ -67,14 +67,14 @@ def test_what_is_no_optimum_gets_the_gap_it_has_or_none(alpha, monkeypatch):
     monkeypatch.setattr(pair_batch, "solve_small_pairs", given)
     monkeypatch.setattr(results.Batch, "are_sharp", kept)
     assert list(PairBatch(gram, groups, np.concatenate(upper), 1e-6)) == [None]
-    figures = batches[0].figures[0]
+    row = batches[0].rows[0]
     if abs(alpha[:50].clip(0, 1).sum() - alpha[50:].clip(0, 1).sum()) > 1e-9:
-        assert np.isnan(figures).all()
+        assert np.isnan(row).all()
     else:
         theirs = certify(posed(gram, groups, upper, 0, 1), alpha)
         assert theirs.gap > 0.1
-        np.testing.assert_allclose(figures[:2], [theirs.objective, theirs.lower_bound], rtol=1e-12)
-        assert figures[2] == pytest.approx(theirs.infeasibility, rel=1e-12)
+        np.testing.assert_allclose([row.objective, row.lower_bound], [theirs.objective, theirs.lower_bound], rtol=1e-12)
+        assert row.infeasibility == pytest.approx(theirs.infeasibility, rel=1e-12)
 
 
 def test_lists_that_lead_out_of_their_arrays_are_refused():

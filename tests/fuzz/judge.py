@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 _EPS = float(np.finfo(float).eps)
 
@@ -66,8 +67,9 @@ def plane_of(model: Any, X: NDArray, penalised: float = 0.0) -> Plane | None:
     """The weights, and the intercept where it is one of them, of a linear model; None of others, and of streams."""
     if model.kernel != "linear" or not hasattr(model, "coef_"):
         return None
-    w = np.ravel(model.coef_).astype(np.longdouble)
-    return Plane(X.astype(np.longdouble) @ w + penalised, w @ w + np.longdouble(penalised) ** 2)
+    coef, points = (a.toarray() if issparse(a) else a for a in (model.coef_, X))
+    w = np.ravel(coef).astype(np.longdouble)
+    return Plane(points.astype(np.longdouble) @ w + penalised, w @ w + np.longdouble(penalised) ** 2)
 
 
 def worst(all_of_them: Iterable[Worth]) -> Worth:

@@ -216,7 +216,7 @@ def test_verbose_says_it(capsys):
 @pytest.mark.parametrize(
     ("device", "words"),
     [
-        ("emulator", "steps binds more than the shots: .* Raise steps first"),
+        ("emulator", "The number of steps binds: .* Raise steps first"),
         (WrongDevice("75 % noise"), "more shots or steps do not help"),
     ],
 )

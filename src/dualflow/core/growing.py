@@ -65,7 +65,7 @@ class GrowingGram(KernelMatrix):
     def _measure(self, X: NDArray) -> dict[str, NDArray]:
         """What is kept of points: copies of themselves, squared lengths, k(x, x), and what the radial kernel takes."""
         squares, diag = measured(self, X)
-        kept = {"X": X.copy(), "squares": squares, "diag": diag}
+        kept = {"X": X.copy(), "squares": squares.copy(), "diag": diag.copy()}
         if self.kernel == "rbf":
             ready = RadialPoints.of(X, self.center, self.gamma, float, squares)
             kept |= {"points": ready.points.copy(), "half": ready.half.copy()}

@@ -52,11 +52,11 @@ def test_resolved_windows_with_shots(shots):
     assert found.provenance["longest_window"] <= found.provenance["resolved"] * (1 + 1e-12)
 
 
-def test_a_sampled_fit_is_advised_to_raise_shots_and_no_other_is():
+def test_a_sampled_fit_that_three_steps_leave_far_off_is_advised_to_take_more():
     X, y = make_moons(16, noise=0.2, random_state=0)
     options = {"device": "emulator", "shots": 100}
     for solver, asked, advice in (
-        ("variational-lotka-volterra", options, "or shots; shots=None takes exact distributions"),
+        ("variational-lotka-volterra", options, "The number of steps binds"),
         ("variational-lotka-volterra", {"device": "emulator"}, "The steps bind: raise max_steps"),
     ):
         model = dualflow.SVC(solver=solver, solver_options=asked, refine=False, max_steps=3, random_state=0)
