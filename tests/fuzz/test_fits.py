@@ -129,6 +129,7 @@ FOUND = [
     (9090, 181821),  # where no b is optimal, the middle between the two ends is not the best
     (101, 50721),  # an interior point that left the numbers of float64, and numpy's warnings of it
     (101, 30554),  # judged by a plane that float64 coefficients cannot give: the columns' scales are 1e-6 to 1e6
+    (102, 30779),  # weights of free variables that left float64, and numpy's warnings of it
     (102, 10739),  # a sum of 1 + 2e-13, where kernel values are 2e7 times the radius
     (2026, 13816),  # three rounds of mending, after which a wrong g was believed
 ]

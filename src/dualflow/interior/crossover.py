@@ -21,6 +21,8 @@ __all__ = ["Form", "FreeStep", "at_bounds"]
 #: Solves at most, and how much bolder than the last step's the weights of their proximal terms are; of two equalities,
 #: whose border columns leave less of float64, they are not.
 SOLVES, BOLDER = 12, 1e3
+#: The largest weight of a variable before it is made bolder: beyond, it would leave float64.
+FINITE = 1e300
 #: A step, as a part of the largest α, that is round-off.
 RESTS = 1e-15
 #: Rounds of letting go of variables at most, and the wrong multiplier, as a part of the others' mean, that is one.
@@ -98,7 +100,7 @@ def _solved(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArr
     system = form.free_step(free)
     bolder = 1.0 if problem.groups else BOLDER
     for _ in range(SOLVES if len(free) else 0):
-        weight = 1.0 / (1.0 / (bolder * q[free]) + problem.ridge[free])
+        weight = 1.0 / (1.0 / (bolder * np.minimum(q[free], FINITE)) + problem.ridge[free])
         step, state = system.step(alpha, state, weight)
         wish, most = alpha[free] + step, problem.upper[free]
         alpha[free] = np.clip(wish, 0.0, most)
