@@ -75,7 +75,7 @@ def result_of(solution: Solution) -> CertifiedResult | None:
 
 
 class _Certified(CertifiedResult):
-    """What a solver of anybody's came to, with the driver's certificate."""
+    """What a solver from outside this package came to, with the driver's certificate."""
 
     def __init__(self, result: DirectResult, certifier: Certifier, seconds: float, certificate: Certificate) -> None:
         self.__dict__.update(
@@ -148,8 +148,12 @@ def _result_of(
             clock.look()
             ours = type(engine).__module__.startswith("dualflow.")
             found = engine.solve_directly(problem if ours else twin(problem), tol, refine)
-            if found is None or isinstance(found, CertifiedResult):
+            if found is None or (ours and isinstance(found, CertifiedResult)):
                 return found
+            if not isinstance(found, DirectResult):
+                raise TypeError(
+                    f"solve_directly of {engine.name!r} returned {type(found).__name__}; return a DirectResult or None"
+                )
             alpha = np.asarray(found.alpha, dtype=float)
             if alpha.shape != (problem.n,) or not np.isfinite(alpha).all():
                 return None

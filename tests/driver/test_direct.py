@@ -18,6 +18,7 @@ from dualflow import (
     ProblemError,
     Status,
     WorkingSet,
+    certify,
     problems,
     solve,
 )
@@ -240,6 +241,40 @@ def test_a_direct_result_is_believed_by_its_certificate_alone():
     solution = solve(problem, Oracle(wrong_by=0.1))
     assert solution.provenance["strategy"] == "oracle"
     assert solution.certificate.relative_gap <= 1e-6
+
+
+@dataclass(frozen=True)
+class Forger(WorkingSet):
+    """A solver from outside whose result brings a certificate along that is not its own."""
+
+    name: ClassVar[str] = "forger"
+
+    def solve_directly(self, problem, tol, refine):
+        found = super().solve_directly(problem, tol, refine)
+        found.__dict__["alpha"] = 0.5 * found.alpha
+        return found
+
+
+def test_a_certificate_that_a_solver_from_outside_brings_is_not_believed():
+    _, _, problem = moons(60)
+    solution = solve(problem, Forger())
+    assert solution.provenance["strategy"] != "direct"
+    assert certify(problem, solution.raw_alpha).relative_gap <= 1e-6
+
+
+@dataclass(frozen=True)
+class Careless(SMO):
+    """Returns α itself."""
+
+    name: ClassVar[str] = "careless"
+
+    def solve_directly(self, problem, tol, refine):
+        return np.zeros(problem.n)
+
+
+def test_what_is_no_direct_result_is_an_error_that_says_so():
+    with pytest.raises(TypeError, match="'careless' returned ndarray; return a DirectResult or None"):
+        solve(moons(60)[2], Careless())
 
 
 def test_a_solution_keeps_what_it_is_when_it_is_copied():

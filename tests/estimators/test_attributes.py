@@ -188,7 +188,7 @@ def test_one_solution_is_solution_and_several_are_refused(name):
             _ = model.solution_
         assert not hasattr(model, "solution_")
     else:
-        assert isinstance(model.solution_, Solution)
+        assert type(model.solution_) is Solution
         np.testing.assert_array_equal(model.solution_.alpha, model.solutions_[0].alpha)
 
 

@@ -206,7 +206,8 @@ class Solver(Listed, Generic[ContextT, StateT]):
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Construct from keyword options; an unknown one is a TypeError that names the near miss."""
-        if not options:  # one object for all, as it is a value: to check it takes a part of a small fit
+        # One object for all, as it is a value: to check it takes a part of a small fit.
+        if not options and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             if "_plain" not in cls.__dict__:
                 cls._plain = cls()
             return cls._plain
