@@ -115,7 +115,8 @@ class Run:
             self.resume(saved)
         else:
             # Making a generator takes as long as a tenth of a small fit.
-            rng = generator_of_run(random_state) if self.engine.stochastic else _NOT_DRAWN_FROM
+            # With a checkpoint one that is given stays as it is: by its state the run is known when it is resumed.
+            rng = generator_of_run(random_state, moves=not wanted) if self.engine.stochastic else _NOT_DRAWN_FROM
             self.state = self.engine.start(self.context, rng, self.warm)
             # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
             worth = self.warm is not None or self.certify_every == 1

@@ -95,7 +95,7 @@ def solve(
         is made when it is first looked at.
     random_state : int, numpy.random.Generator or None
         Same seed, same answer, shots included: an error bar needs a seed a run, or None, or one Generator for all runs,
-        which each run that draws moves on.
+        which each run that draws moves on, unless it has a checkpoint, where its state is what the run is known by.
     callback : callable, optional
         Called with a `Progress` after each step; a true return value stops the run. A problem that is solved directly
         takes one step.

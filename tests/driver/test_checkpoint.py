@@ -541,6 +541,14 @@ def test_every_generator_resumes(file, kind):
     same(run(file, random_state=rng()), run(None, random_state=rng()))
 
 
+def test_one_generator_resumes_its_run_and_moves_on_without_a_checkpoint(file):
+    rng = np.random.default_rng(3)
+    run(file, random_state=rng, max_steps=10)
+    resumed = run(file, random_state=rng)
+    same(resumed, run(None, random_state=rng))
+    assert not np.array_equal(run(None, random_state=rng).raw_alpha, resumed.raw_alpha)
+
+
 @pytest.mark.parametrize("earlier", [1, 2])
 def test_the_format_of_an_earlier_version_is_refused_in_a_sentence(saved, earlier):
     _rewrite(saved, lambda header: header | {"format": earlier})

@@ -11,8 +11,8 @@ from ..exceptions import ProblemError
 
 __all__ = ["generator", "generator_of", "generator_of_run", "generator_state"]
 
-#: Draws that a generator without jumps moves on by: more than a run takes.
-MOVED_ON = 2**16
+#: Words of 32 bits that a new seed has.
+SEED_WORDS = 8
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
@@ -26,17 +26,15 @@ def generator_of(random_state: Any) -> np.random.Generator:
         ) from None
 
 
-def generator_of_run(random_state: Any) -> np.random.Generator:
-    """The generator of one run. One that is given is copied as it is, and moves on, so that the next run draws other
-    numbers."""
+def generator_of_run(random_state: Any, moves: bool) -> np.random.Generator:
+    """The generator of one run: a copy of one that is given, which itself, if it ``moves``, goes on from a seed of its
+    own drawing, so that the next run draws other numbers."""
     rng = generator_of(random_state)
     if rng is not random_state:
         return rng
     own, given = generator(generator_state(rng)), rng.bit_generator
-    if hasattr(given, "jumped"):
-        given.state = given.jumped().state
-    else:  # SFC64
-        given.random_raw(MOVED_ON, output=False)
+    if moves:
+        given.state = type(given)(rng.integers(1 << 32, size=SEED_WORDS)).state
     return own
 
 
