@@ -180,7 +180,11 @@ def of_ball(K: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
 
 def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, square: float) -> Worth:
     """The same from K coef and the diagonal of K alone."""
-    wide = coef.astype(np.longdouble)
+    wide, astray = coef.astype(np.longdouble), abs(float(coef.astype(np.longdouble).sum()) - 1)
+    if astray <= 64 * _EPS * len(coef):
+        # Round-off of the sum, which far from the origin no difference of kernel values cancels: judge the ball of the
+        # weights that sum to 1. A sum that is farther off is judged as it is.
+        wide, product = wide / wide.sum(), product / wide.sum()
     quadratic = wide @ product
     distances = diag - 2 * product + quadratic
     dual = wide @ diag - quadratic
@@ -188,10 +192,7 @@ def of_distances(product: NDArray, diag: NDArray, upper: float, coef: NDArray, s
         value = distances.max()
     else:
         value = square + upper * np.maximum(0, distances - square).sum()
-    astray, largest = abs(float(wide.sum()) - 1), float(diag.max())
-    worth = _worth(value, dual, largest, wide, _outside(coef, upper) + astray, largest)
-    # Far from the origin, by what the sum is off 1 the terms of a distance do not cancel.
-    return replace(worth, unknown=worth.unknown + 2 * astray * largest / max(abs(float(dual)), 1e-300))
+    return _worth(value, dual, float(diag.max()), wide, _outside(coef, upper) + astray, float(diag.max()))
 
 
 def of_regression(
