@@ -1,5 +1,7 @@
 """The short form of the searches, and that their judge can tell."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn import svm
@@ -66,6 +68,20 @@ def test_the_judge_finds_what_is_not_optimal(change):
         coef[np.flatnonzero(coef > 2.9)[0]] -= 1e-3
     worth = judge.of_classifier(K, Y, upper, coef, b, True)
     assert worth.gap > 1e-5 or worth.infeasible > 1e-5
+
+
+def test_a_linear_model_is_judged_by_the_weights_that_it_predicts_by():
+    K = judge.kernel_matrix(X, "linear", 1.0, 3, 0.0, True)
+    model = svm.SVC(kernel="linear", C=1.0, tol=1e-10).fit(X, Y)
+    coef, upper = coefficients(model), np.ones(len(X))
+
+    def gap(part, of_dual=1.0):
+        shown = SimpleNamespace(kernel="linear", coef_=part * model.coef_)
+        return judge.of_classifier(K, Y, upper, of_dual * coef, None, True, plane=judge.plane_of(shown, X)).gap
+
+    assert gap(1.0) < 1e-9
+    assert gap(0.99) > 1e-6
+    assert gap(1.0, of_dual=0.99) > 1e-6
 
 
 def test_the_best_bias_is_the_least_of_all_kinks():
