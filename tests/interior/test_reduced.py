@@ -7,10 +7,10 @@ import pytest
 
 from dualflow import SVC, Gram, Workspace, problems, solve
 from dualflow.interior.low_rank import LowRank
-from dualflow.interior.reduced import FROM, Reduced, can_reduce
+from dualflow.interior.reduced import MIN_POINTS, Reduced, can_reduce
 from dualflow.registry import make_solver
 
-N = FROM + 800
+N = MIN_POINTS + 800
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(N, 4))
 VALUES = X[:, 0] - 0.5 * X[:, 1] + RNG.normal(size=N)

@@ -5,7 +5,7 @@ its breakpoints hᵢ/eᵢ exactly.
 
 With a second equality, 1ᵀα = total, ρ = Qα − p − νe − μ is h − (μ + ν) where e = +1 and h − (μ − ν) where e = −1. So D
 falls into two such functions, of ν₊ = μ + ν over the variables with e = +1 and of ν₋ = μ − ν over the others, and both
-maxima are exact (`level_of`). At the optimum they are LIBSVM's r₁ and r₂ (Chang and Lin 2011, section 4.2).
+maxima are exact (`level_of`).
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def level_of(problem: DualProblem, Qa: NDArray) -> float | None:
     """The multiplier μ of 1ᵀα = total at which D is largest, together with the best ν there; None without it.
 
     The margin ρ of a ν-SVC and −ε of a ν-SVR: what makes their primal objectives least, for given weights w, together
-    with the best bias and slacks (Schölkopf et al. 2000, eq. 31 and 41), as D(ν, μ) is minus that objective. Where a
+    with the best bias and slacks (Schölkopf et al. 2000), as D(ν, μ) is minus that objective. Where a
     sign of e has no free variable the maximisers ν₊ or ν₋ are an interval, of which the middle is taken.
     """
     if not problem.groups:

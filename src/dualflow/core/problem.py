@@ -21,7 +21,7 @@ from .whole import whole_matrix
 __all__ = ["DualProblem", "Kind", "constant"]
 
 
-#: Parts that are what they mostly are.
+#: Parts of a problem that most models leave as they are.
 _USUAL = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
 
 
@@ -227,8 +227,8 @@ class DualProblem:
 
     @classmethod
     def of_parts(cls, gram: Gram, n: int, **parts: Any) -> DualProblem:
-        """A problem of n variables whose parts are known to be right: nobody looks. ``kind`` is one of them; arrays are
-        as `immutable` has them, and where one is not given it is the usual one."""
+        """A problem of n variables whose parts are known to be right: they are not checked. ``kind`` is one of them;
+        arrays are as `immutable` has them, and where one is not given it is the usual one."""
         problem, zeros = object.__new__(cls), constant(n, 0.0)
         problem.__dict__.update(_USUAL, gram=gram, lower=zeros, ridge=zeros)
         problem.__dict__.update(parts)

@@ -24,9 +24,14 @@ REPAIRS = ("clip", "flip", "shift")
 
 #: The part of n up to which a rank is low, so that the matrix less its pivots' part says more cheaply what it is.
 LOW = 32
-#: Points up to which all eigenvalues are computed for the smallest; beyond them Lanczos's vectors at a time, how often
-#: these are begun again at most, and what he may leave of the smallest, as a part of it.
-ALL_UP_TO, VECTORS, RESTARTS, LEFT = 128, 10, 15, 1e-3
+#: Points up to which the smallest eigenvalue is computed by all of them.
+MAX_DENSE_POINTS = 128
+#: Vectors of Lanczos's method at a time.
+LANCZOS_VECTORS = 10
+#: Restarts of Lanczos's method.
+MAX_RESTARTS = 15
+#: Relative accuracy of the smallest eigenvalue by Lanczos's method.
+LANCZOS_TOL = 1e-3
 
 #: Largest entries of a matrix whose eigenvalues are taken without scaling it first.
 LEAST, MOST = 1e-100, 1e100
@@ -115,21 +120,28 @@ def _is_of_low_rank(Q: NDArray, slack: float) -> bool:
 
 
 def _strips(n: int) -> Iterator[slice]:
-    """Rows of a matrix of n columns, so many at a time that they stay in the cache."""
+    """Slices of the rows of a matrix with n columns, each small enough for the cache."""
     height = max(1, AT_ONCE // n)
     return (slice(start, start + height) for start in range(0, n, height))
 
 
 def _smallest(Q: NDArray, slack: float) -> float:
-    """The smallest eigenvalue: of many by Lanczos's method, unless what he finds is near round-off."""
+    """The smallest eigenvalue: of many by Lanczos's method, unless what it finds is near round-off."""
     n = len(Q)
-    if n > ALL_UP_TO:
-        from scipy.sparse.linalg import ArpackError, eigsh  # which takes a while to load, and few need
+    if n > MAX_DENSE_POINTS:
+        from scipy.sparse.linalg import ArpackError, eigsh  # which takes a while to load, and few fits need it
 
         start = np.random.default_rng(0).normal(size=n)
         try:
             (found,) = eigsh(
-                Q, 1, which="SA", v0=start, ncv=VECTORS, maxiter=RESTARTS, tol=LEFT, return_eigenvectors=False
+                Q,
+                1,
+                which="SA",
+                v0=start,
+                ncv=LANCZOS_VECTORS,
+                maxiter=MAX_RESTARTS,
+                tol=LANCZOS_TOL,
+                return_eigenvectors=False,
             )
         except ArpackError:
             found = 0.0

@@ -40,7 +40,7 @@ class Thresholds:
     #: kernel values have lost the digits that count.
     min_relative_spread: float = 1e-6
 
-    # --- a pair from its points: kernel rows are made when they are asked for ---------------------
+    # --- a pair from its points: kernel rows are made on demand -----------------------------------
 
     #: Points of a pair.
     max_pair_points: int = 8192
@@ -56,7 +56,7 @@ class Thresholds:
     #: Points of the smallest pair, from which all pairs are one list.
     min_pair_points_list: int = 80
     #: Points of the smallest pair for each feature, above which all pairs are one list: BLAS makes all rows of fewer
-    #: in less time than the compiled product makes those that are asked for.
+    #: in less time than the compiled product makes those that are requested.
     min_points_per_feature: int = 5
     #: Points of a pair, beyond which samples say how many support vectors to expect, and up to which wide data are
     #: solved from their points.
@@ -72,25 +72,25 @@ class Thresholds:
 
     # --- the search: what is made, and when it is given up ----------------------------------------
 
-    #: Points, up to which all kernel rows are made if many are asked for; beyond, the search is given up then.
+    #: Points, up to which all kernel rows are made if many are requested; beyond, the search is given up then.
     max_points_filled: int = 640
     #: SMO updates of a search over more points.
     max_updates: int = 1 << 15
-    #: Kernel rows that may be asked for, as a part of the points.
+    #: Kernel rows that may be requested, as a part of the points.
     max_row_share: float = 0.6
-    #: Kernel rows that may be asked for where points or features are many.
+    #: Kernel rows that may be requested where points or features are many.
     max_rows: int = 1000
     #: Points, beyond which `max_rows` holds.
     max_points_by_share: int = 4096
     #: Features, beyond which `max_rows` holds.
     max_features_by_share: int = 32
-    #: Kernel rows that may be asked for where half of the support vectors are at their bounds, as a part of the points.
+    #: Kernel rows that may be requested where half of the support vectors are at their bounds, as a part of the points.
     max_row_share_bounded: float = 2 / 3
-    #: Kernel values that may be asked for where half of the support vectors are at their bounds, of more points.
+    #: Kernel values that may be requested where half of the support vectors are at their bounds, of more points.
     max_values_bounded: int = 1 << 24
-    #: Kernel rows that may be asked for, for each support vector that is expected.
+    #: Kernel rows that may be requested, for each support vector that is expected.
     max_rows_per_expected: float = 1.5
-    #: Multiplications of the rows that may be asked for, from which they are in float32 first: what that takes beside
+    #: Multiplications of the rows that may be requested, from which they are in float32 first: what that takes beside
     #: is a quarter of a millisecond.
     min_rows_float32: float = 4_500_000
     #: Variables that may be free as far as float32 tells, for each that is, above which the search is given up, if they

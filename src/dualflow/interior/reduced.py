@@ -1,4 +1,4 @@
-"""The iteration over the rows whose bounds are in doubt: a sample of all rows says which these are.
+"""The iteration over the rows whose bounds are undetermined: a sample of all rows says which these are.
 
 With the weights of a sample, whose bounds are multiplied by n/m, the slope of each variable is known to about √(r/m)
 of their size. Variables whose slopes are larger have their bounds by the sign, and their part of w = Fᵀσα is
@@ -22,21 +22,21 @@ from .state import InteriorState
 __all__ = ["Reduced", "can_reduce"]
 
 #: Points from which on it pays: below, steps of few rows take as long as steps of all.
-FROM = 8192
-#: The sample's size is (SAMPLE n √r)^⅔: its steps and those of the rows in doubt then take least together.
-SAMPLE = 2.0
+MIN_POINTS = 8192
+#: The sample's size is (SAMPLE_FACTOR n √r)^⅔: its steps and those of the undetermined rows then take least together.
+SAMPLE_FACTOR = 2.0
 #: Relative gap of the sample's problem at which its slopes are as good as its size lets them be.
-SAMPLED = 1e-4
-#: Slopes in doubt, in units of √(r/m) times their root mean square.
-DOUBT = 5.0
+SAMPLE_GAP = 1e-4
+#: Error bound of a slope, in units of √(r/m) times the slopes' root mean square.
+SLOPE_ERROR = 5.0
 #: The part of all variables up to which a reduced problem is worth its own steps.
-MOST = 0.5
-#: The part of the largest |p| below which all slopes are in doubt.
-LEAST_SLOPE = 1e-3
-#: Slopes in doubt afterwards, in units of the largest of a wrong sign.
-NEARER = 1.5
+MAX_SHARE = 0.5
+#: The part of the largest |p| below which the sign of a slope is undetermined in any case.
+MIN_SLOPE = 1e-3
+#: Error bound of a slope afterwards, in units of the largest one with a wrong sign.
+LATER_ERROR = 1.5
 #: Times that variables are chosen anew.
-ROUNDS = 4
+MAX_ROUNDS = 4
 
 
 def can_reduce(problem: DualProblem, rank: int) -> bool:
@@ -44,11 +44,11 @@ def can_reduce(problem: DualProblem, rank: int) -> bool:
     equality binds."""
     n = problem.gram.n
     sample = _sample_size(n, rank)
-    doubtful = DOUBT * np.sqrt(rank / sample) * n
+    undetermined = SLOPE_ERROR * np.sqrt(rank / sample) * n
     return (
-        n >= FROM
+        n >= MIN_POINTS
         and problem.total is None
-        and sample + 0.5 * doubtful <= MOST * n
+        and sample + 0.5 * undetermined <= MAX_SHARE * n
         and bool(np.isfinite(problem.upper).all())
         and not problem.ridge.any()
         and copies_of(problem) > 0
@@ -56,7 +56,7 @@ def can_reduce(problem: DualProblem, rank: int) -> bool:
 
 
 def _sample_size(n: int, rank: int) -> int:
-    return int((SAMPLE * n * np.sqrt(rank)) ** (2 / 3))
+    return int((SAMPLE_FACTOR * n * np.sqrt(rank)) ** (2 / 3))
 
 
 class Reduced:
@@ -100,7 +100,7 @@ class Reduced:
             return self.whole.step(state)
         after = self.part_of(state).step(state)
         if len(state.share):
-            return self.doubtful(after) if after.done or after.gap <= SAMPLED else after
+            return self.undetermined(after) if after.done or after.gap <= SAMPLE_GAP else after
         return self.judged(after) if after.done else after
 
     def part_of(self, state: InteriorState) -> LowRank:
@@ -123,26 +123,26 @@ class Reduced:
             self._part = J, LowRank(part, self.features, beside)
         return self._part[1]
 
-    def doubtful(self, state: InteriorState) -> InteriorState:
-        """The start of the rows whose bounds the sample leaves in doubt."""
+    def undetermined(self, state: InteriorState) -> InteriorState:
+        """The start of the rows whose bounds the sample leaves undetermined."""
         problem = self.problem
         slopes = self.whole.slopes_at(self.whole.values(state.w), state.nu, state.rest)  # there are no ridges
         rows = len(state.within) // (problem.n // problem.gram.n)
-        doubt = DOUBT * np.sqrt(self.features.rank / rows * float(slopes @ slopes) / problem.n)
-        floor = LEAST_SLOPE * float(np.abs(problem.p).max())
-        return self._held(slopes, max(doubt, floor), 1)
+        error = SLOPE_ERROR * np.sqrt(self.features.rank / rows * float(slopes @ slopes) / problem.n)
+        floor = MIN_SLOPE * float(np.abs(problem.p).max())
+        return self._held(slopes, max(error, floor), 1)
 
     def judged(self, state: InteriorState) -> InteriorState:
-        """The end, if the sums over all rows say so; else the start of the rows that are in doubt by now."""
+        """The end, if the sums over all rows say so; else the start of the rows that are undetermined by now."""
         end, slopes = self._end(state)
         if end.gap <= EXACT:
             return end
         wrong = np.where(state.rest > 0, slopes > 0, slopes < 0) & (self.problem.upper > 0)
         wrong[state.within] = False
-        if not wrong.any() or state.rounds >= ROUNDS:
+        if not wrong.any() or state.rounds >= MAX_ROUNDS:
             return self.whole.start(None)
         # The weights are off by what the worst of these says, far less than the sample's were.
-        return self._held(slopes, NEARER * float(np.abs(slopes[wrong]).max()), state.rounds + 1)
+        return self._held(slopes, LATER_ERROR * float(np.abs(slopes[wrong]).max()), state.rounds + 1)
 
     def _end(self, state: InteriorState) -> tuple[InteriorState, NDArray]:
         """A state of some variables as a last one of all, and the slopes."""
@@ -151,14 +151,14 @@ class Reduced:
         end = InteriorState(alpha[None], state.w, values, state.nu, done=True, exact=state.exact)
         return replace(end, gap=self.whole.left(end)), slopes
 
-    def _held(self, slopes: NDArray, doubt: float, rounds: int) -> InteriorState:
-        """The start of the variables whose slopes are in doubt, the others held at the bounds that theirs say; of all,
-        if that leaves nothing between the bounds."""
+    def _held(self, slopes: NDArray, error: float, rounds: int) -> InteriorState:
+        """The start of the variables whose slopes' signs are undetermined, the others held at the bounds that
+        theirs say; of all, if that leaves nothing between the bounds."""
         problem = self.problem
-        inside = (np.abs(slopes) <= doubt) & (problem.upper > 0)
+        inside = (np.abs(slopes) <= error) & (problem.upper > 0)
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
         upper, d = problem.upper[within], problem.d
-        fits = 0 < len(within) <= MOST * problem.n
+        fits = 0 < len(within) <= MAX_SHARE * problem.n
         if problem.e is not None and fits:
             e, d = problem.e[within], d - float(problem.e @ rest)
             plus, minus = float(upper[e > 0].sum()), float(upper[e < 0].sum())

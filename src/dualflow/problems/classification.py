@@ -172,11 +172,11 @@ def svc(
 
 
 def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLike | None = None) -> DualProblem:
-    """Two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 29-31): ν in the place of C.
+    """Two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000): ν in the place of C.
 
-    The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, ω the weights: their eq. 29 times n,
-    LIBSVM's scale. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0 (1ᵀα ≥ νΣω may be an
-    equality: Chang and Lin 2001): the multipliers of each class sum to ½νΣω.
+    The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, ω the weights, in
+    LIBSVM's scale: theirs times n. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0
+    (1ᵀα ≥ νΣω may be an equality: Chang and Lin 2001): the multipliers of each class sum to ½νΣω.
 
     For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): with ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊) the
     objective falls into ½‖w‖² and, of each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, which is convex and

@@ -54,7 +54,7 @@ def svr(
 def nu_svr(
     gram: Gram, z: ArrayLike, C: float = 1.0, *, nu: float = 0.5, sample_weight: ArrayLike | None = None
 ) -> DualProblem:
-    """ν-regression (Schölkopf, Smola, Williamson, Bartlett 2000, eq. 38-41): the width of the tube is found, not given.
+    """ν-regression (Schölkopf, Smola, Williamson, Bartlett 2000): the width of the tube is found, not given.
 
     The primal is min ½‖w‖² + C(νεΣωᵢ + Σωᵢ(ξᵢ + ξᵢ*)), |zᵢ − f(xᵢ)| ≤ ε plus its slack, with LIBSVM's C (theirs / n).
     The dual is that of `svr` with ε = 0 and a second equality, Σ(α + α*) = CνΣω, whose multiplier is −ε. (Chang and Lin

@@ -24,15 +24,26 @@ from .seeding import nested_order, restrict
 
 __all__ = ["LevelState", "Levels"]
 
-#: The part of the total that a sum may miss it by and be round-off, with exact inner solves and without.
-EXACT, ROUGH = 1e-11, 1e-6
-#: The part of its ends that a bracket of levels may be wide, and of the problem's unit that a level may be, at the end.
-CLOSED, VANISHES = 1e-13, 1e-15
-#: How far a step may go where nothing bounds the level, times the level or a part of it, and the part of the unit from
-#: which Newton's step over 0 is taken to 0; solves at most.
-FARTHEST, AT_ZERO, SOLVES = 8.0, 1e-2, 200
-#: Points from which a quarter of them says where to begin, and the solves and the part of the total that are enough.
-COARSE_FROM, COARSE_SOLVES, COARSE = 800, 12, 1e-2
+#: The part of the total that a sum may miss it by and be round-off, with exact inner solves.
+EXACT = 1e-11
+#: The same with inner solves that are not refined.
+ROUGH = 1e-6
+#: Width of the bracket of levels at the end, as a part of its ends.
+BRACKET_TOL = 1e-13
+#: Levels that count as 0, in the problem's unit.
+LEVEL_TOL = 1e-15
+#: How far a step may go where nothing bounds the level, times the level or a part of it.
+MAX_STEP_RATIO = 8.0
+#: Levels from which Newton's step over 0 is taken to 0, in the problem's unit.
+NEAR_ZERO = 1e-2
+#: Inner solves at most.
+MAX_SOLVES = 200
+#: Points from which on a quarter of them says where to begin.
+MIN_POINTS_COARSE = 800
+#: Inner solves over that quarter at most.
+MAX_SOLVES_COARSE = 12
+#: The part of the total that a sum over that quarter may miss it by.
+COARSE = 1e-2
 #: Relative gap from which inner solves are refined.
 INNER = 1e-4
 _EPS = float(np.finfo(float).eps)
@@ -98,18 +109,18 @@ class Levels:
             level = level_of(problem, problem.product(alpha, None, np.float32)) or 0.0
         none = np.zeros(problem.n)
         lowest = -np.inf if problem.p.any() else 0.0
-        level = level if level > lowest else VANISHES**0.5 * self.unit
+        level = level if level > lowest else LEVEL_TOL**0.5 * self.unit
         return LevelState(alpha, none, alpha if warm is not None else none, lowest, np.inf, level, level)
 
     def guess(self) -> float | None:
         """The level that a quarter of the points comes to, whose bounds are four times as wide."""
         problem = self.problem
-        if problem.gram.n < COARSE_FROM:
+        if problem.gram.n < MIN_POINTS_COARSE:
             return None
         part, _ = restrict(problem, nested_order(problem)[: problem.gram.n // 4])
         search = Levels(part)
         state = search.start(None)
-        while not (state.done or state.solves >= COARSE_SOLVES):
+        while not (state.done or state.solves >= MAX_SOLVES_COARSE):
             state = search.step(state)
             if abs(float(search.last.sum()) - self.total) <= COARSE * self.total:
                 break
@@ -128,33 +139,33 @@ class Levels:
         free, direction, slope = self.slope(at, alpha) if convex else (np.empty(0, np.intp), np.empty(0), 0.0)
         if abs(short) <= (EXACT if convex else ROUGH) * self.total:
             alpha[free] += direction * (short / slope) if slope > 0 else 0.0
-            return replace(state, alpha=self.settled(alpha, free), done=True, exact=convex)
+            return replace(state, alpha=self.balanced(alpha, free), done=True, exact=convex)
         if short > 0:
             state = replace(state, low=alpha, low_level=level)
         else:
             state = replace(state, high=alpha, high_level=level)
         state = replace(state, alpha=self.between(state, alpha), next_level=self.proposed(state, short, slope))
         width, size = state.high_level - state.low_level, abs(state.high_level) + abs(state.low_level)
-        closed = width < np.inf and (width <= CLOSED * size or size <= 4.0 * VANISHES * self.unit)
-        return replace(state, done=closed or state.solves >= SOLVES, exact=closed and convex)
+        closed = width < np.inf and (width <= BRACKET_TOL * size or size <= 4.0 * LEVEL_TOL * self.unit)
+        return replace(state, done=closed or state.solves >= MAX_SOLVES, exact=closed and convex)
 
     def proposed(self, state: LevelState, short: float, slope: float) -> float:
         """Newton's next level, if it lies within the bracket and not too far; else one that halves the bracket."""
         level, (low, high) = state.level, (state.low_level, state.high_level)
-        if abs(level) <= VANISHES * self.unit:  # a solve there says what its sign is not to be
+        if abs(level) <= LEVEL_TOL * self.unit:  # a solve there says what its sign is not to be
             beyond = high if short > 0 else low
-            return float(0.5 * (low + high) if np.isfinite(beyond) else np.copysign(AT_ZERO * self.unit, short))
-        least, most = sorted((level / FARTHEST, level * FARTHEST))
+            return float(0.5 * (low + high) if np.isfinite(beyond) else np.copysign(NEAR_ZERO * self.unit, short))
+        least, most = sorted((level / MAX_STEP_RATIO, level * MAX_STEP_RATIO))
         wish = level + short / slope if slope > 0 else np.copysign(np.inf, short)
         wish = min(max(wish, least), most)
-        over = level < 0 and slope > 0 and level + short / slope >= 0 and abs(level) <= AT_ZERO * self.unit
+        over = level < 0 and slope > 0 and level + short / slope >= 0 and abs(level) <= NEAR_ZERO * self.unit
         wish = 0.0 if over else wish
         if low < wish < high:
             return float(wish)
         if low * high > 0:
             return float(np.copysign(np.sqrt(low * high), low))
         if low == 0 or high == 0:
-            return float((low + high) / FARTHEST)
+            return float((low + high) / MAX_STEP_RATIO)
         return float(0.5 * (low + high))
 
     def solved(self, level: float, warm: NDArray | None) -> tuple[Workspace, NDArray]:
@@ -207,7 +218,7 @@ class Levels:
         mixed: NDArray = (1.0 - part) * state.low + part * state.high
         return mixed
 
-    def settled(self, alpha: NDArray, free: NDArray) -> NDArray:
+    def balanced(self, alpha: NDArray, free: NDArray) -> NDArray:
         """α with the round-off of both sums on free variables: a projection would lift others off their bounds."""
         for J, wanted in self.problem.groups:
             own = np.intersect1d(J, free, assume_unique=True)
