@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score, get_scorer, make_scorer
 from sklearn.model_selection import GridSearchCV
 
 from dualflow import SVC, SVR, SVCSearchCV, SVRSearchCV
-from dualflow.selection import _evaluation
+from dualflow.selection import _evaluation, _metrics
 from dualflow.selection._metrics import Metrics
 
 
@@ -137,3 +137,14 @@ def test_parameters_that_a_fit_may_change_are_each_fits_own():
     ours = SVCSearchCV(model, grid, **options).fit(X, y).cv_results_
     theirs = GridSearchCV(model, grid, **options).fit(X, y).cv_results_
     np.testing.assert_array_equal(ours["mean_test_score"], theirs["mean_test_score"])
+
+
+@pytest.mark.parametrize("missing", ["_Scorer", "_score_func"])
+def test_without_the_private_parts_of_scikit_learn_its_scorers_are_called(missing, monkeypatch):
+    scorer = get_scorer("accuracy")
+    assert Metrics(scorer, {})._known
+    if missing == "_Scorer":
+        monkeypatch.setattr(_metrics, "_Scorer", None)
+    else:
+        monkeypatch.delattr(scorer, missing)
+    assert not Metrics(scorer, {})._known
