@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dualflow import Kind
+from dualflow.core.solver import BOUNDED, EVERY_CONVEX
 from dualflow.solvers import SOLVERS, Solver
-from dualflow.solvers.base import BOUNDED, EVERY_CONVEX
 from dualflow.testing.bench import CLASS_GAP
 
 PAGE = Path(__file__).parent / "solvers" / "index.md"

@@ -14,7 +14,7 @@ import dualflow
 from benchmarks.lib.harness import Entrant
 from benchmarks.lib.reading import certified, classifier
 from dualflow import DualProblem
-from dualflow.core.support import LARGE
+from dualflow.refinement.refine import LARGE
 
 #: MB of kernel cache for LIBSVM: more than any matrix here but MNIST's needs.
 CACHE_MB = 2000

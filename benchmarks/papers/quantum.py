@@ -43,8 +43,8 @@ from benchmarks.quantum import controls, shot_floor
 from dualflow import Kind, list_solvers, solve
 from dualflow.core.evidence import EVIDENCE
 from dualflow.core.shot_floor import sampled
-from dualflow.core.support import support_set
-from dualflow.registry import make_solver, solver_class
+from dualflow.refinement.refine import support_set
+from dualflow.solvers.registry import make_solver, solver_class
 
 TITLE = "papers/quantum"
 DATA, SIZES, C, SEEDS, SHOTS = "moons", (4, 8), 10.0, 3, (100, 1000, 10_000)

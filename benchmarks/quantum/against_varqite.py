@@ -32,9 +32,8 @@ from benchmarks.lib.claims import Rows, Verdict, conclude
 from benchmarks.lib.command import chosen, command_line
 from benchmarks.lib.machine import QUANTUM, machine, one_thread
 from benchmarks.lib.stepping import Walk
-from dualflow.quantum.engines.ansatz import Ansatz, make_ansatz
-from dualflow.quantum.engines.variational_flow import faithful_rate
-from dualflow.solvers.variational_flow import VariationalFlow
+from dualflow.quantum.solvers.ansatz import Ansatz, make_ansatz
+from dualflow.quantum.solvers.variational_flow import VariationalFlow, faithful_rate
 
 TITLE = "quantum/against_varqite"
 N, ASKED, SAME = 32, 100.0, 1e-8

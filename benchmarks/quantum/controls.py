@@ -38,7 +38,7 @@ from benchmarks.lib.claims import Rows, Verdict, conclude, csv_path, write_csv
 from benchmarks.lib.command import chosen, command_line
 from dualflow import DualflowError, DualProblem, Gram, list_solvers, problems, solve
 from dualflow.core.evidence import CONTROLS, EVIDENCE, margin
-from dualflow.registry import make_solver, solver_class
+from dualflow.solvers.registry import make_solver, solver_class
 from dualflow.testing import ZooProblem
 from dualflow.testing.controls import Walk, walk
 

@@ -29,7 +29,7 @@ from benchmarks.lib.machine import QUANTUM, machine, one_thread
 from dualflow import SpreadDevice
 from dualflow.quantum.devices import Device, make_device
 from dualflow.quantum.devices.processes import pool_of
-from dualflow.quantum.engines.ansatz import HardwareEfficientAnsatz
+from dualflow.quantum.solvers.ansatz import HardwareEfficientAnsatz
 
 TITLE = "quantum/fan_out"
 N, SHOTS, CIRCUITS, PROCESSES, ASKED = 64, 10_000, 6, 2, 1.6

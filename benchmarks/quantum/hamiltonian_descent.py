@@ -34,8 +34,8 @@ from benchmarks.lib.command import chosen, command_line
 from benchmarks.quantum.controls import middle
 from dualflow import DualProblem, Gram, problems
 from dualflow.quantum.devices.controls import NullDevice
-from dualflow.quantum.engines.box_zoom import FIELD
-from dualflow.registry import make_solver, solver_class
+from dualflow.quantum.solvers.box_zoom import FIELD
+from dualflow.solvers.registry import make_solver, solver_class
 from dualflow.testing import ZooProblem
 from dualflow.testing.controls import walk
 

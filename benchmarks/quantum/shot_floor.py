@@ -31,7 +31,7 @@ from benchmarks.lib.command import chosen, command_line
 from benchmarks.quantum.controls import COSTS, DATA, MODELS, SIZES, problem
 from dualflow import DualflowError, solve
 from dualflow.core.shot_floor import sampled
-from dualflow.registry import make_solver
+from dualflow.solvers.registry import make_solver
 from dualflow.testing import ZooProblem
 
 TITLE = "quantum/shot_floor"

@@ -32,7 +32,7 @@ from benchmarks.lib.stepping import Walk
 from dualflow.core.problem import DualProblem
 from dualflow.flows.gradient import GradientField
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines.ansatz import make_ansatz
+from dualflow.quantum.solvers.ansatz import make_ansatz
 from dualflow.solvers.gradient_flow import GradientFlow
 
 TITLE = "quantum/variational_exact"

@@ -29,9 +29,9 @@ from benchmarks.lib.claims import Rows, Verdict, conclude, each
 from benchmarks.lib.command import chosen, command_line
 from benchmarks.lib.machine import QUANTUM, machine, one_thread
 from benchmarks.lib.stepping import Walk
-from dualflow.core.support import support_set
 from dualflow.quantum.devices import list_devices
-from dualflow.solvers.variational_flow import VariationalFlow
+from dualflow.quantum.solvers.variational_flow import VariationalFlow
+from dualflow.refinement.refine import support_set
 
 TITLE = "quantum/variational_sampled"
 SHOTS, STEPS, SEEDS = 10_000, 40, 10

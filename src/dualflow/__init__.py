@@ -12,15 +12,15 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 from . import problems
-from ._checkpoint import Checkpoint
-from ._solve import Progress, solve
 from .core.certificate import Certificate, certify
-from .core.kernels import Gram
+from .core.gram import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import Repair, repair
 from .core.reading import Reading
 from .core.solution import Cost, DirectResult, Solution, Status, Trajectory
 from .core.workspace import Workspace
+from .driver.checkpoint import Checkpoint
+from .driver.solve import Progress, solve
 from .exceptions import (
     BudgetSpent,
     ConcentrationWarning,
@@ -34,13 +34,13 @@ from .exceptions import (
     SolverUnavailable,
     UnusedCircuitsWarning,
 )
-from .registry import SolverInfo, list_solvers
 from .solvers import CATALOGUE, Solver
+from .solvers.registry import SolverInfo, list_solvers
 
 if TYPE_CHECKING:
     from .comparison import Comparison, compare
     from .conformal import ConformalSVC, ConformalSVR
-    from .core.arena import release_memory
+    from .core.runtime.memory import release_memory
     from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
     from .estimators import (
         LDA,
@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from .quantum.kernels.reuploading import Reuploading
     from .quantum.kernels.training import KernelTraining, train_kernel
     from .quantum.runs.final_circuit import final_circuit
+    from .quantum.solvers.base import QuantumSolver
     from .selection import SVCSearchCV, SVRSearchCV
-    from .solvers.quantum import QuantumSolver
     from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
 __version__ = importlib.metadata.version("dualflow")
@@ -194,7 +194,7 @@ _ROOMS = {
         "generalization_report",
         "load",
     ),
-    "core.arena": ("release_memory",),
+    "core.runtime.memory": ("release_memory",),
     "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.devices.spread": ("SpreadDevice",),
@@ -206,7 +206,7 @@ _ROOMS = {
     "quantum.kernels.training": ("KernelTraining", "train_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
     "selection": ("SVCSearchCV", "SVRSearchCV"),
-    "solvers.quantum": ("QuantumSolver",),
+    "quantum.solvers.base": ("QuantumSolver",),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }
 #: The solvers' classes are those of the catalogue.

@@ -15,7 +15,38 @@ from typing import ClassVar, Generic, TypeVar
 from .exceptions import DualflowError, SolverUnavailable, heed, near_miss
 from .persistence.unconfirmed import Unconfirmed
 
-__all__ = ["Catalogue", "Listed"]
+__all__ = ["SOLVER_CLASSES", "Catalogue", "Listed"]
+
+#: The solvers of this package: name to "module:Class", in the order of lists.
+SOLVER_CLASSES = {
+    "working-set": "dualflow.solvers.working_set:WorkingSet",
+    "level-search": "dualflow.solvers.level_search:LevelSearch",
+    "incremental": "dualflow.solvers.incremental:Incremental",
+    "smo": "dualflow.solvers.smo:SMO",
+    "gradient-flow": "dualflow.solvers.gradient_flow:GradientFlow",
+    "lotka-volterra": "dualflow.solvers.lotka_volterra:LotkaVolterra",
+    "analog-flow": "dualflow.solvers.analog_flow:AnalogFlow",
+    "frank-wolfe": "dualflow.solvers.frank_wolfe:FrankWolfe",
+    "invasion": "dualflow.solvers.invasion:Invasion",
+    "cascade": "dualflow.solvers.cascade:Cascade",
+    "evolution-strategy": "dualflow.solvers.evolution_strategy:EvolutionStrategy",
+    "particle-swarm": "dualflow.solvers.particle_swarm:ParticleSwarm",
+    "interior-point": "dualflow.solvers.interior_point:InteriorPoint",
+    "cvxopt": "dualflow.solvers.cvxopt:CVXOPT",
+    "qpsolvers": "dualflow.solvers.qpsolvers:QPSolvers",
+    "quantum-invasion": "dualflow.quantum.solvers.quantum_invasion:QuantumInvasion",
+    "hamiltonian-dilation": "dualflow.quantum.solvers.hamiltonian_dilation:HamiltonianDilation",
+    "hamiltonian-schrodingerisation": (
+        "dualflow.quantum.solvers.hamiltonian_schrodingerisation:HamiltonianSchrodingerisation"
+    ),
+    "hamiltonian-lchs": "dualflow.quantum.solvers.hamiltonian_lchs:HamiltonianLCHS",
+    "hhl": "dualflow.quantum.solvers.hhl:HHL",
+    "variational-flow": "dualflow.quantum.solvers.variational_flow:VariationalFlow",
+    "variational-dqc": "dualflow.quantum.solvers.variational_dqc:VariationalDQC",
+    "variational-lotka-volterra": "dualflow.quantum.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
+    "hamiltonian-descent": "dualflow.quantum.solvers.hamiltonian_descent:HamiltonianDescent",
+    "hamiltonian-adiabatic": "dualflow.quantum.solvers.hamiltonian_adiabatic:HamiltonianAdiabatic",
+}
 
 #: Packages that pip knows by another name than `import`.
 _PIP = {"pennylane_lightning": "pennylane-lightning", "qiskit_aer": "qiskit-aer"}

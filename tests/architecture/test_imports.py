@@ -59,7 +59,7 @@ def test_imports_go_down_only(lint):
 @pytest.mark.parametrize(
     ("file", "line", "report"),
     [
-        ("core/psd.py", "from .. import registry", "dualflow.core.psd -> dualflow.registry"),
+        ("core/psd.py", "from .. import registry", "dualflow.core.psd -> dualflow.solvers.registry"),
         ("core/psd.py", "import sklearn", "dualflow.core.psd -> sklearn"),
         ("solvers/smo.py", "import qiskit", "dualflow.solvers.smo -> qiskit"),
         ("quantum/circuits/tree.py", "from .. import devices", "circuits.tree -> dualflow.quantum.devices"),
@@ -138,7 +138,7 @@ def test_a_ring_is_found(tmp_path, line):
     shutil.copytree(SOURCE, tmp_path / "dualflow", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     with (tmp_path / "dualflow" / "core" / "projection.py").open("a", encoding="utf-8") as file:
         file.write(f"\n{line}\n")
-    assert {"dualflow.problems", "dualflow.core.projection"} <= set(_cycle(tmp_path / "dualflow"))
+    assert {"dualflow.problems", "dualflow.core.problem"} <= set(_cycle(tmp_path / "dualflow"))
 
 
 # --- a light import ----------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_classical_use_loads_none_of_them_either(use):
 
 
 def test_the_core_imports_without_scikit_learn():
-    loaded = _fresh("import dualflow.core.support, json, sys; print(json.dumps(list(sys.modules)))")
+    loaded = _fresh("import dualflow.refinement.refine, json, sys; print(json.dumps(list(sys.modules)))")
     assert "cvxopt" not in loaded
     tree_of_core = [ast.parse(path.read_text(encoding="utf-8")) for path in (SOURCE / "core").glob("*.py")]
     roots = {name.split(".")[0] for tree in tree_of_core for name in _imported(tree)}

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import dualflow
-from dualflow.registry import solver_names
+from dualflow.solvers.registry import solver_names
 
 SOURCE = Path(dualflow.__file__).parent
 ROOT = Path(__file__).parents[2]
 #: Where the files of `hhl` are, all of that name.
-FILES = ["quantum/circuits/hhl.py", "quantum/engines/hhl.py", "solvers/hhl.py"]
+FILES = ["quantum/circuits/hhl.py", "quantum/solvers/hhl.py", "quantum/solvers/hhl.py"]
 
 USE = """
 import importlib, json, pkgutil

@@ -6,7 +6,7 @@ from benchmarks.lib.circuit_problems import make_problem
 from benchmarks.lib.stepping import Walk
 from benchmarks.quantum import variational_exact, variational_sampled
 from dualflow import solve
-from dualflow.solvers.variational_flow import VariationalFlow
+from dualflow.quantum.solvers.variational_flow import VariationalFlow
 
 
 def test_a_walk_is_the_drivers_run():

@@ -14,9 +14,9 @@ from sklearn.svm import SVC as LIBSVM
 
 from dualflow import CascadeSVC, EngineError, FitError, Gram, ProblemError, Status, certify, problems
 from dualflow.cascade import engines, row_groups
-from dualflow.cascade.bound import reduced, share_of
-from dualflow.core import clock
+from dualflow.cascade.model import reduced, share_of
 from dualflow.core.bounds import dual_bound
+from dualflow.core.runtime import clock
 
 X, Y = make_classification(700, 6, n_informative=4, flip_y=0.05, class_sep=0.8, random_state=3)
 MODELS = {
@@ -401,15 +401,15 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
-    from dualflow import _checkpoint
     from dualflow.cascade.keeping import State
     from dualflow.cascade.records import PairState
+    from dualflow.driver import checkpoint
 
     path, options = tmp_path / "run.npz", {"partitions": 3, "random_state": 0}
     with pytest.warns(ConvergenceWarning):
         CascadeSVC(**options, checkpoint=path, max_steps=1, tol=1e-9).fit(X, Y)
-    header, _ = _checkpoint._read(path)
-    sound = _checkpoint.load(path, header["key"], State)
+    header, _ = checkpoint._read(path)
+    sound = checkpoint.load(path, header["key"], State)
     pair = sound.state.pairs["0"]
     for rows, part, says in (
         (pair.row + 10_000, pair.part, "does not hold the rows"),
@@ -417,7 +417,7 @@ def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
         (pair.row[::-1], pair.part, "none of a cascade's"),
     ):
         state = PairState(part, rows, pair.alpha, pair.steps, pair.width, pair.own_tol, pair.closed)
-        _checkpoint.save(_checkpoint.Saved(path, State({"0": state}), 1, 0.0, {}), header["key"])
+        checkpoint.save(checkpoint.Saved(path, State({"0": state}), 1, 0.0, {}), header["key"])
         with pytest.raises(ProblemError, match=says):
             CascadeSVC(**options, checkpoint=path, tol=1e-9).fit(X, Y)
 

@@ -116,7 +116,7 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(monkeypatch):
 def test_survivors_are_made_ready_once_a_part(monkeypatch):
     """Not once for each few rows of it: workers spent more on that, and on fresh memory, than on the kernel."""
     from dualflow.cascade import tasks
-    from dualflow.core import kernel_matrix
+    from dualflow.core import gram
     from dualflow.core.radial import RadialPoints
 
     made = []
@@ -130,10 +130,10 @@ def test_survivors_are_made_ready_once_a_part(monkeypatch):
     model = CascadeSVC(partitions=1).fit(X, Y)
     kernel = tasks.Model(*[None] * 4, 1.0, "hinge", True, "rbf", 0.1, 3.0, 0.0, None)
     members = tasks.Members(np.arange(len(X)), X, np.ones(len(X)), np.ones(len(X)))
-    monkeypatch.setattr(kernel_matrix, "ESTIMATE_FROM", 0)
-    monkeypatch.setattr("dualflow.core.kernels.ESTIMATE_FROM", 0)
-    monkeypatch.setattr(kernel_matrix, "BLOCK_ENTRIES", 100 * len(model.support_))
-    monkeypatch.setattr(kernel_matrix, "RadialPoints", Counted)
+    monkeypatch.setattr(gram, "ESTIMATE_FROM", 0)
+    monkeypatch.setattr("dualflow.core.gram.ESTIMATE_FROM", 0)
+    monkeypatch.setattr(gram, "BLOCK_ENTRIES", 100 * len(model.support_))
+    monkeypatch.setattr(gram, "RadialPoints", Counted)
     told = tasks.Broadcast(kernel, model.support_vectors_, np.ones(len(model.support_)), 0.0, (0.0, 0.0), 0.0, 1)
     values = tasks._gradient(members, told)
     assert made.count(len(model.support_)) == 1 < len(made) - 1

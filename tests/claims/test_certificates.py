@@ -9,7 +9,7 @@ from sklearn.svm import SVC, OneClassSVM
 
 from dualflow import Gram, Kind, ProblemError, Status, certify, problems, solve
 from dualflow.core.bounds import inseparability_witness
-from dualflow.core.support import refine
+from dualflow.refinement.refine import refine
 from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum, rbf_kernel
 
 MODELS = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dualflow
-from dualflow.registry import solver_class
+from dualflow.solvers.registry import solver_class
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "quantum.md").read_text(encoding="utf-8")

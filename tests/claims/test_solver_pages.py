@@ -8,8 +8,8 @@ import typer.main
 
 import dualflow
 from dualflow.cli import app
-from dualflow.registry import solver_class
 from dualflow.solvers import SOLVERS
+from dualflow.solvers.registry import solver_class
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUANTUM = (DOCS / "quantum.md").read_text(encoding="utf-8")

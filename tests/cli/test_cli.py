@@ -13,12 +13,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import dualflow
-from dualflow import cli, comparison, registry
+from dualflow import cli, comparison
 from dualflow.cli.csv_data import Form
 from dualflow.cli.labels import labels_of
 from dualflow.cli.prepared import How
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import Asked
+from dualflow.solvers import registry
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
 

@@ -20,7 +20,7 @@ import dualflow
 from dualflow import ProblemError, cli
 from dualflow.cli import sources
 from dualflow.cli.output import clear_errors
-from dualflow.persistence.text import cell, visible
+from dualflow.persistence.files import cell, visible
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 from tests.cli.test_cli import QUICK, numbers_and_labels, refused, run, table, write
 

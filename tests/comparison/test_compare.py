@@ -19,17 +19,18 @@ import pytest
 from sklearn.svm import SVC, LinearSVC, OneClassSVM
 
 import dualflow
-from dualflow import registry
-from dualflow.comparison import CONTROLS, compare, ranking, shot_floor
-from dualflow.comparison.floor import floors_of
+from dualflow.comparison import CONTROLS, compare, shot_floor
+from dualflow.comparison import rows as rows_module
 from dualflow.comparison.plan import plan
+from dualflow.comparison.rows import floors_of
 from dualflow.core.certificate import Certifier
 from dualflow.core.decision import decision_values
 from dualflow.core.evidence import Ending, margin
+from dualflow.core.solver import EVERY_CONVEX, Solver
 from dualflow.report import Row
-from dualflow.report.chart import HEIGHT, WIDTH, chart
 from dualflow.report.columns import QUANTUM, RESULTS
-from dualflow.solvers.base import EVERY_CONVEX, Solver
+from dualflow.report.html import HEIGHT, WIDTH, chart
+from dualflow.solvers import registry
 
 #: The comparison that most of these tests read takes a minute: one process makes it once.
 pytestmark = pytest.mark.xdist_group("compare")
@@ -369,14 +370,14 @@ def test_raw_gaps_rank_whatever_the_refinement_finds(register):
     register(Garbage)
     found = compare(*blobs(), solvers=["garbage", "smo", "cvxopt", "gradient-flow"], max_n=20)
     for part in found.sections:
-        ranking = part.ranking
-        assert [row.rank for row in ranking] == [1, 2, 3, 4]
-        assert ranking[-1].solver == "garbage"
-        assert ranking[-1].raw_gap > 1e-2
-        assert ranking[-1].refined_gap <= 1e-10
-        gaps = [row.raw_gap for row in ranking if not row.met(part.tol)]
+        rows_module = part.ranking
+        assert [row.rank for row in rows_module] == [1, 2, 3, 4]
+        assert rows_module[-1].solver == "garbage"
+        assert rows_module[-1].raw_gap > 1e-2
+        assert rows_module[-1].refined_gap <= 1e-10
+        gaps = [row.raw_gap for row in rows_module if not row.met(part.tol)]
         assert gaps == sorted(gaps)
-        times = [row.wall_time_s for row in ranking if row.met(part.tol)]
+        times = [row.wall_time_s for row in rows_module if row.met(part.tol)]
         assert times == sorted(times)
 
 
@@ -389,12 +390,17 @@ def test_sections_with_sampled_rows_rank_by_excess(comparison):
     two = Row("p", "two", "quantum", "aer", 100, raw_gap=1e-1, excess=1e-5)
     three = Row("p", "three", "classical", raw_gap=1e-9, excess=1e-9, wall_time_s=0.2)
     four = Row("p", "four", "classical", raw_gap=1e-8, excess=1e-8, wall_time_s=0.1)
-    ranked = [row.solver for row in ranking.ranked([one, two, three, four], 1e-6)]
+    ranked = [row.solver for row in rows_module.ranked([one, two, three, four], 1e-6)]
     assert ranked == ["four", "three", "two", "one"]  # within the tolerance the time decides
     exact = replace(two, shots_per_circuit=None)
-    assert [row.solver for row in ranking.ranked([one, exact, three, four], 1e-6)] == ["four", "three", "one", "two"]
+    assert [row.solver for row in rows_module.ranked([one, exact, three, four], 1e-6)] == [
+        "four",
+        "three",
+        "one",
+        "two",
+    ]
     left_out = replace(two, reason="failed", excess=None, raw_gap=None)
-    assert [row.solver for row in ranking.ranked([one, left_out, four], 1e-6)] == ["four", "one", "two"]
+    assert [row.solver for row in rows_module.ranked([one, left_out, four], 1e-6)] == ["four", "one", "two"]
 
 
 def test_the_floor_is_that_of_all_shots_of_the_run():

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from dualflow.report import Comparison, Row, Section
-from dualflow.report.chart import chart
-from dualflow.report.html import render
+from dualflow.report.html import chart, render
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None

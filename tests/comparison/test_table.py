@@ -12,10 +12,11 @@ from sklearn.datasets import make_blobs
 
 import dualflow
 from dualflow import Gram, ProblemError, compare, problems
-from dualflow.comparison import dry_run, ranking
+from dualflow.comparison import dry_run
+from dualflow.comparison import rows as rows_module
 from dualflow.report import Comparison, Row, Section
-from dualflow.report.chart import HEIGHT, chart
 from dualflow.report.columns import QUANTUM, RESULTS
+from dualflow.report.html import HEIGHT, chart
 from dualflow.report.verdict import overall, verdict
 
 WIDTHS = (80, 100, 120, 200)
@@ -40,7 +41,7 @@ def circuits(solver: str, device: str, number: int, role: str = "quantum") -> Ro
 
 
 def section(*rows: Row, name: str = "hinge") -> Section:
-    return Section(name, "C-SVM", 64, "box", 1e-6, None, "no reference: a test", ranking.ranked(list(rows), 1e-6))
+    return Section(name, "C-SVM", 64, "box", 1e-6, None, "no reference: a test", rows_module.ranked(list(rows), 1e-6))
 
 
 def comparison(*sections: Section) -> Comparison:

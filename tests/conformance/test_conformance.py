@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 import dualflow
-from dualflow.registry import solver_class, solver_names
+from dualflow.solvers.registry import solver_class, solver_names
 from dualflow.testing import check_solver, zoo
 from dualflow.testing.bench import Bench
 

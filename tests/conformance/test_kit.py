@@ -15,8 +15,8 @@ import dualflow
 from dualflow import Kind, Workspace
 from dualflow.quantum.circuits.tree import TreeCircuit
 from dualflow.quantum.runs.laboratory import Account
-from dualflow.registry import solver_class
-from dualflow.solvers.quantum import QuantumSolver
+from dualflow.quantum.solvers.base import QuantumSolver
+from dualflow.solvers.registry import solver_class
 from dualflow.solvers.smo import SMO
 from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, controls, zoo
 from dualflow.testing.bench import Bench, digest, objective, sampled_floor

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualflow import SVC, Gram, ProblemError, SolverMismatch, SolverUnavailable, Status, list_solvers, problems, solve
-from dualflow.core import clock, memory
+from dualflow.core.runtime import clock, memory
 from dualflow.solvers import qpsolvers as door
 from dualflow.solvers.qpsolvers import BACKENDS, QPSolvers
 from dualflow.testing import check_solver

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 import dualflow
-from dualflow.core import active_set
-from dualflow.core.free_system import FreeSystem
-from dualflow.core.newton import advance
+from dualflow.refinement import active_set
+from dualflow.refinement.active_set import advance
+from dualflow.refinement.linear_systems import FreeSystem
 
 
 def test_a_step_that_a_bound_cuts_short_leaves_somebody_at_a_bound():

@@ -9,8 +9,8 @@ import pytest
 from sklearn.datasets import make_classification
 
 from dualflow import SVC
-from dualflow.core import arena
-from dualflow.core.arena import BOUND, LEAST, borrowed, bound_of, release_memory
+from dualflow.core.runtime import memory as memory_module
+from dualflow.core.runtime.memory import BOUND, LEAST, borrowed, bound_of, release_memory
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def nothing_kept():
 
 
 def kept():
-    return sum(memory.nbytes for memory in arena._kept)
+    return sum(memory.nbytes for memory in memory_module._kept)
 
 
 def address(array):
@@ -117,11 +117,11 @@ def test_threads_never_share():
 def test_a_fit_leaves_what_it_took_and_the_next_takes_no_more():
     X, y = make_classification(3000, 20, random_state=0)
     SVC(C=100).fit(X, y)
-    there, places = kept(), {address(memory) for memory in arena._kept}
+    there, places = kept(), {address(memory) for memory in memory_module._kept}
     assert 0 < there <= BOUND
     SVC(C=100).fit(X, y)
-    assert {address(memory) for memory in arena._kept} == places
-    assert all(arena._is_free(k) for k in range(len(arena._kept)))
+    assert {address(memory) for memory in memory_module._kept} == places
+    assert all(memory_module._is_free(k) for k in range(len(memory_module._kept)))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
@@ -130,8 +130,8 @@ def test_fits_of_wide_data_take_no_new_memory_in_the_end(kernel, monkeypatch):
     model, taken = SVC(kernel=kernel, gamma=5e-4), []
     for _ in range(3):  # each holds the data of the one before it until it is made
         model.fit(X, y)
-    make = arena._fresh
-    monkeypatch.setattr(arena, "_fresh", lambda size: taken.append(size) or make(size))
+    make = memory_module._fresh
+    monkeypatch.setattr(memory_module, "_fresh", lambda size: taken.append(size) or make(size))
     tracemalloc.start()
     try:
         for _ in range(2):

@@ -10,10 +10,10 @@ from sklearn.datasets import make_classification
 from dualflow import Gram, certify, problems, solve
 from dualflow.core.certificate import Certifier
 from dualflow.core.decision import coefficients
-from dualflow.core.kept import KeptGram
+from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.solution import Status
-from dualflow.core.support import refine
 from dualflow.core.workspace import Workspace
+from dualflow.refinement.refine import refine
 
 X, T = make_classification(600, 100, n_informative=10, class_sep=2.0, random_state=0)
 Y = 2.0 * T - 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualflow.core.cholesky import AT_ONCE, PANEL, factorise
+from dualflow.refinement.linear_systems import AT_ONCE, PANEL, factorise
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

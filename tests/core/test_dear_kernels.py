@@ -7,8 +7,8 @@ from sklearn import svm
 from sklearn.datasets import load_digits, make_classification
 
 from dualflow import SVC, Gram, certify, problems, solve
-from dualflow.core import kept
-from dualflow.core.kept import KeptGram
+from dualflow.core import kernel_cache
+from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.radial import FEW_FEATURES
 from dualflow.core.workspace import Workspace
 
@@ -63,7 +63,7 @@ def test_a_fit_computes_each_entry_about_once_for_the_solver_and_once_for_the_ce
     model = SVC(C=10.0).fit(X, Y)
     columns = model.solution_.cost.kernel_columns
     assert columns <= 1.3 * 1300
-    monkeypatch.setattr(kept, "WHOLE", (0, 0))
+    monkeypatch.setattr(kernel_cache, "WHOLE", (0, 0))
     again = SVC(C=10.0).fit(X, Y)
     assert again.certificate_.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
 
@@ -193,12 +193,12 @@ def test_values_beyond_float32_are_not_given(given, scale):
 
 
 def test_a_matrix_that_would_take_a_large_part_of_the_memory_is_not_formed(monkeypatch, given):
-    monkeypatch.setattr(kept, "memory_bytes", lambda: 4 * 8 * 1300**2 - 1)
+    monkeypatch.setattr(kernel_cache, "memory_bytes", lambda: 4 * 8 * 1300**2 - 1)
     model = SVC(gamma=0.01, tol=1e-9).fit(X, NOISE)
     assert not given
     assert model.certificate_.relative_gap <= 1e-9
     wide = np.zeros((8193, 2100), dtype=np.float32)
-    monkeypatch.setattr(kept, "memory_bytes", lambda: None)
+    monkeypatch.setattr(kernel_cache, "memory_bytes", lambda: None)
     wide[:, 0] = np.arange(8193)
     for n, m, whole in (
         (4000, 65, True),

@@ -7,8 +7,8 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import train_test_split
 
 from dualflow import Gram, certify, problems
-from dualflow.core.free_system import FreeSystem
-from dualflow.core.support import refine
+from dualflow.refinement.linear_systems import FreeSystem
+from dualflow.refinement.refine import refine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

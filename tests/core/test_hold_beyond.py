@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from dualflow import Gram, problems
-from dualflow.core.active_set import ActiveSet
 from dualflow.core.certificate import Certifier
-from dualflow.core.free_system import FreeSystem
-from dualflow.core.newton import hold_beyond, newton_step
+from dualflow.refinement.active_set import ActiveSet, hold_beyond, newton_step
+from dualflow.refinement.linear_systems import FreeSystem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 3))

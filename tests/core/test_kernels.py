@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import Gram, ProblemError
 from dualflow.core import radial
-from dualflow.core.kept import KeptGram
+from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.psd import examine
 from dualflow.core.radial import RadialPoints
 
@@ -201,7 +201,7 @@ def test_exponential_over_its_whole_range():
 
 def test_sums_of_kept_rows_in_single_are_those_in_double(monkeypatch):
     """Points of many features, far apart and near; rows that were dropped come again."""
-    monkeypatch.setattr("dualflow.core.kernel_matrix.ESTIMATE_FROM", 100)
+    monkeypatch.setattr("dualflow.core.gram.ESTIMATE_FROM", 100)
     rng = np.random.default_rng(1)
     points = rng.normal(size=(500, 120)) * np.where(rng.random(500) < 0.5, 1.0, 0.2)[:, None] + 3.0
     gram, exact = KeptGram(Gram(points, gamma=0.05)), pairwise_kernels(points, metric="rbf", gamma=0.05)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dualflow import SVC, Gram, ProblemError, problems, solve
-from dualflow.core import memory
+from dualflow.core.runtime import memory
 
 
 def test_a_matrix_that_cannot_fit_is_refused_before_it_is_made():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dualflow import Gram, problems
-from dualflow.core.free_system import FreeSystem
-from dualflow.core.newton import newton_step, pass_bounds
+from dualflow.refinement.active_set import newton_step, pass_bounds
+from dualflow.refinement.linear_systems import FreeSystem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 3))

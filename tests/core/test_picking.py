@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dualflow.core._radial import gather
 
-from dualflow.core.picking import picked
+from dualflow.core.runtime.memory import picked
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS = np.array([3, 0, 3, 299]), RNG.permutation(300)[:170]

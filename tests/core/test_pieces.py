@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dualflow import DualProblem, Gram, Kind, ProblemError, certify, problems
-from dualflow._fingerprint import fingerprint
-from dualflow.core import kernel_matrix
+from dualflow.core import gram as gram_module
 from dualflow.core.decision import coefficients, decision_values
-from dualflow.core.kept import KeptGram
-from dualflow.core.projection import project_onto
+from dualflow.core.digest import fingerprint
+from dualflow.core.kernel_cache import KeptGram
+from dualflow.core.problem import project_onto
 from dualflow.core.workspace import Workspace
 from dualflow.testing.reference import rbf_kernel
 
@@ -25,7 +25,7 @@ def cross(A, B, gamma):
 
 
 def test_matvec_in_many_blocks(monkeypatch):
-    monkeypatch.setattr(kernel_matrix, "BLOCK_ENTRIES", 30)  # two columns a block
+    monkeypatch.setattr(gram_module, "BLOCK_ENTRIES", 30)  # two columns a block
     v = RNG.normal(size=12)
     np.testing.assert_allclose(Gram(X, gamma=0.4).matvec(v), rbf_kernel(X, 0.4) @ v, rtol=1e-12, atol=1e-13)
 
@@ -34,7 +34,7 @@ def test_matvec_in_many_blocks(monkeypatch):
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_decision_values_in_one_block_and_in_many(monkeypatch, entries, kernel):
     """From the definitions: Σ yαk + b, and R² − ‖φ(z) − Σ αφ(x)‖²; with k(z, z) different for each z, too."""
-    monkeypatch.setattr(kernel_matrix, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(gram_module, "BLOCK_ENTRIES", entries)
     gram = Gram(X, kernel=kernel, gamma=0.4)
     K, Kz = (cross(X, X, 0.4), cross(Z, X, 0.4)) if kernel == "rbf" else (X @ X.T, Z @ X.T)
     self_z = np.ones(11) if kernel == "rbf" else (Z**2).sum(1)

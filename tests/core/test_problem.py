@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualflow import DualProblem, Gram, Kind, ProblemError, problems
-from dualflow.core.projection import project_onto
+from dualflow.core.problem import project_onto
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 
 RNG = np.random.default_rng(1)

@@ -6,9 +6,9 @@ import pytest
 
 from dualflow import SVC, Gram, certify, problems
 from dualflow.core.certificate import Certifier
-from dualflow.core.free_system import FreeSystem
-from dualflow.core.newton import advance, newton_step
-from dualflow.core.support import refine
+from dualflow.refinement.active_set import advance, newton_step
+from dualflow.refinement.linear_systems import FreeSystem
+from dualflow.refinement.refine import refine
 
 
 def bits(n, m, density, positives, seed):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from dualflow import Gram, problems
-from dualflow.core import row_cache
-from dualflow.core.kept import KeptGram
-from dualflow.core.row_cache import AT_ONCE, RowCache
+from dualflow.core import kernel_cache
+from dualflow.core.kernel_cache import AT_ONCE, KeptGram, RowCache
 from dualflow.core.workspace import Workspace
 
 RNG = np.random.default_rng(0)
@@ -42,7 +41,7 @@ def right(cache, M):
 
 def test_a_matrix_that_grows_shrinks_and_is_renumbered(monkeypatch):
     """Random orders of everything an engine does; rows of the margin keep their slots all the while."""
-    monkeypatch.setattr(row_cache, "MOVED", 1 << 14)
+    monkeypatch.setattr(kernel_cache, "MOVED", 1 << 14)
     for seed in range(20):
         rng, matrix = np.random.default_rng(seed), Matrix(400)
         cache = RowCache()

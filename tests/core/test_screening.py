@@ -6,11 +6,11 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_classification
 
 from dualflow import Gram, problems, solve
-from dualflow.core import screening
+from dualflow.core import mixed_precision
 from dualflow.core.bounds import dual_bound
 from dualflow.core.certificate import Certifier
-from dualflow.core.screening import Screen
-from dualflow.core.support import refine
+from dualflow.core.mixed_precision import Screen
+from dualflow.refinement.refine import refine
 
 N = 1500
 X, T = make_classification(N, 12, n_informative=6, class_sep=1.5, random_state=0)
@@ -36,7 +36,7 @@ PROBLEMS = {
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    monkeypatch.setattr(screening, "WORTH_A_LOOK", 1)
+    monkeypatch.setattr(mixed_precision, "WORTH_A_LOOK", 1)
 
 
 def screened(problem, alpha):
@@ -92,9 +92,9 @@ def test_a_doubt_is_more_than_what_float32_is_wrong_by(gram, times):
         sums, doubt = screen._sums(weights)
         off, there = np.abs(sums - K @ weights), np.isfinite(doubt)
         assert (off[there] <= doubt[there]).all()
-        most = max(1e-4, 8 * screening._unit(problem.gram.X.shape[1]) * problem.gram.reach)
+        most = max(1e-4, 8 * mixed_precision._unit(problem.gram.X.shape[1]) * problem.gram.reach)
         assert (doubt[there] <= most * (K @ np.abs(weights))[there] + 1e-30).all()
-        np.testing.assert_array_equal(there, (weights == 0) | (share < screening.MANY))
+        np.testing.assert_array_equal(there, (weights == 0) | (share < mixed_precision.MANY))
 
 
 @pytest.mark.parametrize("name", ["hinge", "ball", "svr", "no bias"])
@@ -155,7 +155,7 @@ def test_refinements_end_at_the_optimum_whatever_is_wrong_within_the_doubts(sign
         return sums - sign * 0.999 * np.where(np.isfinite(doubt), doubt, 0.0) * Y, doubt
 
     monkeypatch.setattr(Screen, "_sums", wrong)
-    monkeypatch.setattr("dualflow.core.products.AT_HAND", 1)
+    monkeypatch.setattr("dualflow.core.certificate.AT_HAND", 1)
     problem = problems.svc(GRAMS["few features"](), Y, 0.3)
     best = solve(problem, tol=1e-9).alpha
     rng, held = np.random.default_rng(7), np.flatnonzero(best == 0.3)

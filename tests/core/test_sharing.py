@@ -9,10 +9,11 @@ import scipy.sparse
 from dualflow.core._radial import add_rows, radial_apply
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dualflow.core import clock, radial, threads
-from dualflow.core.kept import KeptGram
-from dualflow.core.kernels import Gram
-from dualflow.core.threads import allowed, at_most, share, stretches
+from dualflow.core import radial
+from dualflow.core.gram import Gram
+from dualflow.core.kernel_cache import KeptGram
+from dualflow.core.runtime import clock, threads
+from dualflow.core.runtime.threads import allowed, at_most, share, stretches
 
 RNG = np.random.default_rng(0)
 POINTS = {
@@ -150,7 +151,7 @@ def _small_stretches(monkeypatch):
     monkeypatch.setattr(radial, "WORTH", 1 << 17)
     monkeypatch.setattr(radial, "STORED", 1 << 18)
     monkeypatch.setattr(radial, "SPARSE_AT_ONCE", 1 << 16)
-    monkeypatch.setattr("dualflow.core.row_cache.WORTH", 1 << 10)
+    monkeypatch.setattr("dualflow.core.kernel_cache.WORTH", 1 << 10)
 
 
 @pytest.mark.usefixtures("_small_stretches")

@@ -10,13 +10,13 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 import dualflow
 from dualflow import LSSVC, SVC, SVDD, SVR, Gram, OneClassSVM, ProblemError
-from dualflow._fingerprint import fingerprint
-from dualflow.core import conjugate_system
-from dualflow.core.conjugate_system import ConjugateSystem
-from dualflow.core.kept import KeptGram
+from dualflow.core.digest import fingerprint
+from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.core.thin_kernel import is_thin, thin_block, thin_product
 from dualflow.core.workspace import Workspace, twin
+from dualflow.refinement import linear_systems
+from dualflow.refinement.linear_systems import ConjugateSystem
 
 #: Few words of many, held without zeros; and a table with zeros, small enough to be held with them.
 WORDS = scipy.sparse.random(120, 4000, density=0.005, format="csr", random_state=0)
@@ -381,12 +381,12 @@ def test_a_refinement_without_a_factor_ends_where_one_with_it_does(model, kernel
     made = []
     plain = ConjugateSystem.step
     monkeypatch.setattr(ConjugateSystem, "step", lambda self, *a: made.append(1) or plain(self, *a))
-    monkeypatch.setattr(conjugate_system, "FROM", 1)
+    monkeypatch.setattr(linear_systems, "FROM", 1)
     without = dualflow.solve(problem, "gradient-flow", tol=1e-3, refine=True)
     assert made
     assert start.certificate.relative_gap > 1e-6
     assert without.certificate.relative_gap <= 1e-9
-    monkeypatch.setattr(conjugate_system, "FROM", 10**9)
+    monkeypatch.setattr(linear_systems, "FROM", 10**9)
     factorised = dualflow.solve(problem, "gradient-flow", tol=1e-3, refine=True)
     assert without.certificate.objective == pytest.approx(factorised.certificate.objective, rel=1e-9)
 
@@ -396,8 +396,8 @@ def test_a_system_too_ill_conditioned_is_factorised_after_all(monkeypatch):
     scales = scipy.sparse.diags(10.0 ** rng.uniform(-6, 0, 4000))
     X, y = (WORDS @ scales).tocsr(), np.where(rng.random(120) < 0.4, 1.0, -1.0)
     problem = dualflow.problems.svc(Gram(X, "linear"), y, C=1e6)
-    monkeypatch.setattr(conjugate_system, "FROM", 1)
-    monkeypatch.setattr(conjugate_system, "MOST", 3)
+    monkeypatch.setattr(linear_systems, "FROM", 1)
+    monkeypatch.setattr(linear_systems, "MOST", 3)
     steps = []
     plain = ConjugateSystem.step
     monkeypatch.setattr(ConjugateSystem, "step", lambda self, *a: steps.append(1) or plain(self, *a))

@@ -8,8 +8,8 @@ import pytest
 from dualflow.core._sealed import Sealed
 
 from dualflow import release_memory
-from dualflow.core import arena
-from dualflow.core.values import LARGE, immutable, immutable_parts, immutable_rows
+from dualflow.core.runtime import memory as memory_module
+from dualflow.core.runtime.arrays import LARGE, immutable, immutable_parts, immutable_rows
 
 
 def test_what_is_immutable_is_not_copied_but_has_a_shape_of_its_own():
@@ -85,9 +85,9 @@ def test_nobody_can_write_to_large_memory_by_its_owner():
 def test_nothing_that_is_lent_is_the_memory_of_a_large_copy():
     release_memory()
     arrays = [large(k) for k in range(3)]
-    assert not any(np.shares_memory(kept, array) for kept in arena._kept for array in arrays)
+    assert not any(np.shares_memory(kept, array) for kept in memory_module._kept for array in arrays)
     for _ in range(8):
-        room = arena.borrowed(arrays[0].shape, float)
+        room = memory_module.borrowed(arrays[0].shape, float)
         room[:] = -1.0
     assert [array.min() for array in arrays] == [array.max() for array in arrays] == [0.0, 1.0, 2.0]
 
@@ -105,28 +105,28 @@ def test_its_memory_is_lent_when_nobody_looks_at_it_any_more(hold):
     assert np.frombuffer(np.ascontiguousarray(held)).min() == 3.0
     del held
     assert address(large(5.0)) == place
-    room = arena.borrowed(other.shape, float)  # and whoever works in it has it alone
+    room = memory_module.borrowed(other.shape, float)  # and whoever works in it has it alone
     assert address(room) == place
     assert address(large(6.0)) != place
 
 
 def test_memory_that_comes_back_stays_within_the_bound(monkeypatch):
-    monkeypatch.setattr(arena, "BOUND", 1 << 28)
+    monkeypatch.setattr(memory_module, "BOUND", 1 << 28)
     release_memory()
-    held = [large() for _ in range(arena.BOUND // LARGE + 4)]
-    assert not arena._kept
+    held = [large() for _ in range(memory_module.BOUND // LARGE + 4)]
+    assert not memory_module._kept
     del held
-    assert 0 < sum(memory.nbytes for memory in arena._kept) <= arena.BOUND
+    assert 0 < sum(memory.nbytes for memory in memory_module._kept) <= memory_module.BOUND
     release_memory()
-    assert not arena._kept
+    assert not memory_module._kept
 
 
 def test_it_comes_back_though_the_list_is_in_use():
     release_memory()
     array = large()
-    with arena._lock:
+    with memory_module._lock:
         del array  # as the garbage collector may, anywhere
-    assert not arena._kept
+    assert not memory_module._kept
 
 
 @pytest.mark.parametrize("size", [7, LARGE + 8])

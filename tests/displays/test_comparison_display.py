@@ -70,7 +70,7 @@ def test_names_cover_no_mark_and_no_other_name(comparison):
 
 
 def test_a_name_without_room_is_left_out():
-    from dualflow.displays._labels import place_labels
+    from dualflow.displays.comparison import place_labels
 
     ax = axes()
     points = np.column_stack([np.linspace(1.0, 1.1, 12), np.linspace(1.0, 1.02, 12)])

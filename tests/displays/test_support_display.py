@@ -169,14 +169,14 @@ def test_sparse_points(iris):
 
 
 def test_data_too_wide_to_be_dense(monkeypatch):
-    from dualflow.displays import _places
+    from dualflow.displays import _scene
 
     rng = np.random.default_rng(0)
     X = sp.random(50, 30, density=0.3, random_state=rng, format="csr")
     y = np.arange(50) % 2
     model = SVC().fit(X, y)
     dense = SupportDisplay.from_estimator(model, X, y, ax=axes(), grid_resolution=6)
-    monkeypatch.setattr(_places, "DENSE", 10)
+    monkeypatch.setattr(_scene, "DENSE", 10)
     display = SupportDisplay.from_estimator(model, X, y, ax=axes(), grid_resolution=6)
     np.testing.assert_allclose(display.response_, dense.response_, atol=1e-6)
     assert display.text_.get_text() == dense.text_.get_text()

@@ -155,7 +155,7 @@ def test_a_default_fit_passes_through_solve():
     finally:
         sys.setprofile(before)
     assert {
-        ("dualflow._solve", "solve"),
+        ("dualflow.driver.solve", "solve"),
         ("dualflow.solvers.working_set", "solve_directly"),
         ("dualflow.problems.classification", "hinge"),
         ("dualflow.direct.lane", "solve_directly"),

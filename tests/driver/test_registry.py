@@ -8,9 +8,9 @@ import pytest
 
 import dualflow
 from dualflow import Kind, SolverMismatch, SolverUnavailable
-from dualflow import registry as registry_module
-from dualflow.registry import list_solvers, make_solver, solver_class, solver_names
 from dualflow.solvers import CATALOGUE, Solver
+from dualflow.solvers import registry as registry_module
+from dualflow.solvers.registry import list_solvers, make_solver, solver_class, solver_names
 from dualflow.solvers.smo import SMO
 
 

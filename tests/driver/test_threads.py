@@ -7,8 +7,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dualflow import problems, solve
-from dualflow.core.kernels import Gram
-from dualflow.core.threads import SMALL, allowed
+from dualflow.core.gram import Gram
+from dualflow.core.runtime.threads import SMALL, allowed
 
 RNG = np.random.default_rng(0)
 

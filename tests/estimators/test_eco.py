@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status
-from dualflow.estimators import FitError, _at_once, _ecology
+from dualflow.estimators import FitError, _ecology, eco_svc
 from dualflow.online import stream as engine
 
 
@@ -316,7 +316,7 @@ def test_the_reserve_is_those_nearest_to_the_margin():
 def test_the_blocks_of_one_call_are_as_good_as_calls(kernel, monkeypatch):
     X, y = moons(300)
     whole = stream(EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
-    for room in (_at_once, engine):
+    for room in (eco_svc, engine):
         monkeypatch.setattr(room, "BLOCK", 50)
     blocks = EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4).partial_fit(X, y, classes=[0, 1])
     assert (blocks.survivors_ == whole.survivors_).all()
@@ -506,7 +506,7 @@ def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(fit_intercept, mon
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("it went on")
 
-    for room, name in ((_ecology, "refine"), (_ecology, "solve"), (_at_once, "solve_pair")):
+    for room, name in ((_ecology, "refine"), (_ecology, "solve"), (eco_svc, "solve_pair")):
         monkeypatch.setattr(room, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[100:], y[100:])

@@ -8,7 +8,7 @@ import pytest
 
 import dualflow
 from dualflow import SVC, EcoSVC, IncrementalSVC, ProblemError
-from dualflow.estimators._labels import codes_of, same
+from dualflow.estimators._validation import codes_of, same
 
 B = 2**53
 RNG = np.random.default_rng(0)

@@ -10,9 +10,9 @@ from sklearn.exceptions import NotFittedError
 
 import dualflow
 from dualflow import SVC, SVDD, Gram, ProblemError, generalization_report
-from dualflow.core.geometry import response_and_distance
-from dualflow.estimators import _optimum
-from dualflow.online import left_out, unlearning
+from dualflow.estimators import _solving
+from dualflow.estimators.generalization import response_and_distance
+from dualflow.online import leave_one_out
 
 MOONS = make_moons(60, noise=0.3, random_state=0)
 WIDE = make_classification(40, 60, n_informative=6, class_sep=0.5, random_state=2)
@@ -151,12 +151,14 @@ def test_what_has_no_answer_is_solved_for(monkeypatch, broken):
     X, y = MOONS
     reference = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     if broken == "response":  # the path has it then
-        monkeypatch.setattr(left_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
     elif broken == "path":
-        monkeypatch.setattr(left_out.Response, "without", lambda response, c, s: response.held * (response.held > 9))
+        monkeypatch.setattr(
+            leave_one_out.Response, "without", lambda response, c, s: response.held * (response.held > 9)
+        )
     else:
-        monkeypatch.setattr(left_out.Response, "without", lambda *_: None)
-        monkeypatch.setattr(unlearning.Unlearning, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Unlearning, "without", lambda *_: None)
     found = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     np.testing.assert_allclose(found.loo_margin, reference.loo_margin, atol=1e-8)
     assert found.loo_relative_gap.max() <= 1e-9
@@ -249,7 +251,7 @@ def test_more_margin_vectors_than_dimensions():
 
 
 def test_ctrl_c_gives_no_half_a_report(monkeypatch):
-    model, real, calls = SVC().fit(*MOONS), _optimum.solve, []
+    model, real, calls = SVC().fit(*MOONS), _solving.solve, []
 
     def interrupted(*arguments, **more):
         calls.append(1)
@@ -257,11 +259,11 @@ def test_ctrl_c_gives_no_half_a_report(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, **more)
 
-    monkeypatch.setattr(_optimum, "solve", interrupted)
+    monkeypatch.setattr(_solving, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(calls) == 2
-    asked, without = [], left_out.Response.without
+    asked, without = [], leave_one_out.Response.without
 
     def struck(response, gone, stretch=1.0):
         asked.append(gone)
@@ -269,7 +271,7 @@ def test_ctrl_c_gives_no_half_a_report(monkeypatch):
             raise KeyboardInterrupt
         return without(response, gone, stretch)
 
-    monkeypatch.setattr(left_out.Response, "without", struck)
+    monkeypatch.setattr(leave_one_out.Response, "without", struck)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(asked) == 5

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dualflow
 from dualflow import SVC, SVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, certify, problems
 from dualflow.core.growing import GrowingGram
-from dualflow.estimators._ids import uninterrupted
+from dualflow.estimators._base import uninterrupted
 from dualflow.estimators._streaming import optimum
 from dualflow.online import incremental
 from dualflow.online.incremental import Engine

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualflow import SVC, release_memory
-from dualflow.core import kernel_matrix
+from dualflow.core import gram
 
 N, FEATURES = 60_000, 60
 #: Of X, in units of its size: the Gram's own copy; points ready for the kernel in float32, and in float64 for
@@ -46,7 +46,7 @@ def test_a_fit_holds_three_copies_of_a_mapped_file_at_most(mapped):
 
 
 def test_predictions_of_a_mapped_file_are_made_in_parts(mapped, monkeypatch):
-    monkeypatch.setattr(kernel_matrix, "BLOCK_ENTRIES", 1 << 16)  # of 32 MB, more than X takes
+    monkeypatch.setattr(gram, "BLOCK_ENTRIES", 1 << 16)  # of 32 MB, more than X takes
     X, y = mapped
     model = SVC(tol=1e-3, gamma=0.01).fit(X[:2000], y[:2000])
     whole, peak = peak_of(lambda: model.decision_function(X))

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import dualflow
 from dualflow import SVC, SVDD, SVR, Gram, OneClassSVM, certify, problems, solve
-from dualflow.registry import usual_solver
+from dualflow.solvers.registry import usual_solver
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(1600, 5))
@@ -88,7 +88,7 @@ def test_a_bound_by_any_weights_is_a_bound():
 
 def test_weights_of_another_shape_or_not_finite_are_not_taken(monkeypatch):
     problem = problems.svc(Gram(X, "linear"), SIGNS, 1.0)
-    kind = dualflow.registry.solver_class("interior-point")
+    kind = dualflow.solvers.registry.solver_class("interior-point")
     for wrong in (np.ones(3), np.full(5, np.nan)):
         monkeypatch.setattr(kind, "primal", lambda self, context, state, wrong=wrong: wrong)
         assert solve(problem, "interior-point").certificate.primal is None

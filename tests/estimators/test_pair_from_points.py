@@ -8,11 +8,12 @@ from sklearn.datasets import load_breast_cancer, make_classification, make_moons
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, Gram, _solve, certify, problems
+from dualflow import SVC, Gram, certify, problems
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.direct import from_points
 from dualflow.direct.pair_points import PointPairs, _expected, pair_from_points, suit_together, suits_points
 from dualflow.direct.pairs import PairBatch
+from dualflow.driver import solve as solve_module
 from tests.thresholds import USUAL, fits_with, other
 
 CANCER = load_breast_cancer(return_X_y=True)
@@ -33,7 +34,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solve, "Run", refuse)
+    monkeypatch.setattr(solve_module, "Run", refuse)
 
 
 @pytest.mark.parametrize("C", [0.5, 5.0, 300.0])

@@ -5,7 +5,7 @@ import pytest
 
 from dualflow import problems
 from dualflow.core.certificate import certify
-from dualflow.core.kernels import Gram
+from dualflow.core.gram import Gram
 from dualflow.direct import pairs as pair_batch
 from dualflow.direct import results
 from dualflow.direct.pairs import PairBatch

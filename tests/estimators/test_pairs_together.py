@@ -10,13 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
-from dualflow import SVC, _solve, problems, solve
+from dualflow import SVC, problems, solve
 from dualflow.core.certificate import certify
-from dualflow.core.kernels import Gram
+from dualflow.core.gram import Gram
 from dualflow.core.solution import Status
 from dualflow.direct import pairs as pair_batch
 from dualflow.direct.pairs import PairBatch
-from dualflow.estimators import _pair_solutions
+from dualflow.driver import solve as solve_module
+from dualflow.estimators import _one_vs_one
 from tests.thresholds import USUAL, other
 
 DIGITS = load_digits(return_X_y=True)
@@ -34,7 +35,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solve, "Run", refuse)
+    monkeypatch.setattr(solve_module, "Run", refuse)
 
 
 def watched(**parameters):
@@ -223,9 +224,9 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     assert model.solution_.provenance["refine"] is False
     assert SVC(tol=1e-3).fit(X, y).solution_.provenance["refine"] == "early"
     X, y = SETS["iris"]
-    monkeypatch.setattr(_pair_solutions, "RAW", len(y) - 1)
+    monkeypatch.setattr(_one_vs_one, "RAW", len(y) - 1)
     SVC().fit(X, y)
-    monkeypatch.setattr(_solve, "solve_directly", lambda *given: None)
+    monkeypatch.setattr(solve_module, "solve_directly", lambda *given: None)
     with pytest.raises(AssertionError, match="a run was made"):
         SVC(refine=False, tol=1e-3).fit(X, y)
 

@@ -46,11 +46,10 @@ from dualflow import (
     Solver,
 )
 from dualflow.core.certificate import Certificate
-from dualflow.core.kernel_matrix import KernelMatrix
+from dualflow.core.gram import KernelMatrix
 from dualflow.core.solution import Cost, Solution
-from dualflow.estimators._persistence import CLASSES, FORMAT
-from dualflow.estimators._support import Support
-from dualflow.estimators._values import decode, encode
+from dualflow.estimators._base import Support
+from dualflow.estimators._persistence import CLASSES, FORMAT, decode, encode
 from dualflow.online.remembering import Stream
 from dualflow.persistence import container
 

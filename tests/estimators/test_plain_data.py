@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dualflow import SVC, SVDD
-from dualflow.estimators._labels import encode
+from dualflow.estimators._validation import encode
 from dualflow.exceptions import ProblemError
 
 X = np.random.default_rng(0).normal(size=(40, 3))

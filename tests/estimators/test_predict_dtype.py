@@ -6,8 +6,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import dualflow
 from dualflow import Gram
-from dualflow.core import kernel_matrix
-from dualflow.core.kept import KeptGram
+from dualflow.core import gram as gram_module
+from dualflow.core.kernel_cache import KeptGram
 
 PROMISE = 1e-4
 KERNELS = {
@@ -79,16 +79,16 @@ def test_sums_in_single_are_as_sharp_as_promised(kernel, scale, offset, weights)
 
 def test_single_precision_is_used_where_it_is_sharp(monkeypatch):
     gram, sums = KeptGram(Gram(points(5, 80), "poly")), []
-    plain = kernel_matrix.KernelMatrix._sums
+    plain = gram_module.KernelMatrix._sums
 
     def told(self, new, J, W, dtype):
         sums.append((len(new), dtype))
         return plain(self, new, J, W, dtype)
 
-    monkeypatch.setattr(kernel_matrix.KernelMatrix, "_sums", told)
+    monkeypatch.setattr(gram_module.KernelMatrix, "_sums", told)
     gram.expand(points(6, 5000), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, np.float32)
-    assert sum(count for count, _ in sums[:-1]) <= 2 * kernel_matrix.TRIED  # predictions stay cheap
+    assert sum(count for count, _ in sums[:-1]) <= 2 * gram_module.TRIED  # predictions stay cheap
     gram = KeptGram(Gram(points(5, 80, 1000.0), "poly"))
     gram.expand(points(6, 5000, 1000.0), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, float)

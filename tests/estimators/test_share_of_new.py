@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 import dualflow
 from dualflow import SVDD, Gram, OneClassSVM, ProblemError, load
-from dualflow.estimators import _left_out_scores, _one_class_share, _optimum
-from dualflow.online import left_out, unlearning
+from dualflow.estimators import _one_class, _solving
+from dualflow.online import leave_one_out
 
 BOTH = pytest.mark.parametrize("kind", [SVDD, OneClassSVM], ids=lambda kind: kind.__name__)
 
@@ -99,9 +99,9 @@ def test_most_points_share_a_model_and_none_is_solved_for(kind):
 def test_what_has_no_answer_is_found_in_another_way(monkeypatch, kind, broken):
     X = normal(40, 2)
     wanted = kind(nu=0.3, gamma=1.0).fit(X).loo_scores_
-    monkeypatch.setattr(left_out.Response, "without", lambda *_: None)
+    monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
     if broken == "both":
-        monkeypatch.setattr(unlearning.Unlearning, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Unlearning, "without", lambda *_: None)
     model = kind(nu=0.3, gamma=1.0).fit(X)
     np.testing.assert_allclose(model.loo_scores_, wanted, atol=1e-9)
     assert model.loo_relative_gap_ <= 1e-9
@@ -288,7 +288,7 @@ def test_data_may_come_in_any_form(kind, monkeypatch):
     np.testing.assert_array_equal(frame.p_values(pd.DataFrame(Z, columns=list("abc"))), wanted)
     sparse = kind(nu=0.2, gamma=0.3).fit(scipy.sparse.csr_array(X))
     np.testing.assert_array_equal(sparse.p_values(scipy.sparse.csr_array(Z)), wanted)
-    monkeypatch.setattr(_one_class_share, "AT_ONCE", 1)  # a row at a time
+    monkeypatch.setattr(_one_class, "AT_ONCE", 1)  # a row at a time
     read_only = Z.copy()
     read_only.setflags(write=False)
     np.testing.assert_array_equal(model.p_values(read_only), wanted)
@@ -363,7 +363,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(kind, monkeypatch):
     def struck(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(left_out.Response, "without", struck)
+    monkeypatch.setattr(leave_one_out.Response, "without", struck)
     with pytest.raises(KeyboardInterrupt):
         model.p_values(X)
     with pytest.raises(KeyboardInterrupt):
@@ -397,4 +397,4 @@ def fresh(kind, model):
 
 def test_the_tools_are_one():
     """What `generalization_report` certifies to is what these models are certified to."""
-    assert _left_out_scores.TOL == _optimum.TOL == 1e-9
+    assert _one_class.TOL == _solving.TOL == 1e-9

@@ -7,9 +7,10 @@ import pytest
 from sklearn import svm
 from sklearn.datasets import load_digits, load_iris, make_moons
 
-from dualflow import SVDD, Gram, OneClassSVM, _solve, certify, problems, solve
+from dualflow import SVDD, Gram, OneClassSVM, certify, problems, solve
 from dualflow.direct import from_points
 from dualflow.direct.simplex import simplex_from_points, suits_simplex_points
+from dualflow.driver import solve as solve_module
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 from tests.thresholds import USUAL, fits_with
 
@@ -29,7 +30,7 @@ def no_runs(monkeypatch):
     def refuse(*given, **options):
         raise AssertionError("a run was made")
 
-    monkeypatch.setattr(_solve, "Run", refuse)
+    monkeypatch.setattr(solve_module, "Run", refuse)
 
 
 NUS = [(name, nu) for name in SETS for nu in (0.01, 0.1, 0.6, 1.0, None) if name != "moons" or nu in (0.01, 0.1, None)]

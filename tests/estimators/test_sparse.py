@@ -15,10 +15,10 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import dualflow
 from dualflow import SVC, SVDD, SVR, ProblemError, load
-from dualflow.core import conjugate_system
 from dualflow.core.sparse_points import SparsePoints
-from dualflow.estimators._values import decode, encode
+from dualflow.estimators._persistence import decode, encode
 from dualflow.persistence import container
+from dualflow.refinement import linear_systems
 
 #: Few words of many, and a table that is small enough to be held with its zeros.
 WORDS = scipy.sparse.random(150, 4000, density=0.005, format="csr", random_state=0)
@@ -253,8 +253,8 @@ def test_every_kind_of_solver_takes_sparse_problems(solver):
 def test_many_free_variables_are_refined_without_a_factor(kernel, monkeypatch):
     X = scipy.sparse.random(1200, 3000, density=0.003, format="csr", random_state=0)
     y = np.where(np.random.default_rng(0).random(1200) < 0.5, 1, -1)
-    monkeypatch.setattr(conjugate_system, "FROM", 100)
-    monkeypatch.setattr("dualflow.core.active_set.FreeSystem", None)  # none is made
+    monkeypatch.setattr(linear_systems, "FROM", 100)
+    monkeypatch.setattr("dualflow.refinement.active_set.FreeSystem", None)  # none is made
     model = SVC(kernel=kernel).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dualflow
 from dualflow import SVC
-from dualflow.core.kernel_matrix import KernelMatrix
+from dualflow.core.gram import KernelMatrix
 
 BINARY = make_classification(80, 6, n_informative=4, random_state=3)
 BLOBS, BLOB_LABELS = make_blobs(90, centers=4, n_features=3, cluster_std=4.0, random_state=1)
@@ -216,7 +216,7 @@ def test_prediction_in_blocks_equals_prediction_at_once(monkeypatch):
     model = SVC(kernel="poly", degree=1, coef0=1.0).fit(X, y)  # linear ones predict by their weights
     expected, heights = model.decision_function(X), []
     cross = KernelMatrix.cross
-    monkeypatch.setattr("dualflow.core.kernel_matrix.BLOCK_ENTRIES", 10 * len(model.support_))
+    monkeypatch.setattr("dualflow.core.gram.BLOCK_ENTRIES", 10 * len(model.support_))
     monkeypatch.setattr(KernelMatrix, "cross", lambda *a: heights.append(len(a[1])) or cross(*a))
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=0, atol=1e-10)
     assert heights == [10] * 9

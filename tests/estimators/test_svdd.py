@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dualflow import SVDD, ProblemError
-from dualflow.core.kernel_matrix import KernelMatrix
+from dualflow.core.gram import KernelMatrix
 
 X, _ = make_moons(91, noise=0.2, random_state=0)
 Z = np.random.default_rng(0).uniform(-3, 3, size=(60, 2))
@@ -122,7 +122,7 @@ def test_prediction_in_blocks_equals_prediction_at_once(monkeypatch):
     model = SVDD(nu=0.3).fit(X)
     expected, heights = model.decision_function(X), []
     prepare = KernelMatrix._new_points
-    monkeypatch.setattr("dualflow.core.kernel_matrix.BLOCK_ENTRIES", 25 * len(model.support_))
+    monkeypatch.setattr("dualflow.core.gram.BLOCK_ENTRIES", 25 * len(model.support_))
     monkeypatch.setattr(KernelMatrix, "_new_points", lambda *a: heights.append(len(a[1])) or prepare(*a))
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=0, atol=1e-12)
     assert heights == [25, 25, 25, 16]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_iris, make_moons
 
 from dualflow import SVC, SVR, EcoSVC
-from dualflow.estimators._labels import are_words, encode
+from dualflow.estimators._validation import are_words, encode
 
 WORDS = ["b", "a", "Z", "ä", "\U0001f300", "", "a b", "aa", "\ud800"]
 

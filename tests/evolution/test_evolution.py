@@ -23,13 +23,22 @@ from dualflow import (
     problems,
     solve,
 )
+from dualflow.core.solver import generator
 from dualflow.core.workspace import Workspace
 from dualflow.evolution import mutation
-from dualflow.evolution.generations import Evolution, Rules, evaluated, evolve, random_population, settled
-from dualflow.evolution.selection import pairings, survivors, swaps
+from dualflow.evolution.generations import (
+    Evolution,
+    Rules,
+    evaluated,
+    evolve,
+    pairings,
+    random_population,
+    settled,
+    survivors,
+    swaps,
+)
 from dualflow.evolution.swarm import Swarm, SwarmRules, fly, moved
 from dualflow.evolution.sweeps import sweep
-from dualflow.solvers.base import generator
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 
 PLAIN = Rules("gaussian", crossover=0.9, entrants=5, patience=10**6, limit=10**6, sweeps=0)

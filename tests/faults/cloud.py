@@ -24,7 +24,7 @@ import numpy as np
 import dualflow
 from dualflow import Checkpoint, DeviceError, Status
 from dualflow.quantum.devices import Limits
-from dualflow.quantum.runs import patience
+from dualflow.quantum.runs import sending
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.testing.cloud import FakeCloud, Faults
 from tests.faults.processes import forks
@@ -74,7 +74,7 @@ class Life:
 
 def process(life: Life, events: int, resend: bool, pipe: Any) -> None:
     """One process of a run: killed at an event of the cloud's, or from outside."""
-    patience.FIRST_S = 0.001
+    sending.FIRST_S = 0.001
     left = events
 
     def die(word: str) -> None:

@@ -15,11 +15,11 @@ def forks() -> ForkServerContext:
     context.set_forkserver_preload(
         [
             "distributed",
-            "dualflow._solve",
+            "dualflow.driver.solve",
             "dualflow.cascade",
             "dualflow.estimators",
             "dualflow.quantum.runs.journal",
-            "dualflow.solvers.variational_flow",
+            "dualflow.quantum.solvers.variational_flow",
             "dualflow.testing.cloud",
             "pytest",
         ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dualflow import SVC, SVDD, EcoSVC, Gram, IncrementalSVC, Status, problems, solve
-from dualflow.core import clock
+from dualflow.core.runtime import clock
 from tests.faults.processes import forks
 
 THREADS, TASKS = 4, 16

@@ -13,9 +13,8 @@ import pytest
 
 import dualflow
 from dualflow import SVC, Gram, Workspace, problems, solve
-from dualflow.core import arena
-from dualflow.core.forks import ProcessContext, cached_property
-from dualflow.core.threads import ONE_THREAD
+from dualflow.core.runtime import memory
+from dualflow.core.runtime.threads import ONE_THREAD, ProcessContext, cached_property
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -80,7 +79,7 @@ def locks():
     from dualflow.quantum.devices import processes
     from dualflow.quantum.runs import live
 
-    return {"threads": ONE_THREAD, "arena": arena, "pools": processes, "journals": live}
+    return {"threads": ONE_THREAD, "arena": memory, "pools": processes, "journals": live}
 
 
 @pytest.mark.parametrize("whose", ["threads", "arena", "pools", "journals"])

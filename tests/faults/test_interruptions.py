@@ -16,10 +16,10 @@ from cvxopt import misc
 from dualflow import SVC, Gram, ProblemError, Solver, Status, compare, problems, solve
 from dualflow.cli.output import clear_errors
 from dualflow.comparison import rows as comparison_rows
-from dualflow.core import clock
 from dualflow.core.certificate import Certifier
+from dualflow.core.runtime import clock
+from dualflow.core.solver import EVERY_CONVEX
 from dualflow.exceptions import DeviceError
-from dualflow.solvers.base import EVERY_CONVEX
 
 NAMES = (
     "working-set",

@@ -18,15 +18,15 @@ from dualflow import (
     problems,
     solve,
 )
-from dualflow.core import clock
 from dualflow.core.certificate import Certifier
-from dualflow.core.cholesky import AT_ONCE, factorise
 from dualflow.core.problem import DualProblem
+from dualflow.core.runtime import clock
+from dualflow.core.solver import Solver
 from dualflow.core.workspace import Workspace
 from dualflow.integrate import stiff_system
 from dualflow.integrate.stiff_system import StiffSystem, low_rank
-from dualflow.registry import list_solvers, solver_class
-from dualflow.solvers.base import Solver
+from dualflow.refinement.linear_systems import AT_ONCE, factorise
+from dualflow.solvers.registry import list_solvers, solver_class
 
 #: A limit is kept to a second, the last certificate included; a busy machine is given four.
 LIMIT, SLACK = 3.0, 4.0

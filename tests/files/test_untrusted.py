@@ -18,13 +18,15 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import dualflow
-from dualflow import SVC, Gram, ProblemError, VariationalFlow, _checkpoint, problems, registry, solve
-from dualflow.estimators import _values
-from dualflow.estimators._unconfirmed import REACHING, unconfirmed
+from dualflow import SVC, Gram, ProblemError, VariationalFlow, problems, solve
+from dualflow.driver import checkpoint
+from dualflow.estimators import _persistence
+from dualflow.estimators._persistence import REACHING, unconfirmed
 from dualflow.persistence import container
 from dualflow.persistence.npy import array_of
 from dualflow.persistence.unconfirmed import Unconfirmed
 from dualflow.quantum.runs.journal import Journal
+from dualflow.solvers import registry
 from tests.fuzz.mutations import archive_of, members_of, sealed
 
 X, Y = np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 2
@@ -89,14 +91,14 @@ def test_a_shape_that_is_not_that_of_its_entries_costs_nothing(saved, shape):
 
 def test_what_takes_long_to_make_is_counted_over_the_whole_file(saved):
     array = {"$array": ["<f8", [0], []]}
-    many = {f"x{k}": [array] * (_values.MOST_TAGS // 4) for k in range(5)}
+    many = {f"x{k}": [array] * (_persistence.MOST_TAGS // 4) for k in range(5)}
     forged(saved, lambda header: header["objects"].update(many))
     with pytest.raises(ProblemError, match="more tagged values than are allowed"):
         dualflow.load(saved)
 
 
 def test_keys_that_collide_are_not_made(saved):
-    pairs = [[k * (2**61 - 1), 0] for k in range(_values.MOST_PAIRS + 1)]  # all have the hash 0
+    pairs = [[k * (2**61 - 1), 0] for k in range(_persistence.MOST_PAIRS + 1)]  # all have the hash 0
     forged(saved, lambda header: header["parameters"].__setitem__("class_weight", {"$map": pairs}))
     with pytest.raises(ProblemError, match="more keys that are not text than are allowed"):
         dualflow.load(saved)
@@ -182,7 +184,7 @@ def test_arrays_are_read_as_numpy_reads_them():
 def test_a_checkpoint_whose_header_would_take_long_is_not_parsed(tmp_path, monkeypatch):
     run, problem = tmp_path / "run", problems.svc(Gram(X), 2 * Y - 1)
     solve(problem, "smo", checkpoint=run, max_steps=2, random_state=0)
-    monkeypatch.setattr(_checkpoint, "HEADER_BYTES", 100)
+    monkeypatch.setattr(checkpoint, "HEADER_BYTES", 100)
     with pytest.raises(ProblemError, match="its header has"):
         solve(problem, "smo", checkpoint=run, random_state=0)
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dualflow import Gram, SolverMismatch, Workspace, certify, problems, solve
-from dualflow.core.threads import at_most
+from dualflow.core.runtime.threads import at_most
 from dualflow.interior.dense import Dense
 from dualflow.interior.low_rank import LowRank
-from dualflow.registry import make_solver
+from dualflow.solvers.registry import make_solver
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(90, 3))

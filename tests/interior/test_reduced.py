@@ -8,7 +8,7 @@ import pytest
 from dualflow import SVC, Gram, Workspace, problems, solve
 from dualflow.interior.low_rank import LowRank
 from dualflow.interior.reduced import MIN_POINTS, Reduced, can_reduce
-from dualflow.registry import make_solver
+from dualflow.solvers.registry import make_solver
 
 N = MIN_POINTS + 800
 RNG = np.random.default_rng(3)

@@ -6,8 +6,8 @@ from sklearn.datasets import make_moons
 
 import dualflow
 from dualflow import Gram, ProblemError, problems, solve
-from dualflow.core.support import refine
 from dualflow.online.invasion import Habitat, interval, middle
+from dualflow.refinement.refine import refine
 
 
 def equilibrium(problem, alpha):

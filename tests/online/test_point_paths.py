@@ -6,7 +6,7 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_moons
 
 from dualflow import Gram, problems, solve
 from dualflow.online import point_paths
-from dualflow.online.left_out import Response
+from dualflow.online.leave_one_out import Response
 from dualflow.online.point_paths import PointPaths
 
 

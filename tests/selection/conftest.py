@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualflow.selection import _evaluation, _pace, _plan
+from dualflow.selection import _evaluation, _folds, _plan
 
 
 @pytest.fixture
@@ -11,4 +11,4 @@ def one_matrix(monkeypatch):
     """All folds but the first are solved over one matrix, however long it takes."""
     monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
     monkeypatch.setattr(_plan, "MIN_FOLDS_ONE_COST", 2)
-    monkeypatch.setattr(_pace, "ALLOWED", np.inf)
+    monkeypatch.setattr(_folds, "ALLOWED", np.inf)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_classification, make_friedman1
 
 from dualflow import SVC, SVR, SVCSearchCV, SVRSearchCV
-from dualflow.selection import _duals, _rough
-from dualflow.selection._rough import Rough
+from dualflow.selection import _duals
+from dualflow.selection._duals import Rough
 
 X, y = make_classification(120, 6, flip_y=0.1, random_state=0)
 E = np.where(y > 0, 1.0, -1.0)
@@ -28,7 +28,7 @@ def test_float32_comes_as_near_as_it_says_and_stays_feasible(C):
     assert (beta >= low).all()
     assert (beta <= high).all()
     assert abs(beta.sum()) <= 1e-13 * np.abs(beta).sum()
-    assert 0 < violation(beta, low, high) <= 2 * _rough.ENOUGH
+    assert 0 < violation(beta, low, high) <= 2 * _duals.ENOUGH
     before = beta.copy()
     assert not rough.approach(beta, K @ beta - E, low, high, True)
     np.testing.assert_array_equal(beta, before)
@@ -38,7 +38,7 @@ def test_it_stops_where_round_off_begins_however_large_the_bounds():
     bounds = np.full(120, 1e6)
     low, high, beta = -bounds, bounds, np.zeros(120)
     Rough(K, np.arange(120), np.ones(120)).approach(beta, -E, low, high, True)
-    noise = _rough.NOISE * np.finfo(np.float32).eps * 2e6
+    noise = _duals.NOISE * np.finfo(np.float32).eps * 2e6
     assert 0.5 < violation(beta, low, high) <= 2 * noise  # it came from 2, and went no further than is known
 
 

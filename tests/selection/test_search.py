@@ -11,9 +11,9 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
 
 from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
-from dualflow.selection import _duals, _evaluation, _kernels, _left_out, _pace
+from dualflow.selection import _duals, _evaluation, _folds, _plan
+from dualflow.selection._duals import Newton
 from dualflow.selection._models import FoldSVC
-from dualflow.selection._newton import Newton
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
 
@@ -181,7 +181,7 @@ def test_folds_that_leave_one_out_are_led_to_their_optimum(monkeypatch, one_matr
         with monkeypatch.context() as patch:
             patch.setattr(_duals.Duals, "descend", counted)
             if not paths:
-                patch.setattr(_left_out.LeftOut, "without", lambda self, k: None)
+                patch.setattr(_duals.LeftOut, "without", lambda self, k: None)
             grid = {"C": [0.5, 5.0]}
             search = SVCSearchCV(SVC(tol=1e-9, gamma=0.2), grid, cv="loo", scoring=margin, refit=False).fit(X, y)
         assert search.cv_results_["max_relative_gap"].max() <= 1e-9
@@ -296,9 +296,9 @@ def test_a_matrix_that_is_slower_than_fits_one_by_one_is_given_up(monkeypatch):
     X, y = german()
     monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
     monkeypatch.setattr(_evaluation, "AGAIN_FROM", np.inf)
-    monkeypatch.setattr(_pace, "ALLOWED", 0.0)
-    tried, honest = [], _kernels.Kernels.matrix
-    monkeypatch.setattr(_kernels.Kernels, "matrix", lambda *given: tried.append(1) or honest(*given))
+    monkeypatch.setattr(_folds, "ALLOWED", 0.0)
+    tried, honest = [], _plan.Kernels.matrix
+    monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: tried.append(1) or honest(*given))
     ours = SVCSearchCV(SVC(), GRID, cv=5).fit(X, y)
     assert len(tried) == 1  # of three: it is not tried again
     same_tables(ours.cv_results_, peer(GRID, cv=5).fit(X, y).cv_results_, tolerance=1e-12)
@@ -320,18 +320,18 @@ def test_a_matrix_that_lost_is_tried_again_where_fits_take_far_longer(monkeypatc
     X, y = german()
     gains = iter([2.0, 3.0, 10.0])
     monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: next(gains))
-    monkeypatch.setattr(_pace, "ALLOWED", -np.inf)
-    tried, honest = [], _kernels.Kernels.matrix
-    monkeypatch.setattr(_kernels.Kernels, "matrix", lambda *given: tried.append(given[1].gamma) or honest(*given))
+    monkeypatch.setattr(_folds, "ALLOWED", -np.inf)
+    tried, honest = [], _plan.Kernels.matrix
+    monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: tried.append(given[1].gamma) or honest(*given))
     SVCSearchCV(SVC(), {"C": [0.1, 1.0], "gamma": [0.01, 0.1, 1.0]}, cv=5, refit=False).fit(X, y)
     assert tried == [0.01, 1.0]
 
 
 def test_three_folds_do_not_pay_for_the_model_of_all_points():
     data = {"points": 300, "variables": 300, "features": 5, "pairs": 1}
-    assert _pace.shared_gain([1.0, 1.0], **data, folds=2) == 0.0
-    assert _pace.shared_gain([1.0, 1.0], **data, folds=9) > _pace.shared_gain([1.0, 1.0], **data, folds=4) > 0.0
-    assert _pace.shared_gain([1.0], **data | {"variables": 600}, folds=9) < _pace.shared_gain([1.0], **data, folds=9)
+    assert _folds.shared_gain([1.0, 1.0], **data, folds=2) == 0.0
+    assert _folds.shared_gain([1.0, 1.0], **data, folds=9) > _folds.shared_gain([1.0, 1.0], **data, folds=4) > 0.0
+    assert _folds.shared_gain([1.0], **data | {"variables": 600}, folds=9) < _folds.shared_gain([1.0], **data, folds=9)
 
 
 def test_a_multiplier_an_ulp_inside_its_bound_does_not_move_the_bias():

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 import dualflow
 from dualflow import SVC, SVR, FitError, ProblemError, SVCSearchCV, SVRSearchCV
-from dualflow.core import clock
+from dualflow.core.runtime import clock
 from dualflow.selection import _evaluation
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}

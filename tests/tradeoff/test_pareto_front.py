@@ -27,7 +27,7 @@ from dualflow.evolution.fronts import (
     widest_gaps,
 )
 from dualflow.tradeoff import path, search
-from dualflow.tradeoff.validation import cross_validated
+from dualflow.tradeoff.front import cross_validated
 
 needs_pymoo = pytest.mark.skipif(
     importlib.util.find_spec("pymoo") is None, reason="pymoo comes with pip install 'dualflow[evolution]'"

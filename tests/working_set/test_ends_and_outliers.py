@@ -8,9 +8,9 @@ from sklearn.datasets import make_moons
 from sklearn.svm import OneClassSVM
 
 from dualflow import SVC, SVDD, Gram, problems, solve
-from dualflow.core import free_system
 from dualflow.core.workspace import Workspace, twin
 from dualflow.direct import from_points
+from dualflow.refinement import linear_systems
 from dualflow.solvers.working_set import WorkingSet
 
 X = make_moons(2000, noise=0.2, random_state=0)[0]
@@ -114,8 +114,8 @@ def test_many_free_points_of_a_ball_leap_to_their_end_and_no_refinement_factors_
     """Pairs were said to crawl, and up to twenty systems of half of the points were factorised: eight times
     scikit-learn's time."""
     factors = []
-    factorise = free_system.factorise
-    monkeypatch.setattr(free_system, "factorise", lambda A: factors.append(len(A)) or factorise(A))
+    factorise = linear_systems.factorise
+    monkeypatch.setattr(linear_systems, "factorise", lambda A: factors.append(len(A)) or factorise(A))
     points = np.random.default_rng(0).normal(size=(900, 2))
     solution = SVDD(gamma=12.5, nu=0.035).fit(points).solution_
     free = (solution.alpha > 0) & (solution.alpha < solution.problem.effective_upper)

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-import dualflow.core.active_set
-import dualflow.core.support
+import dualflow.refinement.active_set
+import dualflow.refinement.refine
 from dualflow import SVC, Gram, problems, solve
-from dualflow.core import row_cache
+from dualflow.core import kernel_cache
 from dualflow.core.certificate import Certifier
-from dualflow.core.free_system import FreeSystem
-from dualflow.core.kept import CACHE_BYTES
-from dualflow.core.row_cache import RowCache
-from dualflow.core.support import LARGE, refine
+from dualflow.core.kernel_cache import CACHE_BYTES, RowCache
 from dualflow.core.workspace import Workspace
+from dualflow.refinement.linear_systems import FreeSystem
+from dualflow.refinement.refine import LARGE, refine
 from dualflow.solvers.working_set import WorkingSet
 from dualflow.working_set import descent, level
 from tests.thresholds import fits_with
@@ -124,7 +123,7 @@ def test_pairs_that_crawl_are_handed_over_later_where_others_want_to_be_free(set
 
 
 def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeypatch):
-    monkeypatch.setattr(dualflow.core.support, "LARGE", 1000)
+    monkeypatch.setattr(dualflow.refinement.refine, "LARGE", 1000)
     problem = problems.svc(Gram(X[:1500]), Y[:1500])
     start = solve(problem, tol=1e-3, gap_tol=0.02).alpha
     near, end = (refine(problem, start, tol=tol) for tol in (0.3, 0.0))
@@ -138,7 +137,7 @@ def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeyp
 
 @pytest.mark.usefixtures("no_factor")
 def test_a_refinement_that_would_need_too_large_a_factor_gives_back_its_start(monkeypatch):
-    monkeypatch.setattr(dualflow.core.active_set, "_FACTORED", 2)
+    monkeypatch.setattr(dualflow.refinement.active_set, "_FACTORED", 2)
     problem = problems.svc(Gram(X[:500]), Y[:500])
     start = solve(problem, tol=1e-3).alpha
     found = refine(problem, start)
@@ -173,7 +172,7 @@ def test_kept_rows_of_a_million_points_take_a_gigabyte(dtype):
 
 
 def test_sums_of_more_rows_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(row_cache, "MOST_BYTES", 8 * 50 * 7)
+    monkeypatch.setattr(kernel_cache, "MOST_BYTES", 8 * 50 * 7)
     K, out = np.random.default_rng(0).normal(size=(50, 50)), np.zeros(50)
     rows, weights = RowCache(50, float, 0), np.linspace(1.0, 2.0, 20)
     assert rows.capacity < 20

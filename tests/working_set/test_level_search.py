@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualflow import Gram, Status, Workspace, certify, problems, solve
-from dualflow.registry import make_solver
+from dualflow.solvers.registry import make_solver
 from dualflow.working_set.level_search import Levels
 
 

@@ -5,10 +5,10 @@ import pytest
 from dualflow.working_set._pairs import RowSource, fetch_rows, padded
 
 from dualflow import Gram, problems, solve
-from dualflow.core.kept import KeptGram
+from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.product_points import ProductPoints
-from dualflow.core.support import refine
 from dualflow.core.workspace import Workspace
+from dualflow.refinement.refine import refine
 from dualflow.working_set import sliding
 from dualflow.working_set.level import Level
 

@@ -6,7 +6,7 @@ from sklearn import svm
 from sklearn.datasets import make_classification
 
 from dualflow import SVC, Gram, problems, solve
-from dualflow.core.kept import KeptGram
+from dualflow.core.kernel_cache import KeptGram
 from dualflow.working_set import block_rows
 from dualflow.working_set.block_rows import MADE, MADE_OF_FEW, NARROW, makes_rows, one_block_of
 

@@ -10,8 +10,8 @@ from dualflow.working_set._pairs import RowSource, padded, solve_pairs
 from sklearn.datasets import make_classification, make_moons
 
 from dualflow import Checkpoint, Gram, Kind, problems, solve
+from dualflow.core.kernel_cache import RowCache
 from dualflow.core.radial import RadialPoints
-from dualflow.core.row_cache import RowCache
 from dualflow.core.workspace import Workspace
 from dualflow.solvers.working_set import WorkingSet
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
@@ -208,8 +208,8 @@ def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
     monkeypatch.setattr(levels, "BLOCK", 16)
     monkeypatch.setattr(levels, "NARROW", 8)
     monkeypatch.setattr(levels, "WIDE", 16)
-    monkeypatch.setattr("dualflow.core.kept.CACHE_BYTES", 1)
-    monkeypatch.setattr("dualflow.core.row_cache.AT_ONCE", 16)
+    monkeypatch.setattr("dualflow.core.kernel_cache.CACHE_BYTES", 1)
+    monkeypatch.setattr("dualflow.core.kernel_cache.AT_ONCE", 16)
     problem = PROBLEMS[name](KERNELS[rows](), Y)
     level = Level(Workspace(problem), problem.project(np.zeros(problem.n)), dtype)
     before, slept = problem.objective(level.alpha), False

@@ -15,7 +15,7 @@ from types import FrameType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.clock import look
+from ..core.runtime.clock import look
 from ..exceptions import DualflowError, SolverUnavailable
 from .circuit import Circuit
 from .trace import Trace

@@ -15,11 +15,10 @@ from typing import Any
 import dask
 import distributed
 
-from ..core import clock
+from ..core.runtime import clock
 from ..exceptions import EngineError
-from .moved import nbytes
 from .parts import Chunk, Part
-from .tasks import run_task
+from .tasks import nbytes, run_task
 
 __all__ = ["Dask"]
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
-from ..core import clock
+from ..core.runtime import clock
 from ..exceptions import EngineError, ProblemError, SolverUnavailable
-from .moved import nbytes
 from .parts import Part
-from .tasks import in_time, run_task
+from .tasks import in_time, nbytes, run_task
 
 __all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
 

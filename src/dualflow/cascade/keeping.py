@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _checkpoint
-from .._checkpoint import Checkpoint, Saved
+from ..driver import checkpoint as checkpoint_module
+from ..driver.checkpoint import Checkpoint, Saved
 from ..exceptions import ProblemError
 from .records import PairState
 
@@ -61,8 +61,8 @@ class Keeping:
         if checkpoint is None:
             return cls(None, key)
         path = Path((checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)).path)
-        _checkpoint.check_writable(path)
-        pairs = dict(_checkpoint.load(path, key, State).state.pairs) if path.exists() else {}
+        checkpoint_module.check_writable(path)
+        pairs = dict(checkpoint_module.load(path, key, State).state.pairs) if path.exists() else {}
         parts = int(key["parts"])
         for state in pairs.values():
             _check(path, state, parts)
@@ -81,7 +81,7 @@ class Keeping:
                 return
             steps = sum(one.steps for one in self.pairs.values())
             try:
-                _checkpoint.save(Saved(self.path, State(self.pairs), steps, 0.0, {}), self.key)
+                checkpoint_module.save(Saved(self.path, State(self.pairs), steps, 0.0, {}), self.key)
             except OSError as error:
                 warnings.warn(f"checkpoint {self.path} could not be written: {error}; the run goes on", stacklevel=2)
 

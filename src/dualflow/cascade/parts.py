@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.kernel_checks import as_matrix
+from ..core.kernel_functions import as_matrix
 from ..exceptions import ProblemError, SolverUnavailable
 
 __all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "load", "row_groups"]

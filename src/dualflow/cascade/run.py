@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._solve import solve
 from ..core.bounds import gaps
 from ..core.certificate import Certificate, certify
-from ..core.clock import OutOfTime
 from ..core.problem import DualProblem
+from ..core.runtime.arrays import immutable
+from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
-from ..core.values import immutable
+from ..driver.solve import solve
 from ..exceptions import ProblemError
-from .bound import Window, reduced
 from .engines import Engine
-from .model import Model
+from .model import Model, Window, reduced
 from .records import Ended, PairState, Round
 from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, squares_of, sweep
 

@@ -1,24 +1,39 @@
-"""What is done where a part is. Each takes the part, what is its own and what all share, and returns small things."""
+"""What is done where a part is. Each takes the part, what is its own and what all share, and returns small things.
+
+How much travels.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._solve import solve
-from ..core import clock
 from ..core.bounds import EPS, growth_of, reach_of
-from ..core.threads import blas_for
+from ..core.runtime import clock
+from ..core.runtime.threads import blas_for
+from ..driver.solve import solve
 from ..exceptions import ProblemError
-from .bound import Share, Window, share_of
-from .model import Members, Model
+from .model import Members, Model, Share, Window, share_of
 from .parts import Part, load
 
-__all__ = ["Broadcast", "Found", "Survey", "Survivors", "begin", "fetch", "in_time", "run_task", "survey", "sweep"]
+__all__ = [
+    "Broadcast",
+    "Found",
+    "Survey",
+    "Survivors",
+    "begin",
+    "fetch",
+    "in_time",
+    "nbytes",
+    "run_task",
+    "survey",
+    "sweep",
+]
+
 
 #: Rows of each class that a part puts up which has no problem of its own, for it holds one class only.
 PUT_UP = 64
@@ -283,3 +298,12 @@ def _gradient(members: Members, shared: Broadcast) -> NDArray:
     values += model.offset * total
     values *= members.sign
     return values if model.on_simplex else values - 1.0
+
+
+def nbytes(value: Any) -> int:
+    """Bytes of the arrays in a value."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if is_dataclass(value) and not isinstance(value, type):
+        return sum(nbytes(getattr(value, f.name)) for f in fields(value))
+    return sum(map(nbytes, value)) if isinstance(value, (list, tuple)) else 0

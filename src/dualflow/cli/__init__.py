@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, circuit_files, compare, convert, devices, jobs, lists, predict, train
+from . import check, compare, convert, jobs, lists, predict, train
 from .output import CLOSED, INTERRUPTED, say
 
 __all__ = ["app", "main"]
@@ -24,10 +24,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (train.train, predict.predict, check.check, compare.compare, lists.solvers, devices.devices):
+for command in (train.train, predict.predict, check.check, compare.compare, lists.solvers, lists.devices):
     app.command()(command)
 app.command()(convert.convert)
-app.add_typer(circuit_files.circuits, name="circuits")
+app.add_typer(lists.circuits, name="circuits")
 app.add_typer(jobs.jobs, name="jobs")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.memory import memory_bytes
+from ..core.runtime.memory import memory_bytes
 from ..exceptions import ProblemError
 from .table import SHOWN, Table, Words, short
 

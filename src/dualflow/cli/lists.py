@@ -1,16 +1,27 @@
-"""`dualflow solvers`: what there is, as the catalogue says."""
+"""`dualflow solvers`: what there is, as the catalogue says.
+
+`dualflow devices`: what circuits can run on, here and in the cloud.
+
+`dualflow circuits list` and `export`.
+"""
 
 from __future__ import annotations
 
-from .output import Json, clear_errors, print_table
+from pathlib import Path
+from typing import Annotated
 
-__all__ = ["solvers"]
+import typer
+
+from ..exceptions import ProblemError
+from .output import OVERWRITE, Json, clear_errors, print_table, say, say_json
+
+__all__ = ["circuits", "devices", "solvers"]
 
 
 def solvers(json: Json = False) -> None:
     """List all solvers: what each can solve, and whether it is installed."""
     with clear_errors():
-        from ..registry import list_solvers
+        from ..solvers.registry import list_solvers
 
         rows = [
             (
@@ -24,3 +35,78 @@ def solvers(json: Json = False) -> None:
             for info in list_solvers()
         ]
         print_table(("solver", "problem kinds", "accuracy", "maturity", "max n", "installed"), rows, json)
+
+
+def devices(
+    ask: Annotated[
+        str | None,
+        typer.Option(metavar="DEVICE", help="Ask a machine what it holds and how long its queue is, over the network."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the devices circuits can run on, whether each is installed, and which accounts are known."""
+    with clear_errors():
+        if ask is not None:
+            from ..quantum.devices.vendors import ask as asked
+
+            found = asked(ask)
+            qubits = "" if found.qubits is None else str(found.qubits)
+            answer = ("device", "qubits", "a job holds at most", "queue")
+            print_table(answer, [(found.name, qubits, found.holds, found.queue)], json)
+            return
+        from ..quantum.devices import list_devices
+        from ..quantum.devices.vendors import list_vendors
+
+        rows = [
+            (
+                info.name,
+                ", ".join(word for word in ("exact", "sampled", "noisy") if getattr(info, word)),
+                "yes" if info.control else "no",
+                "" if info.qubits is None else str(info.qubits),
+                info.summary,
+                info.install or "yes",
+            )
+            for info in list_devices()
+        ]
+        headers = ("device", "gives", "control", "qubits", "what it is", "installed")
+        machines = ("machines", "vendor", "installed", "account", "a job holds at most")
+        vendors = [(info.name, info.vendor, info.install or "yes", info.account, info.holds) for info in list_vendors()]
+        if json:
+            parts = (("devices", headers, rows), ("machines", machines, vendors))
+            say_json({name: [dict(zip(head, row, strict=True)) for row in table] for name, head, table in parts})
+            return
+        print_table(headers, rows)
+        print_table(machines, vendors)
+
+
+circuits = typer.Typer(help="List the circuits and write them to files.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@circuits.command("list")
+def list_circuits(json: Json = False) -> None:
+    """List the circuits that `export` writes: each family's small examples."""
+    with clear_errors():
+        from ..quantum.circuits import resources
+        from ..quantum.circuits.export import elementary, examples
+
+        rows = [
+            (circuit.name, circuit.family, cost.qubits, cost.parameters, cost.depth, cost.two_qubit_gates)
+            for circuit, cost in ((circuit, resources.count(elementary(circuit.build()))) for circuit in examples())
+        ]
+        print_table(("circuit", "family", "qubits", "parameters", "depth", "two-qubit gates"), rows, json)
+
+
+@circuits.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Folder, made if need be; other files in it stay.")] = Path("circuits"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+) -> None:
+    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes on one machine."""
+    with clear_errors():
+        from ..quantum.circuits.export import export_circuits, others_in_the_way
+
+        if not overwrite and (others := others_in_the_way(out)):
+            raise ProblemError(
+                f"{others[0]} is there already, and dualflow did not write it: give another folder, or add --overwrite"
+            )
+        say(f"{len(export_circuits(out))} files: {out}")

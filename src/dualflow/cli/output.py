@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import hearing
+from ..core.runtime.clock import hearing
 from ..exceptions import DualflowError, ProblemError
-from ..persistence.files import target_of
-from ..persistence.text import visible
+from ..persistence.files import target_of, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -221,7 +221,7 @@ def _written(said: list[Any], values: dict[str, list[Any]]) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    from ..persistence.text import cell, visible
+    from ..persistence.files import cell, visible
     from .cells import number
 
     return cell(visible(value)) if isinstance(value, str) and number(value) is None else value

@@ -2,9 +2,9 @@
 
 from ..report import Comparison
 from .beforehand import DryRun, dry_run
-from .floor import shot_floor
 from .main_job import compare
 from .plan import CONTROLS
 from .posing import PROBLEMS
+from .rows import shot_floor
 
 __all__ = ["CONTROLS", "PROBLEMS", "Comparison", "DryRun", "compare", "dry_run", "shot_floor"]

@@ -14,9 +14,8 @@ from ..planning.estimate import Estimate, estimate, span
 from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan
-from .posing import as_it_stands, from_data
+from .posing import Task, as_it_stands, from_data
 from .rows import ProgressCallback
-from .task import Task
 
 __all__ = ["DryRow", "DryRun", "dry_run"]
 

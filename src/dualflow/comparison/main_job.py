@@ -1,4 +1,7 @@
-"""The main job: the same few points to every solver, everyone measured by the same certificate."""
+"""The main job: the same few points to every solver, everyone measured by the same certificate.
+
+How long a comparison takes at the most, said before it begins.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,51 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .._solve import check_limits, patient
-from ..core.clock import hearing
-from ..core.kernel_checks import KernelFunction
+from ..core.kernel_functions import KernelFunction
 from ..core.options import Number
 from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
+from ..core.runtime.clock import hearing
+from ..driver.solve import check_limits, patient
+from ..planning.estimate import span
 from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..solvers import Solver
-from .length import announcement
-from .plan import plan
-from .posing import as_it_stands, described, from_data
+from .plan import Entry, plan
+from .posing import Task, as_it_stands, described, from_data
 from .repaired import check_repairs
-from .rows import ProgressCallback, Rows
+from .rows import ProgressCallback, Rows, barred_by
 
-__all__ = ["compare"]
+__all__ = ["announcement", "compare"]
+
+
+def announcement(
+    tasks: Sequence[Task], entries: Sequence[Entry], repairs: int, time_limit: float | None, total: float | None = None
+) -> str:
+    """One sentence: problems, rows that will run, and the most they can take together.
+
+    ``repairs`` is the number of rows of repaired kernels. Rows that do not apply take no time and are not counted.
+    """
+    apply = {
+        (number, entry.group): barred_by(entry, task.certifier) is None
+        for number, task in enumerate(tasks)
+        for entry in {entry.group: entry for entry in entries}.values()
+    }
+    found = [entry for number, _ in enumerate(tasks) for entry in entries if apply[number, entry.group]]
+    circuits = sum(entry.role in ("quantum", "emulated", "control") for entry in found)
+    rows = len(found) + repairs
+    text = f"{_several(len(tasks), 'problem')}, {_several(rows, 'row')}"
+    text += f", {circuits} of them on devices and their controls" if circuits else ""
+    if total is not None and (time_limit is None or total < rows * time_limit):
+        return f"{text}; no row begins after {span(total)}."
+    if time_limit is None:
+        return f"{text}; without a time limit nobody knows for how long."
+    return f"{text}; a row ends after {span(time_limit)} at the latest, all of them after {span(rows * time_limit)}."
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
+
 
 TOTAL = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")

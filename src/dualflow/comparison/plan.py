@@ -11,9 +11,9 @@ from typing import Any
 from ..core import evidence
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..quantum.devices import DEVICES, Device, make_device
-from ..registry import list_solvers, solver_class, solver_names
+from ..quantum.solvers.base import CircuitSolver
 from ..solvers import Solver
-from ..solvers.quantum import CircuitSolver
+from ..solvers.registry import list_solvers, solver_class, solver_names
 
 __all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.certificate import Certifier
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.psd import REPAIRS, Repair, repair
 from ..exceptions import ProblemError
 from ..report import Row
-from .task import Task
+from .posing import Task
 
 __all__ = ["SOLVER", "check_repairs", "explained", "repaired", "with_best_objective"]
 

@@ -1,4 +1,13 @@
-"""Running the rows of a section: one solver each, measured by the same certificate; failures are rows."""
+"""Running the rows of a section: one solver each, measured by the same certificate; failures are rows.
+
+Which rows are evidence for their circuits: each beside its controls.
+
+The order of a section's rows.
+
+What shots alone cost: the gap of the exact optimum, sampled.
+
+Why a row has no numbers, in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +17,137 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems as models
-from .._solve import solve
+from ..core.certificate import Certifier
 from ..core.decision import decision_values
-from ..core.kernels import Gram
+from ..core.evidence import CONTROLS, Ending, margin
+from ..core.gram import Gram
 from ..core.problem import DualProblem
+from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
-from ..core.support import support_set
-from ..exceptions import SolverUnavailable, heed
+from ..driver.solve import solve
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, heed
 from ..quantum.devices import load_packages
-from ..registry import make_solver, solver_class
-from ..report import Row, Section
+from ..quantum.solvers.base import CircuitSolver
+from ..refinement.refine import support_set
+from ..report import Row, Section, ranks_by_excess
 from ..solvers import Solver
-from ..solvers.quantum import CircuitSolver
-from .evidence import judged
-from .floor import floors_of
+from ..solvers.registry import make_solver, solver_class
 from .plan import REFERENCE, Entry
-from .ranking import ranked
-from .refusals import barred_by, sentence
+from .posing import Task
 from .repaired import SOLVER, explained, repaired, with_best_objective
-from .task import Task
 
-__all__ = ["ProgressCallback", "Rows"]
+__all__ = ["ProgressCallback", "Rows", "barred_by", "floors_of", "judged", "ranked", "sentence", "shot_floor"]
+
+
+def judged(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
+    """The rows, those that ran circuits with their `Row.margin`, where both their controls were run.
+
+    ``groups`` says which rows are of one solver, whose options may differ from those of another of its class; what
+    comes after the last of them is of none. A control that failed, such as one that never reads an ancilla as 0, found
+    nothing.
+    """
+    nothing = Ending(math.inf, None, False)
+    controls = {
+        (group, row.device, row.shots_per_circuit): nothing if row.status == "FAILED" else _ending(row)
+        for row, group in zip(rows, groups, strict=False)
+        if row.role == "control"
+    }
+    out = []
+    for row, group in zip_longest(rows, groups):
+        own = _ending(row) if row.role in ("quantum", "emulated") else None
+        beside = [controls.get((group, name, row.shots_per_circuit)) for name in CONTROLS]
+        if own is not None and all(beside):
+            level = max(tol, row.excess_floor or 0.0)
+            row = replace(row, margin=min(margin(own, control, level) for control in beside if control is not None))
+        out.append(row)
+    return out
+
+
+def _ending(row: Row) -> Ending | None:
+    if not row.ran or row.excess is None:
+        return None
+    return Ending(row.excess, row.circuits, row.status == Status.OPTIMAL.name)
+
+
+def ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
+    """Rows that met tol by time, then the best, by excess where a row is sampled, else by raw gap; controls in their
+    place but unranked, emulated rows ranked apart; then those without a gap, repairs, the rest."""
+    sampled = ranks_by_excess(rows)
+
+    def key(row: Row) -> tuple[int, float, float]:
+        if row.role == "repair" and row.ran:
+            return 3, 0.0, 0.0
+        if row.met(tol):
+            return 0, row.wall_time_s or 0.0, 0.0
+        if row.raw_gap is None:
+            return 2 if row.ran else 4, 0.0, 0.0
+        return 1, (row.excess or 0.0) if sampled else 0.0, row.raw_gap
+
+    places, out = {True: 0, False: 0}, []
+    for row in sorted(rows, key=key):
+        if row.raw_gap is not None and row.role not in ("control", "repair"):
+            apart = row.role == "emulated"
+            places[apart] += 1
+            row = replace(row, rank=places[apart])
+        out.append(row)
+    return tuple(out)
+
+
+#: Draws of the exact optimum whose median gap is the shot floor.
+FLOOR_DRAWS = 9
+
+
+def shot_floor(
+    problem: DualProblem, optimum: NDArray, shots: int, random_state: int = 0, encoding: str | None = None
+) -> float | None:
+    """Relative gap of the exact optimum sampled with ``shots``: median over `FLOOR_DRAWS` draws.
+
+    No measured state can be asked for more than a small multiple of it. ``encoding`` as in `core.shot_floor.sampled`;
+    None for kinds that no circuit reads (an infinite box), and where no gap is certified.
+    """
+    found = floors_of(Certifier(problem), optimum, shots, random_state, encoding)
+    return None if found is None else found[0]
+
+
+def floors_of(
+    certifier: Certifier, optimum: NDArray, shots: int, random_state: int, encoding: str | None
+) -> tuple[float, float] | None:
+    """`shot_floor` by a certifier that is there already, and the median excess (f − f*)/|f*| of the same draws."""
+    problem = certifier.problem
+    if not np.isfinite(problem.effective_upper).all() or not certifier.psd.is_psd:
+        return None
+    rng = np.random.default_rng([random_state, shots])
+    draws = [certifier.certify(sampled(problem, optimum, shots, rng, encoding)) for _ in range(FLOOR_DRAWS)]
+    best = certifier.certify(optimum).objective
+    above = float(np.median([draw.objective for draw in draws])) - best
+    return float(np.median([draw.relative_gap for draw in draws])), max(0.0, above) / abs(best) if best else 0.0
+
+
+def barred_by(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
+    """Status and reason why no device could help, if so."""
+    try:
+        make_solver(entry.solver).check(certifier.problem, certifier.psd)
+    except SolverMismatch as error:
+        return "DOES NOT APPLY", sentence(error)
+    except SolverUnavailable as error:
+        return "NOT INSTALLED", sentence(error)
+    except Exception as error:  # a third party's constructor may raise anything
+        heed(error)
+        return "FAILED", sentence(error)
+    return None
+
+
+def sentence(error: BaseException) -> str:
+    """An exception as a reason: our own messages as they are, others with their type."""
+    text = " ".join(str(error).split()) or "no message"
+    return text if isinstance(error, DualflowError) else f"{type(error).__name__}: {text}"
+
 
 #: Runs of a classical row of less than so many seconds, the quickest of which counts.
 AGAIN, QUICK_S = 3, 0.05

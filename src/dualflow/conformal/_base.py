@@ -14,8 +14,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._solve import limited
 from ..core.options import Number, OneOf, Rule
+from ..driver.solve import limited
 from ..exceptions import ProblemError
 from ._models import ENTRIES, Models, held_out, left_out
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._solve import solve
 from ..core.bounds import gaps
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
-from ..core.kept import KeptGram
-from ..core.memory import memory_bytes
+from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
+from ..core.runtime.memory import memory_bytes
+from ..driver.solve import solve
 from ..exceptions import ProblemError
 from ..online.point_paths import PointPaths
 from ..online.state import PathError

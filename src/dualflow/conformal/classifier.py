@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from ..estimators._classifier import pairs_of
-from ..estimators._labels import shown
+from ..estimators._validation import shown
 from ..estimators.svc import SVC
 from ..exceptions import ProblemError
 from ._base import Conformal, folds_of, stretches

@@ -5,7 +5,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.string cimport memcpy
 
-from .arena import LINE, give_back, take
+from .runtime.memory import LINE, give_back, take
 
 cdef Py_ssize_t line = LINE
 cdef object lend = take, have_back = give_back

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .certificate import Certificate, Certifier
-from .kernel_values import largest, mean_of
+from .kernel_functions import largest, mean_of
 from .problem import DualProblem
 from .shot_floor import DRAWS, sampled
 from .status import Status

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
-from .kernel_matrix import KernelMatrix
+from .gram import KernelMatrix
 from .problem import DualProblem, Kind
 from .reading import Interval
 from .workspace import FACTOR_UP_TO, Workspace

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from .clock import look
-from .kernel_matrix import KernelMatrix
+from .gram import KernelMatrix
+from .runtime.clock import look
 from .sparse_points import SparsePoints
 
 __all__ = ["Features", "features_of", "pivoted_features", "rank_by_kernel", "scales_apart"]

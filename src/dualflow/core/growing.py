@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
-from .kernel_checks import KernelFunction, as_matrix
-from .kernel_matrix import KernelMatrix
-from .kernel_values import mean_of
-from .kernels import Gram, measured
+from .gram import Gram, KernelMatrix, measured
+from .kernel_functions import KernelFunction, as_matrix, mean_of
 from .radial import RadialPoints
 
 __all__ = ["GrowingGram"]

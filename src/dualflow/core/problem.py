@@ -1,9 +1,17 @@
-"""The canonical dual problem: every model of this package is one of these."""
+"""The canonical dual problem: every model of this package is one of these.
+
+The shapes of feasible sets.
+
+Euclidean projection onto a box with one equality, exact up to round-off.
+
+The whole Q of a problem, made a block of rows at a time.
+"""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,14 +19,126 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import psd
-from .kernels import Gram
-from .kinds import Kind, kind_of
-from .projection import project_onto
+from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
-from .values import immutable
-from .whole import whole_matrix
+from .runtime.arrays import immutable
+from .runtime.clock import look
+from .runtime.memory import check_memory
 
-__all__ = ["DualProblem", "Kind", "constant"]
+__all__ = ["DualProblem", "Kind", "constant", "kind_of", "project_onto", "whole_matrix"]
+
+
+class Kind(Enum):
+    """The shape of the feasible set; a solver declares which of these it can solve.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, Kind, problems
+    >>> gram = Gram([[0.0], [1.0]])
+    >>> problems.svc(gram, [-1, 1]).kind is Kind.BOX_EQUALITY, problems.svdd(gram).kind is Kind.SIMPLEX
+    (True, True)
+    """
+
+    BOX_EQUALITY = "box with equality"  # 0 ≤ α ≤ u < ∞, eᵀα = d: C-SVM, SVR
+    BOX = "box"  # 0 ≤ α ≤ u < ∞: C-SVM without bias
+    SIMPLEX = "simplex"  # 0 ≤ α, 1ᵀα = 1: L2-SVM, hard SVDD
+    CAPPED_SIMPLEX = "capped simplex"  # 0 ≤ α ≤ u, 1ᵀα = 1: soft SVDD, one-class
+    ORTHANT_EQUALITY = "orthant with equality"  # 0 ≤ α, eᵀα = d: hard margin; may be unbounded below
+    ORTHANT = "orthant"  # 0 ≤ α: hard margin without bias; may be unbounded below
+    TWO_EQUALITIES = "box with two equalities"  # 0 ≤ α ≤ u < ∞, eᵀα = d, 1ᵀα = total: ν-SVC, ν-SVR
+    AFFINE = "affine"  # α free, eᵀα = d or not: least squares
+
+    __hash__ = object.__hash__  # not by the name, which a solver could overwrite for all problems
+
+    @property
+    def may_be_unbounded(self) -> bool:
+        """Whether the dual can fall without end, which says that the data are not separable."""
+        return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
+
+
+def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float, total: float | None = None) -> Kind:
+    """The shape of {l ≤ α ≤ u, eᵀα = d, 1ᵀα = total}; without ``e`` or ``total`` their equality is missing."""
+    if total is not None:
+        return Kind.TWO_EQUALITIES
+    if np.isneginf(lower[0]):
+        return Kind.AFFINE
+    # A bound of 0 (a point of weight 0) caps nothing: it only takes its variable out.
+    capped = bool(np.isfinite(upper[upper > 0]).any())
+    if e is None:
+        return Kind.BOX if capped else Kind.ORTHANT
+    if (e == 1).all() and d > 0:
+        return Kind.CAPPED_SIMPLEX if capped or (upper == 0).any() else Kind.SIMPLEX
+    return Kind.BOX_EQUALITY if capped else Kind.ORTHANT_EQUALITY
+
+
+_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+
+
+def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | None, d: float) -> NDArray:
+    """Nearest point of {l ≤ α ≤ u, eᵀα = d} in the Euclidean norm (entries of ``e`` are ±1).
+
+    If no such point exists, the equality is met as nearly as the bounds allow.
+    """
+    clipped = np.minimum(np.maximum(alpha, lower), upper)
+    if e is None:
+        return clipped
+    scale = max(abs(d), float(np.abs(clipped).sum()), _TINY)
+    missing, round_off = float(e @ clipped) - d, 4 * _EPS * scale
+    if abs(missing) <= round_off:
+        return clipped
+    if abs(missing) <= round_off * len(e) ** 0.5:
+        # The sum's own rounding. Spread over all, it would lift every variable off its bound.
+        return _put(clipped, missing, lower, upper, e)
+    if np.isneginf(lower).all() and np.isposinf(upper).all():
+        return alpha - e * ((e @ alpha - d) / len(e))
+    # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i): variable i is unclipped from lo to hi.
+    ends = e * (alpha - lower), e * (alpha - upper)
+    lo, hi = np.minimum(*ends), np.maximum(*ends)
+    entering, leaving = lo[np.isfinite(lo)], hi[np.isfinite(hi)]
+    knots = np.concatenate([entering, leaving])
+    order = np.argsort(knots)
+    knots = knots[order]
+    unclipped = len(lo) - len(entering) + np.cumsum(np.where(order < len(entering), 1, -1))
+
+    def excess(t: float) -> float:
+        return float(e @ np.minimum(np.maximum(alpha - t * e, lower), upper)) - d
+
+    # S at the knots by summing its pieces: good to round-off, which is enough to find the piece of the root.
+    falls = np.cumsum(unclipped[:-1] * np.diff(knots))
+    first = excess(knots[0])
+    left = int(np.searchsorted(falls, first)) if first > 0 else -1
+    anchor = knots[max(left, 0)]
+    slope = unclipped[left] if left >= 0 else len(lo) - len(entering)
+    t = anchor + excess(anchor) / max(1, int(slope))
+    out = np.minimum(np.maximum(alpha - t * e, lower), upper)
+    return _put(out, float(e @ out) - d, lower, upper, e)
+
+
+def _put(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArray) -> NDArray:
+    """Put a rounding error on the coordinate farthest from its bounds, so that eᵀα = d to the last bits and none leaves
+    a bound; on the one with most room, if none is far enough from both."""
+    room = np.minimum(out - lower, upper - out)
+    k = int(np.argmax(room))
+    if room[k] < abs(residual):
+        k = int(np.argmax(np.where(e * residual > 0, out - lower, upper - out)))
+    out[k] = np.clip(out[k] - e[k] * residual, lower[k], upper[k])
+    return out
+
+
+def whole_matrix(problem: Any) -> NDArray:
+    """Q of a `DualProblem`, shape (n, n); `ProblemError` where it cannot fit into memory beside K."""
+    n, idx = problem.n, problem.idx
+    check_memory(n, "the whole Q", matrices=2)
+    K, everyone = problem.gram.full(), np.arange(n)
+    Q: NDArray = np.empty((n, n))
+    height = max(1, BLOCK_ENTRIES // n)
+    for start in range(0, n, height):
+        look()  # fresh memory takes its time
+        part = slice(start, start + height)
+        rows = K[part] if idx is None else K[np.ix_(idx[part], idx)]
+        Q[part] = problem._signed(rows, problem.sigma[part], everyone)
+    Q[np.diag_indices(n)] += problem.ridge
+    return Q
 
 
 #: Parts of a problem that most models leave as they are.

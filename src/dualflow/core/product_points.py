@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .clock import look
-from .kernel_matrix import KernelMatrix
+from .gram import KernelMatrix
+from .runtime.clock import look
 from .sparse_points import SparsePoints
 
 __all__ = ["ProductPoints"]

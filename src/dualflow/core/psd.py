@@ -10,9 +10,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
-from .arena import borrowed
-from .kernel_checks import as_matrix, check_precomputed
-from .values import AT_ONCE
+from .kernel_functions import as_matrix, check_precomputed
+from .runtime.arrays import AT_ONCE
+from .runtime.memory import borrowed
 
 __all__ = ["CHECK_UP_TO", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
 

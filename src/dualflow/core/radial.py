@@ -1,4 +1,9 @@
-"""The radial kernel exp(−γ‖x − z‖²) of many points at once."""
+"""The radial kernel exp(−γ‖x − z‖²) of many points at once.
+
+Products with a radial kernel matrix whose values are never stored.
+
+Points all of whose coordinates are 0 or 1, as bits.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,46 @@ from numpy.typing import NDArray
 
 from ._points import scale_points, scaled_points
 from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum
-from .arena import borrowed
-from .bits import bits_of, values_of
-from .clock import look
+from .runtime.arrays import OURS, immutable, immutable_from, immutable_parts, immutable_rows, in_parts
+from .runtime.clock import look
+from .runtime.memory import borrowed
+from .runtime.threads import WORTH, allowed, share, stretches
 from .sparse_points import SparsePoints, products
-from .threads import WORTH, allowed, share, stretches
-from .values import OURS, immutable, immutable_from, immutable_parts, immutable_rows, in_parts
 
-__all__ = ["RadialPoints"]
+__all__ = ["MANY", "RadialPoints", "bits_of", "radial_product", "values_of"]
+
+
+#: Numbers from which it is worth a look whether all of them are 0 or 1, and features up to which: so many values stay
+#: in the first-level cache.
+LOOKED_AT, MOST_BITS = 1 << 14, 2048
+
+
+def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
+    """Points all of whose coordinates are 0 or 1, as words of 64 bits, shape (n, words); None for all others, and where
+    they are few, or have many features."""
+    m = X.shape[1]
+    if X.size < LOOKED_AT or m > MOST_BITS or X.item(0) not in (0.0, 1.0) or not _is_binary(X[:1]):
+        return None
+    bits = np.zeros((len(range(len(X))[J]) if isinstance(J, slice) else len(J), -(-m // 64) * 8), dtype=np.uint8)
+    done = 0
+    for rows in in_parts(X, J):
+        points = X[rows]
+        if not _is_binary(points):
+            return None
+        bits[done : done + len(points), : -(-m // 8)] = np.packbits(points != 0, axis=1)
+        done += len(points)
+    return immutable(bits.view(np.uint64), np.uint64)
+
+
+def _is_binary(points: NDArray) -> bool:
+    return bool(((points == 0) | (points == 1)).all())
+
+
+def values_of(gamma: float, most: int) -> NDArray:
+    """exp(−γh) of h = 0, 1, …, and 0 where that would be denormal, as in exponential.h."""
+    values = np.exp(-gamma * np.arange(most + 1.0))
+    return immutable(np.where(values < np.finfo(float).tiny, 0.0, values))
+
 
 #: Up to this many features the compiled product is faster than BLAS and a pass over its result.
 FEW_FEATURES = 64
@@ -295,3 +332,26 @@ class RadialPoints:
 
         share(add_up, range(count), blas=not few)
         return np.asarray(np.sum(sums, axis=0))
+
+
+#: The part of all columns that is many.
+MANY = 1 / 4
+
+
+def radial_product(matrix: Any, v: NDArray, rows: NDArray | slice, J: NDArray, dtype: type) -> NDArray:
+    """Entries ``rows`` of K v, or all, by columns J where v is not 0, in float64 from kernel values in a precision.
+
+    Values between two of J are made once where rows are these, or where they are many of all.
+    """
+    points, few = matrix.radial_points(dtype, J), not isinstance(rows, slice)
+    if not isinstance(rows, slice) and np.array_equal(rows, J):
+        among: NDArray = points.expand_among(v[J])
+        return among
+    if few or len(J) <= MANY * matrix.n:
+        product: NDArray = matrix.radial_points(dtype, rows).expand(points, v[J, None])[:, 0]
+        return product
+    others, product = np.ones(matrix.n, dtype=bool), np.empty(matrix.n)
+    others[J] = False
+    product[J] = points.expand_among(v[J])
+    product[others] = matrix.radial_points(dtype, others.nonzero()[0]).expand(points, v[J, None])[:, 0]
+    return product

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernel_matrix import KernelMatrix
+from .gram import KernelMatrix
 
 __all__ = ["Interval", "Posed", "Reading"]
 

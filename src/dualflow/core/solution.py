@@ -13,11 +13,11 @@ from ..exceptions import ProblemError
 from .advice import advice_on
 from .certificate import Certificate, certify
 from .decision import coefficients, decision_values
-from .forks import cached_property
 from .problem import DualProblem
+from .runtime.arrays import packed, unpacked
+from .runtime.threads import cached_property
 from .shot_floor import sampled_excess
 from .status import Status
-from .values import packed, unpacked
 
 __all__ = ["SHARP", "Cost", "DirectResult", "LeftOut", "Progress", "Solution", "Status", "Trajectory", "raw_summaries"]
 

@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from .values import Value, immutable
+from .runtime.arrays import Value, immutable
 
 __all__ = ["SparsePoints", "alike", "check_indices", "checked_rows", "given_points", "held", "is_sparse", "products"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from .clock import look
-from .kernel_values import of_products
+from .kernel_functions import of_products
+from .runtime.clock import look
 from .sparse_points import SparsePoints
 
 __all__ = ["ThinBlock", "is_thin", "thin_block", "thin_product"]

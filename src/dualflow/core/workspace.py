@@ -15,12 +15,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from . import psd
-from .arena import borrowed
-from .forks import cached_property
-from .kept import KeptGram
+from .kernel_cache import KeptGram
 from .low_rank import LowRankSystem, thin_factor
 from .problem import DualProblem, Kind
 from .radial import RadialPoints
+from .runtime.memory import borrowed
+from .runtime.threads import cached_property
 from .sparse_points import SparsePoints
 
 __all__ = ["Workspace", "twin"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.arena import borrowed
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.radial import AN_EXPONENTIAL, RadialPoints
+from ..core.runtime.memory import borrowed
 from ..working_set._from_points import solve_points
 from ..working_set._wishes import begin, multiplier, violations, weights_of
 from ..working_set.descent import SINGLE_GAP, SINGLE_KKT

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind, constant
 from ..core.solution import SHARP
 from .pairs import solve_pair

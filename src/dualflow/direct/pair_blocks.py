@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.arena import borrowed
-from ..core.kernels import Gram
-from ..core.values import immutable
+from ..core.gram import Gram
+from ..core.runtime.arrays import immutable
+from ..core.runtime.memory import borrowed
 from .strategy import USUAL, Thresholds
 
 __all__ = ["Blocks", "Listed", "whole"]

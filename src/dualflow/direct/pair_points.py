@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import clock
 from ..core._pair_bound import certify_pair, project_pair
 from ..core.bounds import growth_of
-from ..core.forks import cached_property
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.radial import FEW_FEATURES, RadialPoints
+from ..core.runtime import clock
+from ..core.runtime.threads import cached_property
 from ..core.solution import SHARP
 from ..core.sparse_points import SparsePoints
 from ..working_set._point_pairs import settle_point_pairs

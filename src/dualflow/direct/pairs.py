@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from ..core._pair_bound import certify_listed
 from ..core.bounds import growth_of
-from ..core.kernels import Gram
+from ..core.gram import Gram
+from ..core.runtime.arrays import filled
 from ..core.solution import SHARP
-from ..core.values import filled
 from ..working_set.whole import END, solve_small_pairs
 from .pair_blocks import Blocks, Listed, whole
 from .pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points

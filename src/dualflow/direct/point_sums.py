@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._bound import in_doubt
-from ..core.kernels import Gram
-from ..core.radial import AN_EXPONENTIAL, RadialPoints
-from ..core.radial_product import radial_product
-from ..core.screening import is_bounded, rough_sums
+from ..core.gram import Gram
+from ..core.mixed_precision import is_bounded, rough_sums
+from ..core.radial import AN_EXPONENTIAL, RadialPoints, radial_product
 from .strategy import USUAL, Thresholds
 
 __all__ = ["PointSums"]

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from ..core.bounds import VANISHES, gaps
 from ..core.certificate import Certificate
-from ..core.forks import cached_property
 from ..core.problem import DualProblem
 from ..core.psd import SpectrumEvidence
 from ..core.reading import Reading
+from ..core.runtime.arrays import immutable
+from ..core.runtime.threads import cached_property
 from ..core.solution import DirectResult, Status
-from ..core.support import support_set
-from ..core.values import immutable
+from ..refinement.refine import support_set
 from .pair_points import NOT_ASKED
 from .simplex import FoundSimplex
 

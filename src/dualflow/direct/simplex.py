@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import clock
 from ..core.bounds import dual_bound
 from ..core.certificate import Certificate, certificate_of
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind
 from ..core.psd import SpectrumEvidence
 from ..core.radial import FEW_FEATURES
 from ..core.reading import Interval
+from ..core.runtime import clock
 from ..core.sparse_points import SparsePoints
-from ..core.support import supporting
+from ..refinement.refine import supporting
 from ..working_set.seeding import evenly, sharing
 from .from_points import FromPoints
 from .point_sums import PointSums

@@ -1,4 +1,9 @@
-"""What `SupportDisplay` draws, read from an estimator or a solution: points, labels, support vectors, a function."""
+"""What `SupportDisplay` draws, read from an estimator or a solution: points, labels, support vectors, a function.
+
+Values on a grid as colours and lines.
+
+Points of any number of features on a sheet of paper: principal components, or those of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,113 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._places import dense_rows
+from ._axes import COLOURS, DARK, GREY, SIGNS, matplotlib_part
 
-__all__ = ["Scene", "scene_of_estimator", "scene_of_solution"]
+__all__ = [
+    "Plane",
+    "Scene",
+    "dense_rows",
+    "kernel_coordinates",
+    "paint",
+    "plane_of",
+    "scene_of_estimator",
+    "scene_of_solution",
+]
+
+
+#: Entries up to which points are held as a dense matrix.
+DENSE = 20_000_000
+
+
+def dense_rows(X: Any) -> Any:
+    """Points as a dense array where that fits, else as CSR; of `SparsePoints` and scipy's matrices."""
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+        return X.toarray() if X.shape[0] * X.shape[1] <= DENSE else X
+    return np.asarray(X, dtype=float)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Two axes through the mean: what lies on it is drawn as it is, all else is projected onto it."""
+
+    mean: NDArray
+    axes: NDArray
+    #: Parts of the variance along the axes.
+    shares: NDArray
+
+    def places(self, X: Any) -> NDArray:
+        """Coordinates of points in the plane, shape (k, 2)."""
+        return np.asarray(X @ self.axes.T - self.mean @ self.axes.T)
+
+    def points(self, places: NDArray) -> NDArray:
+        """Points of the plane, shape (k, m)."""
+        return self.mean + places @ self.axes
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What the axes are called."""
+        return (
+            f"1st principal component ({100 * self.shares[0]:.0f} % of variance)",
+            f"2nd principal component ({100 * self.shares[1]:.0f} % of variance)",
+        )
+
+
+def plane_of(X: Any) -> Plane:
+    """The plane of the first two principal components of points of shape (n, m), m ≥ 2."""
+    n, m = X.shape
+    mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
+    if isinstance(X, np.ndarray) and min(n, m) ** 2 * max(n, m) <= 2e9:
+        centred = X - mean
+        _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
+        total = float((sizes**2).sum())
+    else:
+        from scipy.sparse.linalg import LinearOperator, svds
+
+        def forth(v: NDArray) -> NDArray:
+            return np.asarray(X @ v).ravel() - mean @ v.ravel()
+
+        def back(u: NDArray) -> NDArray:
+            return np.asarray(X.T @ u).ravel() - mean * u.sum()
+
+        operator = LinearOperator((n, m), matvec=forth, rmatvec=back, dtype=float)
+        _, sizes, axes = svds(operator, k=2, v0=np.arange(min(n, m)) + 0.7)
+        order = np.argsort(-sizes)
+        sizes, axes = sizes[order], axes[order]
+        squares = X.multiply(X).sum() if hasattr(X, "multiply") else float(np.vdot(X, X))
+        total = float(squares - n * (mean @ mean))
+    if len(axes) < 2:  # two points and one difference: any direction beside it
+        spare = np.eye(m)[np.argmin(np.abs(axes[0]))]
+        spare -= (spare @ axes[0]) * axes[0]
+        axes, sizes = np.vstack([axes, spare / np.linalg.norm(spare)]), np.append(sizes, 0.0)
+    axes = axes[:2]
+    # The larger part of each axis points up, so that a picture is the same every time.
+    axes = axes * np.where(axes[np.arange(2), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
+    return Plane(mean, axes, sizes[:2] ** 2 / total if total > 0 else np.zeros(2))
+
+
+def kernel_coordinates(gram: Any) -> NDArray:
+    """First two principal coordinates of the points in feature space, shape (n, 2); of a kernel alone."""
+    n = gram.n
+    if n < 400:
+        K = gram.full()
+        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+        values, vectors = np.linalg.eigh(K)
+    else:
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        def centred(v: NDArray) -> NDArray:
+            v = v.ravel()
+            product = gram.matvec(v - v.mean())
+            return np.asarray(product - product.mean())
+
+        values, vectors = eigsh(
+            LinearOperator((n, n), matvec=centred, dtype=float), k=2, which="LA", v0=np.arange(n) - 0.3
+        )
+    order = np.argsort(-values)[:2]
+    vectors = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0))
+    vectors = vectors * np.where(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    return np.hstack([vectors, np.zeros((n, 2 - vectors.shape[1]))])
 
 
 @dataclass(frozen=True)
@@ -158,3 +267,39 @@ def _refuse_precomputed(kernel: Any) -> None:
         raise ProblemError(
             "kernel='precomputed' has no features to draw a surface over; EcosystemDisplay draws what there is"
         )
+
+
+def paint(ax: Any, scene: Scene, u: NDArray, v: NDArray, f: NDArray) -> tuple[Any, Any]:
+    """Contour sets of the regions and of the lines between them, of values f of shape (len(v), len(u))."""
+    low, high = float(f.min()), float(f.max())
+    tint = matplotlib_part("colors").to_rgba
+    if scene.kind == "classes":
+        regions = []
+        for k in np.unique(f).astype(int):
+            tone = [tint(COLOURS[k % len(COLOURS)], 0.25)]
+            if low == high:
+                ax.axhspan(v[0], v[-1], color=tone[0], linewidth=0, zorder=0)
+            else:
+                regions.append(ax.contourf(u, v, (f == k).astype(float), levels=[0.5, 1.5], colors=tone, zorder=0))
+        ax.set(xlim=(u[0], u[-1]), ylim=(v[0], v[-1]))
+        return regions, None
+    if scene.kind == "value":
+        levels = 12 if high > low else np.array([low - 1.0, low + 1.0])
+        surface = ax.contourf(u, v, f, levels=levels, cmap="cividis", zorder=0)
+        ax.figure.colorbar(surface, ax=ax, label="prediction")
+        return surface, None
+    if scene.kind == "margin":
+        bounds = [min(low, -1.0) - 1, -1.0, 0.0, 1.0, max(high, 1.0) + 1]
+        tones = [tint(SIGNS[sign], depth) for sign, depth in ((-1, 0.32), (-1, 0.13), (1, 0.13), (1, 0.32))]
+        lines = [(-1.0, "--"), (0.0, "-"), (1.0, "--")]
+    else:
+        bounds, tones = [min(low, 0.0) - 1, 0.0, max(high, 0.0) + 1], [tint("white", 0.0), tint(GREY, 0.25)]
+        lines = [(0.0, "-")]
+    surface = ax.contourf(u, v, f, levels=bounds, colors=tones, zorder=0)
+    met = [line for line in lines if low < line[0] < high]
+    if not met:
+        return surface, None
+    style: dict[str, Any] = {"colors": DARK, "linewidths": 1.0, "zorder": 1}
+    return surface, ax.contour(
+        u, v, f, levels=[level for level, _ in met], linestyles=[dash for _, dash in met], **style
+    )

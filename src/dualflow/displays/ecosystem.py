@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 from ._axes import GREEN, GREY, MARKERS, SIGNS, VERMILION, axes_for, class_name, legend_below, matplotlib_part, titled
-from ._places import dense_rows, kernel_coordinates, plane_of
+from ._scene import dense_rows, kernel_coordinates, plane_of
 
 __all__ = ["EcosystemDisplay"]
 

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 from ._axes import BLUE, COLOURS, DARK, GREY, MARKERS, axes_for, class_name, legend_below, matplotlib_part, titled
-from ._places import plane_of
-from ._scene import Scene, scene_of_estimator, scene_of_solution
-from ._surface import paint
+from ._scene import Scene, paint, plane_of, scene_of_estimator, scene_of_solution
 
 __all__ = ["SupportDisplay"]
 

@@ -6,14 +6,10 @@ from .cascade_svc import CascadeSVC
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD
 from .generalization import GeneralizationReport, generalization_report
-from .incremental import IncrementalSVC
-from .incremental_svdd import IncrementalSVDD
-from .incremental_svr import IncrementalSVR
+from .incremental import IncrementalSVC, IncrementalSVDD, IncrementalSVR
 from .lda import LDA
-from .lssvc import LSSVC
-from .lssvr import LSSVR
-from .nu_svc import NuSVC
-from .nu_svr import NuSVR
+from .least_squares import LSSVC, LSSVR
+from .nu_svm import NuSVC, NuSVR
 from .one_class import OneClassSVM
 from .svc import SVC
 from .svdd import SVDD

@@ -1,33 +1,240 @@
-"""What all kernel estimators share: data, parameters, attributes, changes that may fail, prediction."""
+"""What all kernel estimators share: data, parameters, attributes, changes that may fail, prediction.
+
+What models have once they are fitted, and what some kinds of them cannot have: refused in the same words by all.
+
+Sparse data as scikit-learn gives it: what models that were fitted on it say of themselves.
+
+The support vectors of a model, and their kernel.
+
+Names of points, which of a pool are asked for, and a moment in which nothing may be interrupted.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._solve import check_time_limit, patient
 from ..core.certificate import Certificate
-from ..core.kept import KeptGram
-from ..core.kernels import Gram
-from ..core.options import OneOf, Rule
+from ..core.gram import Gram
+from ..core.kernel_cache import KeptGram
+from ..core.options import Number, OneOf, Rule
+from ..core.runtime.arrays import in_parts
+from ..core.runtime.threads import cached_property
 from ..core.solution import Solution, raw_summaries
 from ..core.sparse_points import SparsePoints, is_sparse
+from ..driver.solve import check_time_limit, patient
 from ..exceptions import ProblemError
-from ._attributes import fitted, set_by_fit
-from ._ids import uninterrupted
 from ._persistence import Persistent
-from ._sparse import as_csr
-from ._support import Support
 from ._validation import checked_data
 
-__all__ = ["LEAST_S", "KernelMachine", "is_same"]
+__all__ = [
+    "LEAST_S",
+    "KernelMachine",
+    "Support",
+    "as_csr",
+    "as_ids",
+    "fitted",
+    "frozen",
+    "immutable",
+    "is_same",
+    "nearest",
+    "new_ids",
+    "read_when_asked",
+    "refused",
+    "set_by_fit",
+    "uninterrupted",
+]
+
+
+def as_csr(array: Any) -> Any:
+    """A dense or sparse array as CSR, of the kind that scikit-learn is set to give: matrices, or arrays."""
+    wanted = sklearn.get_config().get("sparse_interface", "spmatrix")
+    return scipy.sparse.csr_array(array) if wanted == "sparray" else scipy.sparse.csr_matrix(array)
+
+
+def frozen(array: Any) -> Any:
+    """The array, dense or CSR, which nobody can write to from now on."""
+    (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
+    return array
+
+
+class _Fitted:
+    """An attribute that is made when it is asked for, unless `fit` has set it; before, `NotFittedError`."""
+
+    def __init__(self, make: Callable[[Any], Any] | None = None, instead: str = "") -> None:
+        self.make, self.instead = make, instead
+        self.__doc__ = make.__doc__ if make else None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._check_fitted()
+        if self.make is None:
+            raise AttributeError(f"{type(model).__name__} has no {self.name}{self.instead}")
+        return self.make(model)
+
+
+class _Immutable(_Fitted):
+    """One that nobody can set, and whose arrays nobody can write to."""
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        found = super().__get__(model, owner)
+        return found if model is None else frozen(found)
+
+    def __set__(self, model: Any, value: Any) -> None:
+        raise AttributeError(
+            f"{type(model).__name__}.{self.name} is made of what was fitted and cannot be set: fit the model anew"
+        )
+
+
+# To type checkers these are what the attribute is.
+
+
+def fitted(make: Callable[[Any], Any]) -> Any:
+    """A property of fitted models."""
+    return _Fitted(make)
+
+
+def immutable(make: Callable[[Any], Any]) -> Any:
+    """An array that fitted models say when asked, as it is."""
+    return _Immutable(make)
+
+
+def read_when_asked(name: str) -> Any:
+    """An attribute that is made together with others, by ``_read_now``, when one of them is asked for."""
+
+    def read(model: Any) -> Any:
+        # In a dictionary of their own: to ask for a prediction must not give the model new attributes.
+        if name not in model._reading:
+            model._reading.update(model._read_now())
+        return model._reading[name]
+
+    return _Fitted(read)
+
+
+def set_by_fit() -> Any:
+    """An attribute that a subclass sets or makes."""
+    return _Fitted()
+
+
+def refused(instead: str) -> Any:
+    """What this kind of model cannot have; ``instead`` says what it has."""
+    return _Fitted(instead=f": see {instead}")
+
+
+class Support:
+    """Some points of a Gram, copied out of it when they are first asked for: who fits need not predict.
+
+    Parameters
+    ----------
+    gram : Gram
+    rows : int array of shape (n_SV,)
+    moved : bool
+        Whether their kernel is of what they are less their mean.
+    """
+
+    def __init__(self, gram: Gram, rows: NDArray, moved: bool = False) -> None:
+        self._gram, self._rows, self._moved = gram, rows, moved
+
+    @cached_property
+    def gram(self) -> KeptGram:
+        """Theirs."""
+        if self._moved:
+            return KeptGram(self._gram.subset(self._rows).centred())
+        return KeptGram(self._gram).subset(self._rows)
+
+    @cached_property
+    def center(self) -> NDArray | None:
+        """That of `gram`, which of dense points of several features is not made for it."""
+        if "gram" in self.__dict__ or not self._moved or not self._gram.is_linear or self._gram.X.shape[1] < 2:
+            return self.gram.center if "gram" in self.__dict__ or self._moved else self._gram.center
+        total = np.zeros((1, self._gram.X.shape[1]))
+        for part in in_parts(self._gram.X, self._rows):  # numpy adds row to row, and so do parts: the bits are the same
+            total = np.add.reduce(np.concatenate((total, self._gram.X[part])), axis=0, keepdims=True)
+        center: NDArray = total[0] / len(self._rows)
+        return center
+
+    def combined(self, weights: NDArray) -> NDArray:
+        """Weights of shape (r, n_SV) as weights of the features, (r, n_features), of dense points less `center`."""
+        known = "gram" in self.__dict__
+        X, rows = (self.gram.X, slice(None)) if known else (self._gram.X, self._rows)
+        found, done = np.zeros((len(weights), X.shape[1])), 0
+        for part in in_parts(X, rows):
+            points = X[part] if self.center is None else X[part] - self.center
+            found += weights[:, done : done + len(points)] @ points
+            done += len(points)
+        return found
+
+    @property
+    def is_linear(self) -> bool:
+        """That of `gram`."""
+        return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"gram": self.gram}  # without the other points
+
+
+def as_ids(ids: ArrayLike) -> NDArray:
+    """Whole numbers, shape (n,); `ProblemError` for anything else, and for one that stands there twice."""
+    names = np.atleast_1d(np.asarray(ids))
+    if names.ndim != 1 or (names.size and names.dtype.kind not in "iu"):
+        raise ProblemError(f"ids must be whole numbers, one a point; found shape {names.shape}, dtype {names.dtype}")
+    names = names.astype(np.int64)
+    if len(names) > 1 and len(np.unique(names)) != len(names):
+        raise ProblemError("ids holds an id twice; every point has its own")
+    return names
+
+
+def new_ids(ids: ArrayLike | None, n: int, next_id: int, known: NDArray | None) -> NDArray:
+    """Names of n points to come: those given, none of which may be known, or the next in order of arrival."""
+    if ids is None:
+        return next_id + np.arange(n, dtype=np.int64)
+    names = as_ids(ids)
+    if len(names) != n:
+        raise ProblemError(f"ids has {len(names)} entries for {n} points")
+    if (names < 0).any():
+        raise ProblemError(f"ids must be ≥ 0, found {names.min()}")
+    if known is not None and (met := np.intersect1d(names, known)).size:
+        raise ProblemError(f"ids: {met[:5].tolist()} are remembered already; forget them first, or give others")
+    return names
+
+
+def nearest(values: NDArray, k: int) -> NDArray:
+    """Rows of the k smallest values of a pool, the smallest first."""
+    Number(at_least=1, at_most=len(values), whole=True, note="(the size of the pool)").check("k", k)
+    return np.argsort(values, kind="stable")[:k]
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the end of the block, which must be short."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *event: waiting.append(event))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
+
 
 #: Seconds of a limit that is over, for what then says so.
 LEAST_S = 1e-9

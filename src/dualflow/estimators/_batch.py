@@ -15,26 +15,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from .._solve import ON_INTERRUPT
 from ..core.certificate import Certificate
-from ..core.forks import cached_property
-from ..core.kernel_values import check_callable, kernel_values, read_again
-from ..core.kernels import Gram
+from ..core.gram import Gram
+from ..core.kernel_functions import check_callable, kernel_values, read_again
 from ..core.options import Flag
 from ..core.problem import DualProblem
+from ..core.runtime.arrays import in_parts
+from ..core.runtime.threads import at_most, cached_property
 from ..core.solution import LeftOut, Solution, Status
+from ..core.solver import BOUNDED
 from ..core.sparse_points import is_sparse
-from ..core.threads import at_most
-from ..core.values import in_parts
+from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
-from ..registry import make_solver
 from ..solvers import Solver
-from ..solvers.base import BOUNDED
-from ._arguments import check_arguments
-from ._base import KernelMachine
+from ..solvers.registry import make_solver
+from ._base import KernelMachine, as_csr, frozen
 from ._packing import Pose, unpack_solutions
-from ._solving import jobs_of, solve_one
-from ._sparse import as_csr, frozen
+from ._solving import check_arguments, jobs_of, solve_one
 from ._validation import are_things
 
 __all__ = ["LEFT", "BatchMachine", "Seeds", "iterations_of", "kept", "seeds_of"]

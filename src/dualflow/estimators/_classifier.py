@@ -13,11 +13,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from ..core.options import OneOf
-from ..core.values import packed, unpacked
+from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
-from ._attributes import immutable, refused, set_by_fit
-from ._base import KernelMachine
-from ._labels import winners
+from ._base import KernelMachine, immutable, refused, set_by_fit
+from ._validation import winners
 
 __all__ = ["Joint", "PairClassifier", "Part", "constants_of", "joined", "laid_out", "pairs_of"]
 

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._solve import DEFAULT_SOLVER, solve
 from ..core.certificate import Certificate, Certifier, certify
-from ..core.kernel_values import mean_of
-from ..core.kernels import Gram
+from ..core.gram import Gram
+from ..core.kernel_functions import mean_of
 from ..core.options import Number, OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
-from ..core.support import refine, snap
+from ..driver.solve import DEFAULT_SOLVER, solve
 from ..exceptions import FitError, ProblemError
 from ..online.invasion import blur
 from ..online.stream import Community, learn
-from ._attributes import fitted
+from ..refinement.refine import refine, snap
+from ._base import fitted
 from ._streaming import StreamMachine, remembered
 from ._verify import agree, round_off, stored
 

@@ -16,8 +16,7 @@ from ..online.leave_one_out import Path, recorded
 from ..online.remembering import Stream
 from ..online.settling import settle
 from ..problems import Growing
-from ._attributes import fitted
-from ._ids import as_ids, new_ids, uninterrupted
+from ._base import as_ids, fitted, new_ids, uninterrupted
 from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap
 from ._verify import check_stream, stored
 

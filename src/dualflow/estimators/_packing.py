@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.certificate import Certifier
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem
+from ..core.runtime.arrays import immutable
 from ..core.solution import Cost, Solution, Status
 from ..core.sparse_points import SparsePoints, is_sparse
-from ..core.support import support_set
-from ..core.values import immutable
 from ..exceptions import ProblemError
-from ._values import is_quantum
+from ..refinement.refine import support_set
+from ._persistence import is_quantum
 from ._verify import agree, check_center, scale_loss, sparse_points, stored
 
 __all__ = [

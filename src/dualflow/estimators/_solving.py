@@ -1,8 +1,17 @@
-"""The solves of one fit, one after another or side by side: what each may take, and what ends them."""
+"""The solves of one fit, one after another or side by side: what each may take, and what ends them.
+
+What ``verbose`` says of a fit: a line that is kept up to date on a terminal, and a line a second elsewhere.
+
+Arguments of scikit-learn's estimators: what they are here, and which of them mean nothing.
+
+Optima that more than one solve stands on: certified tightly, and whole or not at all.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -12,23 +21,187 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
+from numpy.typing import NDArray
 
-from .._direct import result_of
-from .._solve import Progress, check_limits, solve
-from ..core.clock import Interrupt, interruptible
+from ..core.certificate import Certificate
+from ..core.options import Flag, Number, OneOf, Rule
 from ..core.problem import DualProblem
-from ..core.solution import Solution, Status
-from ..core.threads import ONE_THREAD, Crew
+from ..core.runtime.clock import Interrupt, interruptible
+from ..core.runtime.threads import ONE_THREAD, Crew
+from ..core.solution import Solution, Status, raw_summaries
 from ..direct.pairs import PairBatch
 from ..direct.results import PairResult
+from ..driver.direct import result_of
+from ..driver.solve import Progress, check_limits, solve
 from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import part_of_a_fit
 from ..solvers import Solver
-from ._arguments import ignored, limits, refines, warn_of_ignored
 from ._base import LEAST_S
-from ._telling import Teller
 
-__all__ = ["Solving", "at_once", "jobs_of", "solve_one"]
+__all__ = [
+    "TOL",
+    "Solving",
+    "Teller",
+    "at_once",
+    "check_arguments",
+    "ignored",
+    "is_limited",
+    "jobs_of",
+    "limits",
+    "optimum",
+    "refines",
+    "solve_one",
+    "warn_of_ignored",
+]
+
+
+#: Seconds between two lines, and between two changes of the one on a terminal.
+EVERY, EVERY_LIVE = 1.0, 0.1
+#: Of the largest: what has less weight is no survivor.
+SURVIVES = 1e-8
+
+
+class Teller:
+    """Tells how the solves of one fit go on, from any of their threads.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    count : int
+        Of solves.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        from rich.console import Console
+
+        self.name, self.count = name, count
+        self.lock = threading.Lock()
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.live = self.console.status(f"{name}: …") if self.console.is_terminal else None
+        self.begun = self.told = time.monotonic()
+        self.done, self.worst = 0, 0.0
+
+    def __enter__(self) -> Teller:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.live is not None:
+            self.live.stop()
+        if error[0] is None:
+            self.console.print(self._line(f"{self.done} of {self.count} solved", self.worst, None), markup=False)
+
+    def of(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Callable[[Progress], bool | None]:
+        """The callback of a solve, which calls the user's own, too."""
+
+        def told(progress: Progress) -> bool | None:
+            self._say(k, progress)
+            return None if callback is None else callback(progress)
+
+        return told
+
+    def finished(self, found: Solution | PairResult) -> None:
+        """A solve is done."""
+        gap = found.certificate.relative_gap
+        with self.lock:
+            self.done += 1
+            self.worst = max(self.worst, np.inf if gap is None else gap)
+        for line in raw_summaries([found]):
+            self.console.print(f"{self.name}: {line}", markup=False)
+
+    def _say(self, k: int, progress: Progress) -> None:
+        now = time.monotonic()
+        with self.lock:
+            if now - self.told < (EVERY if self.live is None else EVERY_LIVE):
+                return
+            self.told = now
+        where = f"solve {k + 1} of {self.count}, step {progress.step}" if self.count > 1 else f"step {progress.step}"
+        size = np.abs(progress.alpha)
+        survivors = int((size > SURVIVES * size.max(initial=0.0)).sum())
+        text = self._line(where, progress.certificate.relative_gap, survivors)
+        if self.live is None:
+            self.console.print(text, markup=False)
+        else:
+            self.live.update(text)
+
+    def _line(self, where: str, gap: float | None, survivors: int | None) -> str:
+        known = "no certified gap" if gap is None or gap == np.inf else f"certified relative gap {gap:.1e}"
+        parts = [f"{self.name}: {where}", known]
+        if survivors is not None:
+            parts.append(f"{survivors} survivors")
+        return ", ".join([*parts, f"{time.monotonic() - self.begun:.1f} s"])
+
+
+#: What LIBSVM has to be told and nothing here has, its default, and what to know instead.
+IGNORED = {
+    "shrinking": (True, "solvers here decide for themselves which points they look at"),
+    "cache_size": (200, "memory follows the problem, and dualflow.release_memory() gives it back"),
+    "probability": (False, "for probabilities wrap the model, sklearn.calibration.CalibratedClassifierCV(SVC())"),
+}
+
+RULES: dict[str, Rule] = {
+    "max_iter": Number(at_least=-1, whole=True, note="(-1 is no limit)"),
+    "shrinking": Flag(),
+    "cache_size": Number(above=0, note="(in MB)"),
+    "verbose": Number(at_least=0, whole=True, note="or a bool"),
+}
+#: "deprecated" is scikit-learn 1.9's default.
+_PROBABILITY = OneOf(words=("deprecated",), note="or a bool")
+
+
+def is_limited(model: Any) -> bool:
+    """Whether a fit may end before its solver would."""
+    return model.max_steps is not None or model.max_iter != -1
+
+
+def check_arguments(model: Any) -> None:
+    """`ProblemError` for an argument that is out of range; those at their defaults are not looked at."""
+    if model.max_iter != -1:
+        RULES["max_iter"].check("max_iter", model.max_iter)
+        if model.max_iter == 0:
+            raise ProblemError("max_iter=0 leaves no iteration; give 1 or more, or -1 for no limit")
+        if model.max_steps is not None:
+            raise ProblemError(
+                f"max_iter={model.max_iter!r} and max_steps={model.max_steps!r} limit the same solve: give one of them"
+            )
+    if model.shrinking is not True:
+        RULES["shrinking"].check("shrinking", model.shrinking)
+    if model.cache_size != 200:
+        RULES["cache_size"].check("cache_size", model.cache_size)
+    if not isinstance(model.verbose, (bool, np.bool_)):
+        RULES["verbose"].check("verbose", model.verbose)
+    probability = getattr(model, "probability", False)
+    if not isinstance(probability, (bool, np.bool_)):
+        _PROBABILITY.check("probability", probability)
+
+
+def ignored(model: Any) -> list[str]:
+    """What is set and means nothing here, and why."""
+    return [
+        f"{name}={value!r} ({why})"
+        for name, (default, why) in IGNORED.items()
+        if (value := getattr(model, name, default)) != default and value != "deprecated"
+    ]
+
+
+def warn_of_ignored(model: Any) -> None:
+    """One warning that names it."""
+    if said := ignored(model):
+        text = f"{type(model).__name__} takes these for scikit-learn's sake and ignores them: {'; '.join(said)}."
+        warnings.warn(text, UserWarning, stacklevel=6)
+
+
+def limits(model: Any, engine: Solver[Any, Any]) -> tuple[Solver[Any, Any], int | None]:
+    """The solver and the driver's step limit that ``max_iter`` or ``max_steps`` ask for."""
+    return (engine, model.max_steps) if model.max_iter == -1 else engine.within(int(model.max_iter))
+
+
+def refines(model: Any, engine: Solver[Any, Any]) -> bool:
+    """Whether a fit follows the solver up with the classical refinement; "auto" does unless it runs circuits."""
+    return not engine.quantum if isinstance(model.refine, str) else bool(model.refine)
+
 
 #: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
 #: take instead, if there is so much left.
@@ -278,3 +451,13 @@ def jobs_of(n_jobs: int | None) -> int:
         return int(effective_n_jobs(None))  # what a context of joblib says
     # `effective_n_jobs` is about processes, of which a worker of multiprocessing starts none.
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
+
+
+#: Certified relative gap of every model that is left when a point goes.
+TOL = 1e-9
+
+
+def optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
+    """The certificate of the optimum, from a start nearby if one is known."""
+    solution = solve(problem, refine="early", tol=TOL, warm=start)
+    return solution.certificate

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._solve import DEFAULT_SOLVER, solve
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
 from ..core.solution import Cost, Solution, Status
+from ..driver.solve import DEFAULT_SOLVER, solve
 from ._base import KernelMachine
 from ._validation import checked_data
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.solution import Status
-from ._attributes import immutable, refused, set_by_fit
+from ._base import immutable, refused, set_by_fit
 from ._batch import BatchMachine, iterations_of, kept
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._verify import agree, round_off, stored

@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..core.certificate import Certificate, certify
-from ..core.kernel_values import mean_of, squared_lengths
+from ..core.kernel_functions import mean_of, squared_lengths
 from ..core.problem import DualProblem
 from ..core.sparse_points import SparsePoints
 from ..online.bordered import bordered_inverse

@@ -12,8 +12,8 @@ from .. import problems
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..online.invasion import best_multiplier
-from ._ball import Ball, sphere
 from ._ecology import Ecology
+from ._one_class import Ball, sphere
 from ._verify import agree
 
 __all__ = ["EcoSVDD"]

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import AUTO, Progress
 from ..core.decision import feature_weights
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
+from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
-from ._attributes import immutable, refused, set_by_fit
+from ._base import immutable, refused, set_by_fit
 from ._batch import BatchMachine, iterations_of, kept
-from ._one_class_share import NU, ShareOfNew
+from ._one_class import NU, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, kept_weight
 from ._verify import agree, round_off

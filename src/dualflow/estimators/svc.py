@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import AUTO, Progress, check_limits
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..direct.pairs import PairBatch
 from ..direct.results import PairResult
+from ..driver.solve import AUTO, Progress, check_limits
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import COST, hinge
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
-from ._pair_solutions import Pairs, PairSolutions, takes_batch
-from ._saved_pairs import SavedPairs
+from ._one_vs_one import Pairs, PairSolutions, SavedPairs, takes_batch
 from ._solving import Solving, at_once, solve_one
 
 __all__ = ["SVC"]

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import AUTO, Progress
 from ..core.decision import feature_weights
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
+from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
 from ..solvers import Solver
-from ._ball import Ball, sphere
 from ._batch import BatchMachine, iterations_of, kept
-from ._one_class_share import NU_OR_NONE, ShareOfNew
+from ._one_class import NU_OR_NONE, Ball, ShareOfNew, sphere
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, kept_weight
 from ._verify import agree, round_off, stored

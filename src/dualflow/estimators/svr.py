@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import problems
-from .._solve import AUTO, Progress
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
+from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
 from ..problems.classification import COST
 from ..problems.regression import TUBE

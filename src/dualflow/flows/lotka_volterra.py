@@ -9,17 +9,28 @@ K for 2K, so that our ν = 2λ − 1 and our time is half of hers. Howell's (6) 
 
 As τ → 0 this is the gradient flow: the path differs by O(√τ), by O(τ) when eᵀα₀ = d and λ(0) = ν(α₀).
 A fast λ oscillates; ϱ > 0 (the augmented Lagrangian) damps it.
+
+Lotka-Volterra in the coordinates in which growth rates are per head: no rest point at the bounds.
+
+    zᵢ = log(αᵢ/(uᵢ − αᵢ))  (log αᵢ where uᵢ = ∞),   żᵢ = α̇ᵢ/wᵢ = gᵢ − ϱeᵢ(eᵀα − d) + λeᵢ,   λ̇ = −(eᵀα − d)/τ
+
+is the field of `dualflow.flows.lotka_volterra` exactly. There αᵢ = 0 and αᵢ = uᵢ are rest points whatever the
+fitness, and a method that minimises residuals finds them (spurious solutions); here they lie at infinity, and a
+variable on its way to a bound is a straight line.
 """
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from ..core.problem import DualProblem
 from .gradient import balance, interior_point, weights
 
-__all__ = ["LotkaVolterraField"]
+__all__ = ["LogitLotkaVolterra", "LotkaVolterraField"]
 
 
 class LotkaVolterraField:
@@ -63,3 +74,90 @@ class LotkaVolterraField:
     def multiplier(self, y: NDArray) -> float:
         """λ, in the sign of ρ = Qα − p − λe."""
         return float(y[-1])
+
+
+#: Starts nearer than this to a bound, relative to u, are moved off it: z is infinite there.
+MARGIN = 1e-12
+
+
+class LogitLotkaVolterra:
+    """The field above, for many states at once; a state y is (z, λ/Λ), or z without an equality.
+
+    Variables with uᵢ = 0 are left out of z. Λ, the largest |g + λe| at the start, gives λ the size of the z; it is the
+    attribute ``unit``, and y0 the start.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    tau, damping : float
+        As for `LotkaVolterraField`.
+    warm : array of shape (n,), optional
+        Feasible α to start from, mixed with 1 % of the interior point.
+    """
+
+    def __init__(
+        self, problem: DualProblem, tau: float = 1.0, damping: float = 0.0, warm: NDArray | None = None
+    ) -> None:
+        self.problem, self.tau, self.damping = problem, tau, damping
+        self.live = np.flatnonzero(problem.upper > 0)
+        u = problem.upper[self.live]
+        self.capped = np.isfinite(u)
+        self.u = np.where(self.capped, u, 1.0)
+        self.Q = problem.dense()[np.ix_(self.live, self.live)]
+        self.p = problem.p[self.live]
+        self.e = None if problem.e is None else problem.e[self.live]
+        original = LotkaVolterraField(problem, tau, damping).start(warm)
+        alpha, lam = original[:-1][self.live], float(original[-1])
+        share = np.clip(alpha / self.u, MARGIN, np.where(self.capped, 1 - MARGIN, np.inf))
+        z = np.where(self.capped, logit(np.minimum(share, 1 - MARGIN)), np.log(share))
+        growth = self.p - self.Q @ (share * self.u) + (0.0 if self.e is None else lam * self.e)
+        self.unit = float(np.abs(growth).max(initial=0.0)) or 1.0
+        self.y0 = z if self.e is None else np.append(z, lam / self.unit)
+
+    def in_unit(self, unit: float) -> LogitLotkaVolterra:
+        """The same field with another Λ: that of another start."""
+        twin = copy(self)
+        twin.unit = unit
+        return twin
+
+    @property
+    def size(self) -> int:
+        """Length of y."""
+        return len(self.y0)
+
+    def alpha(self, y: NDArray) -> NDArray:
+        """α of shape (…, n) from y of shape (…, size); strictly inside the bounds up to round-off."""
+        alpha = np.zeros((*y.shape[:-1], self.problem.n))
+        alpha[..., self.live] = self._abundances(y)
+        return alpha
+
+    def multiplier(self, y: NDArray) -> float:
+        """λ of a state y, in the sign of ρ = Qα − p − λe; 0 without an equality."""
+        return 0.0 if self.e is None else float(y[-1]) * self.unit
+
+    def rate(self, y: NDArray) -> NDArray:
+        """ẏ, shape (k, size), for states of shape (k, size)."""
+        alpha = self._abundances(y)
+        g = self.p - alpha @ self.Q
+        if self.e is None:
+            return g
+        excess = alpha @ self.e - self.problem.d
+        g = g + (self.unit * y[:, -1] - self.damping * excess)[:, None] * self.e
+        return np.hstack([g, -excess[:, None] / (self.tau * self.unit)])
+
+    def jacobian(self, y: NDArray) -> NDArray:
+        """∂ẏ/∂y, shape (k, size, size)."""
+        alpha, n = self._abundances(y), len(self.live)
+        w = np.where(self.capped, alpha * (1.0 - alpha / self.u), alpha)
+        J = np.zeros((len(y), self.size, self.size))
+        Q = self.Q if self.e is None else self.Q + self.damping * np.outer(self.e, self.e)
+        J[:, :n, :n] = -Q * w[:, None, :]
+        if self.e is not None:
+            J[:, :n, n] = self.unit * self.e
+            J[:, n, :n] = -self.e * w / (self.tau * self.unit)
+        return J
+
+    def _abundances(self, y: NDArray) -> NDArray:
+        z = y[..., : len(self.live)]
+        with np.errstate(over="ignore"):  # a trial step may overflow; it is rejected by its residual
+            return np.where(self.capped, self.u * expit(z), np.exp(np.where(self.capped, 0.0, z)))

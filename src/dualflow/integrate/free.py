@@ -18,10 +18,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..core.cholesky import factorise
-from ..core.conjugate_system import ConjugateSystem
 from ..core.low_rank import LowRankSystem, thin_factor
 from ..core.workspace import Workspace
+from ..refinement.linear_systems import ConjugateSystem, factorise
 from .implicit import ImplicitState
 from .stiff_system import low_rank
 

@@ -21,10 +21,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..core.cholesky import factorise
-from ..core.clock import look
 from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
+from ..core.runtime.clock import look
+from ..refinement.linear_systems import factorise
 
 __all__ = ["LowRankSystem", "StiffSystem", "low_rank"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..core.kept import KeptGram
-from ..core.kernel_checks import as_matrix
-from ..core.kernels import Gram
+from ..core.gram import Gram
+from ..core.kernel_cache import KeptGram
+from ..core.kernel_functions import as_matrix
 from ..core.sparse_points import checked_rows
 from ..exceptions import ProblemError
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..exceptions import ProblemError
-from ..persistence.files import open_regular, replacing_text
-from ..persistence.text import visible
+from ..persistence.files import open_regular, replacing_text, visible
 
 __all__ = ["KERNELS", "MAX_BYTES", "MAX_LINE", "TYPES", "Parts", "read", "write"]
 

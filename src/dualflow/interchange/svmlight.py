@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..core.kernel_checks import as_matrix
+from ..core.kernel_functions import as_matrix
 from ..core.options import Flag, Number
 from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
-from ..persistence.files import open_regular, replacing
-from ..persistence.text import visible
+from ..persistence.files import open_regular, replacing, visible
 
 __all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..core.bounds import vanishing
 from ..core.features import Features
 from ..core.problem import DualProblem
-from ..core.threads import ONE_THREAD, share, stretches
+from ..core.runtime.threads import ONE_THREAD, share, stretches
 from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside

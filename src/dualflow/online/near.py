@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.arena import borrowed
-from ..core.picking import picked
-from ..core.row_cache import RowCache, grown
+from ..core.kernel_cache import RowCache, grown
+from ..core.runtime.memory import borrowed, picked
 from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combined
 from .state import State
 

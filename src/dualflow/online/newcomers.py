@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.kept import KeptGram
-from ..core.kernels import Gram
+from ..core.gram import Gram
+from ..core.kernel_cache import KeptGram
 from ._path import BOUND, COUNT, FLOOR, FREE, MULTIPLIER, REST
 from .incremental import Engine
 from .invasion import INFEASIBLE, best_multiplier

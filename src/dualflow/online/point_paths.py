@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from .incremental import Engine
-from .left_out import LARGEST, Response
+from .leave_one_out import LARGEST, Response
 from .newcomers import LITTLE, seat
 from .state import PathError
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.gram import Gram
 from ..core.growing import GrowingGram
-from ..core.kernels import Gram
 from ..core.problem import DualProblem
 from ..problems import Growing
 from .incremental import Engine

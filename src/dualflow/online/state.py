@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.row_cache import RowCache, grown
+from ..core.kernel_cache import RowCache, grown
 from ..exceptions import ProblemError
 from ._path import (
     BOUND,

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from .._solve import check_limits, limited, solve
 from ..core.problem import DualProblem
 from ..core.workspace import Workspace, twin
+from ..driver.solve import check_limits, limited, solve
 from ..exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch
-from ..persistence.text import span
-from ..registry import make_solver
+from ..persistence.files import span
 from ..solvers import Solver
+from ..solvers.registry import make_solver
 
 if TYPE_CHECKING:
     from ..quantum.devices import Device, Price

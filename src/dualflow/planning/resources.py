@@ -1,4 +1,7 @@
-"""How a solver's circuits grow with n: counted where they can be built, extrapolated and labelled beyond."""
+"""How a solver's circuits grow with n: counted where they can be built, extrapolated and labelled beyond.
+
+A figure that grows as a power of n, through the sizes at which it was counted.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,47 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.options import Number
-from ..core.power import Growth
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace, twin
 from ..exceptions import ProblemError
-from ..registry import make_solver, solver_class
 from ..solvers import Solver
+from ..solvers.registry import make_solver, solver_class
 from .estimate import span, what_is_sent
 
 if TYPE_CHECKING:
     from ..quantum.circuits.surface_code import Footprint
 
-__all__ = ["LARGE", "ResourceRow", "ResourceTable", "resources"]
+__all__ = ["LARGE", "Growth", "ResourceRow", "ResourceTable", "resources"]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """constant + factor·n^power."""
+
+    constant: float
+    factor: float
+    power: float
+
+    @classmethod
+    def through(cls, rows: Sequence[Any], name: str) -> Growth:
+        """Through the last three rows, where n grows by one factor; else a power alone, through two."""
+        n, f = [row.n for row in rows], [getattr(row, name) or 0.0 for row in rows]
+        if f[-1] == f[-2]:
+            return cls(f[-1], 0.0, 0.0)
+        if len(rows) > 2 and n[-1] * n[-3] == n[-2] ** 2 and 0 < f[-2] - f[-3] < f[-1] - f[-2]:
+            power = math.log((f[-1] - f[-2]) / (f[-2] - f[-3])) / math.log(n[-1] / n[-2])
+            factor = (f[-1] - f[-2]) / (n[-1] ** power - n[-2] ** power)
+            return cls(f[-1] - factor * n[-1] ** power, factor, power)
+        power = math.log(f[-1] / f[-2]) / math.log(n[-1] / n[-2]) if f[-2] > 0 else 1.0
+        return cls(0.0, f[-1] / n[-1] ** power, power)
+
+    def at(self, n: int) -> float:
+        return self.constant + self.factor * float(n) ** self.power
+
+    def __str__(self) -> str:
+        power = f"{self.power:.2g}"
+        return ("growing as n" + f"^{power}" * (power != "1")) if self.factor else "the same at every n"
+
 
 #: Sizes that are counted, unless others are asked for, and those of the model.
 SIZES, LARGE = (4, 8, 16, 32, 64, 128, 256), (1_000, 10_000, 100_000, 1_000_000)

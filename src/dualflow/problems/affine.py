@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.reading import Posed, Reading
 from ..exceptions import ProblemError

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind, constant
 from ..core.reading import Interval, Posed, Reading
-from ..core.values import immutable
+from ..core.runtime.arrays import immutable
 from ..exceptions import ProblemError
 from .checks import SHARE, check_signs, check_weight
 from .growing import Growing, Variables

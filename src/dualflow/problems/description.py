@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.kernel_matrix import KernelMatrix
-from ..core.kernels import Gram
+from ..core.gram import Gram, KernelMatrix
 from ..core.options import option
 from ..core.problem import DualProblem
 from ..core.reading import Interval, Posed, Reading

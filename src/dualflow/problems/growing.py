@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 from numpy.typing import NDArray
 
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.options import check_fields
 from ..core.problem import DualProblem
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Reading

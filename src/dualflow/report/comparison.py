@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..persistence.files import replacing_text
-from ..persistence.text import cell, visible
+from ..persistence.files import cell, replacing_text, visible
 from .model import Results, Row
 
 if TYPE_CHECKING:

@@ -1,18 +1,184 @@
-"""A comparison as one self-contained HTML file."""
+"""A comparison as one self-contained HTML file.
+
+Coordinates of the chart of a section: raw gap against wall time, both on log scales. No drawing library.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import product
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..persistence.text import visible
-from .chart import chart
-from .columns import QUANTUM, RESULTS, limits, status_text
-from .model import Results
+from ..persistence.files import visible
+from .columns import QUANTUM, RESULTS, gap_text, limits, status_text
+from .model import Results, Row, Section
 from .terminal import reference_text
 from .verdict import overall, verdict
 
-__all__ = ["render"]
+__all__ = ["Chart", "chart", "render"]
+
+
+WIDTH, HEIGHT = 720, 340
+LEFT, RIGHT, TOP, BOTTOM = 70, 24, 16, 46
+SMALLEST = 1e-16  # below it a relative gap is round-off
+_GLYPH, _LINE = 7.0, 13  # of the labels, in pixels
+Box = tuple[float, float, float, float]
+Place = tuple[float, float, str]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point, its label ("" where there is no room for it) and where that goes, and what is said of it."""
+
+    x: float
+    y: float
+    role: str
+    label: str
+    text_x: float
+    text_y: float
+    anchor: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """A height that means something, its name, and where that ends and stands."""
+
+    y: float
+    label: str
+    text_x: float
+    text_y: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Everything the template draws."""
+
+    marks: list[Mark]
+    x_ticks: list[tuple[float, str]]
+    y_ticks: list[tuple[float, str]]
+    lines: list[Level]
+    hidden: int
+    unlabelled: int
+    width: int = WIDTH
+    height: int = HEIGHT
+    box: tuple[int, int, int, int] = field(default=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM))
+
+
+def chart(section: Section, tol: float) -> Chart | None:
+    """The chart, or None if no row has a finite gap."""
+    # A repair is another problem: its gap is not to be held against the others'.
+    own = [r for r in section.rows if r.role != "repair"]
+    rows = [r for r in own if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
+    if not rows:
+        return None
+    gaps = [max(row.raw_gap or 0.0, SMALLEST) for row in rows]
+    times = [row.wall_time_s or 0.0 for row in rows]
+    floors = [row.shot_floor for row in rows if row.shot_floor]
+    levels = {"tolerance": tol} | ({"least shot floor": min(floors)} if floors else {})
+    x_from, x_to = _decades(times)
+    y_from, y_to = _decades([*gaps, *levels.values()])
+
+    def at_x(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - x_from) / (x_to - x_from)
+
+    def at_y(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (math.log10(value) - y_from) / (y_to - y_from)
+
+    points = [(at_x(time), at_y(gap)) for time, gap in zip(times, gaps, strict=True)]
+    several = len({row.solver for row in rows if row.device}) > 1
+    labels = [_label(row, several) for row in rows]
+    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in points]
+    lines = [_level(at_y(value), name, taken) for name, value in levels.items()]
+    places = _place(points, labels, taken)
+    marks = [
+        Mark(
+            *point,
+            role=row.role,
+            label=label if place else "",
+            text_x=place[0] if place else point[0],
+            text_y=place[1] if place else point[1],
+            anchor=place[2] if place else "start",
+            title=f"{row.solver} {row.variant}: raw gap {gap_text(row.raw_gap or 0.0)}, "
+            f"{row.wall_time_s:.3g} s, {status_text(row)}",
+        )
+        for row, point, label, place in zip(rows, points, labels, places, strict=True)
+    ]
+    return Chart(
+        marks=marks,
+        x_ticks=[(at_x(10.0**k), _time(k)) for k in range(x_from, x_to + 1)],
+        y_ticks=[(at_y(10.0**k), f"1e{k}") for k in range(y_from, y_to + 1, 1 + (y_to - y_from) // 9)],
+        lines=lines,
+        hidden=sum(row.ran for row in own) - len(rows),
+        unlabelled=places.count(None),
+    )
+
+
+def _label(row: Row, several: bool) -> str:
+    if row.device is None:
+        return row.solver
+    where = row.variant.removeprefix("control: ")
+    return f"{row.solver}, {where}" if several else where
+
+
+def _decades(values: list[float]) -> tuple[int, int]:
+    """Whole decades around the values, at least one."""
+    low = math.floor(math.log10(min(values)) - 0.05)
+    return low, max(low + 1, math.ceil(math.log10(max(values)) + 0.05))
+
+
+def _time(k: int) -> str:
+    return f"{10**k:g} s" if k >= 0 else f"{10 ** (k + 3):g} ms" if k >= -3 else f"{10.0 ** (k + 6):g} µs"
+
+
+def _level(y: float, label: str, taken: list[Box]) -> Level:
+    """A level's name on its line, as far to the right as there is room between the marks; else at the right."""
+    ends = range(WIDTH - RIGHT - 4, LEFT + int(_GLYPH * len(label)), -8)
+    found = [
+        (Level(y, label, end, y + shift), (end - _GLYPH * len(label), y + shift - 10, end, y + shift + 3))
+        for end, shift in product(ends, (-4, 13))
+    ]
+    level, block = next(((it, block) for it, block in found if _free(block, taken)), found[0])
+    taken.append(block)
+    return level
+
+
+def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box]) -> list[Place | None]:
+    """A free place for each label, the first first: right or left of its point, as near its height as may be. None
+    where it, or the line that leads to it, would lie on a mark, another label, another's line or the edge."""
+    places: list[Place | None] = []
+    for k, ((x, y), label) in enumerate(zip(points, labels, strict=True)):
+        places.append(None)
+        others = taken[:k] + taken[k + 1 :]  # its own mark is the k-th
+        for shift, side in product(sorted(range(-6, 7), key=abs), (1, -1)):
+            near, middle = x + 11 * side, y + shift * _LINE
+            left = near if side > 0 else near - _GLYPH * len(label)
+            block = (left, middle - _LINE / 2, left + _GLYPH * len(label), middle + _LINE / 2)
+            outside = block[0] < LEFT or block[2] > WIDTH - 2 or block[1] < 0 or block[3] > HEIGHT - BOTTOM
+            leader = _leader((x, y), (near, middle)) if shift else []
+            if not outside and all(_free(box, others) for box in (block, *leader)):
+                places[-1] = (near, middle, "start" if side > 0 else "end")
+                taken += [block, *leader]
+                break
+    return places
+
+
+def _leader(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
+    """A line between two places, as small boxes."""
+    steps = max(1, int(math.dist(start, end) / 3))
+    along = [[a + (b - a) * k / steps for k in range(steps)] for a, b in zip(start, end, strict=True)]
+    return [(x - 1, y - 1, x + 1, y + 1) for x, y in zip(*along, strict=True)]
+
+
+def _free(block: Box, taken: list[Box]) -> bool:
+    """Whether nothing lies there yet."""
+    return not any(
+        min(block[2], other[2]) > max(block[0], other[0]) and min(block[3], other[3]) > max(block[1], other[1])
+        for other in taken
+    )
 
 
 def render(comparison: Results) -> str:

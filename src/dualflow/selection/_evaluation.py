@@ -1,10 +1,14 @@
-"""Every candidate in every fold: fitted, scored and timed, as rows that scikit-learn makes its tables of."""
+"""Every candidate in every fold: fitted, scored and timed, as rows that scikit-learn makes its tables of.
+
+Pipelines in a search: transformers with equal parameters are fitted once a fold.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,6 +16,7 @@ from functools import partial
 from traceback import format_exc
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection._validation import _score
@@ -19,19 +24,73 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from ..core import clock
-from ..core.forks import cached_property
+from ..core.runtime import clock
+from ..core.runtime.threads import cached_property
 from ..exceptions import FitError
 from ._fold_fits import fits_of_fold, widest_gap
-from ._folds import Answer, Chain, Classes, Numbers, Split
-from ._kernels import Kernels, Setting
+from ._folds import AGAIN_FROM, TRIED_FROM, Answer, Chain, Classes, Numbers, SlowerError, Split, Watch, shared_gain
 from ._metrics import Metrics
 from ._models import unfitted_copy
-from ._pace import AGAIN_FROM, TRIED_FROM, SlowerError, Watch, shared_gain
-from ._pipelines import TransformerCache, last_step
-from ._plan import Plan
+from ._plan import Kernels, Plan, Setting
 
-__all__ = ["Evaluation", "Task", "Times"]
+__all__ = ["Evaluation", "Task", "Times", "TransformerCache", "last_name", "last_step"]
+
+
+def last_step(model: Any) -> Any:
+    """The estimator that predicts: the last step of a pipeline, or the model itself."""
+    return model.steps[-1][1] if isinstance(model, Pipeline) and model.steps else model
+
+
+def last_name(model: Any) -> str:
+    """What parameters of `last_step` begin with in the model's `set_params`."""
+    return f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+
+
+class TransformerCache:
+    """Fitted transformers and what they make of training rows, as ``memory`` of a `Pipeline`.
+
+    Data are known by identity: the search hands the same arrays to every candidate of a fold. A transformer that
+    `joblib.hash` cannot read is fitted each time.
+
+    Parameters
+    ----------
+    size : int
+        Fitted transformers that are kept; the one that was used longest ago goes first.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size, self._lock = size, threading.Lock()
+        self._kept: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
+
+    def cache(self, fit: Callable[..., Any], ignore: Sequence[str] = ()) -> Callable[..., Any]:
+        """The function, computed once for equal transformers and parameters and the same data; keywords to ``ignore``
+        are no part of what is compared, as in `joblib.Memory`."""
+
+        def cached(transformer: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+            compared = {name: value for name, value in kwargs.items() if name not in ignore}
+            try:
+                key = (id(X), id(y), joblib.hash((transformer, args, compared)))
+            except Exception:  # pickling calls code of the transformer's own, which may raise anything
+                return fit(transformer, X, y, *args, **kwargs)
+            with self._lock:
+                entry = self._kept.setdefault(key, _Entry(X, y))
+                self._kept.move_to_end(key)
+                while len(self._kept) > self._size:
+                    self._kept.popitem(last=False)
+            with entry.lock:  # another thread may be at it
+                if entry.found is None:
+                    entry.found = fit(transformer, X, y, *args, **kwargs)
+                return entry.found
+
+        return cached
+
+
+class _Entry:
+    """One result, and the data it is known by, which must live as long as their identities are in use."""
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self.data, self.found, self.lock = (X, y), None, threading.Lock()
+
 
 #: A row that was not reached says this.
 NOT_REACHED = "The search ended before this fit: {why}."

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import _num_samples
 
-from ..core.kept import KeptGram
-from ..core.kernels import Gram
+from ..core.gram import Gram
+from ..core.kernel_cache import KeptGram
 from ._models import unfitted_copy
 
 __all__ = ["FoldFit", "fits_of_fold", "widest_gap"]

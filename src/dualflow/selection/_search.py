@@ -19,15 +19,13 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core.options import Number
-from ..core.threads import blas_for
+from ..core.runtime.threads import blas_for
 from ..estimators._base import LEAST_S
 from ..estimators._solving import jobs_of
 from ..exceptions import FitError, ProblemError
-from ._evaluation import Evaluation, Task, Times
+from ._evaluation import Evaluation, Task, Times, last_name, last_step
 from ._folds import Classes, Numbers
-from ._kernels import SHARED_UP_TO, Kernels
-from ._pipelines import last_name, last_step
-from ._plan import Plan, chains_of, planned
+from ._plan import SHARED_UP_TO, Kernels, Plan, chains_of, planned
 
 __all__ = ["Search"]
 

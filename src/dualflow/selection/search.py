@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators._labels import encode, names_not_in, several
-from ..estimators._validation import checked_data, checked_weight
+from ..estimators._validation import checked_data, checked_weight, encode, names_not_in, several
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
-from ._evaluation import Task
+from ._evaluation import Task, last_step
 from ._folds import Classes, Numbers
 from ._models import FoldSVC, FoldSVR
-from ._pipelines import last_step
 from ._search import Search
 
 __all__ = ["SVCSearchCV", "SVRSearchCV"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..core.options import Flag, Number, OneOf, option
 from ..core.problem import DualProblem, Kind
+from ..core.solver import Solver, StateT
 from ..core.workspace import Workspace
-from .base import Solver, StateT
 
 __all__ = ["EvolutionarySolver"]
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.forks import cached_property
 from ..core.options import Number, OneOf, option
 from ..core.problem import DualProblem, Kind
+from ..core.runtime.threads import cached_property
+from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..flows.gradient import GradientField, balance, interior_point, weights
 from ..flows.lotka_volterra import LotkaVolterraField
@@ -19,7 +20,6 @@ from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from ..integrate.multiplicative import multiplicative_step, safe_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
 from ..integrate.stiff_system import low_rank
-from .base import EVERY_CONVEX, Solver
 
 __all__ = ["FlowContext", "FlowSolver", "FlowState"]
 

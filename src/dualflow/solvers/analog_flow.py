@@ -13,9 +13,9 @@ from ..analog.parts import CELL_RULE, FULL_SCALE, RULES, TIME_CONSTANT, Parts
 from ..analog.program import INSTALL, PROGRAM, installed, simulate
 from ..core.options import Number, option
 from ..core.problem import DualProblem
+from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..flows.gradient import balance, interior_point, weights
-from .base import BOUNDED, Solver
 
 __all__ = ["AnalogFlow"]
 

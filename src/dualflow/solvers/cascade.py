@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
+from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
-from .base import BOUNDED, Solver
 
 __all__ = ["Cascade"]
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.clock import is_late, look
 from ..core.options import Number, option
 from ..core.problem import Kind
+from ..core.runtime.clock import is_late, look
+from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
-from .base import EVERY_CONVEX, Solver
 
 __all__ = ["CVXOPT"]
 

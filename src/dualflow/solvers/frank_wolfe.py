@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..core.options import OneOf, option
 from ..core.problem import DualProblem
+from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
-from .base import BOUNDED, Solver
 
 __all__ = ["FrankWolfe", "FrankWolfeState"]
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind
+from ..core.solver import EVERY_CONVEX
 from ..flows.gradient import GradientField
 from ..flows.replicator_mutator import ReplicatorMutatorField
 from ._flow_solver import FlowSolver
-from .base import EVERY_CONVEX
 
 __all__ = ["GradientFlow"]
 

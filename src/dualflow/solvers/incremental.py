@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
+from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
 from ..online.incremental import Engine
 from ..online.snapshot import Snapshot
-from .base import BOUNDED, Solver
 
 __all__ = ["Incremental"]
 

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ..core.features import features_of, rank_by_kernel
 from ..core.problem import DualProblem, Kind
+from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from ..interior.dense import Affine, Dense
 from ..interior.low_rank import EXACT, LowRank
 from ..interior.reduced import Reduced, can_reduce
 from ..interior.state import InteriorState
-from .base import EVERY_CONVEX, Solver
 
 __all__ = ["InteriorPoint"]
 

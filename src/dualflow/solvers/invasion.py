@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..core.options import Number, option
 from ..core.problem import DualProblem
-from ..core.support import refine
+from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
-from .base import BOUNDED, Solver
+from ..refinement.refine import refine
 
 __all__ = ["Invasion"]
 

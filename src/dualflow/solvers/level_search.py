@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
+from ..core.solver import Solver
 from ..core.workspace import Workspace
 from ..working_set.level_search import Levels, LevelState
-from .base import Solver
 
 __all__ = ["LevelSearch"]
 

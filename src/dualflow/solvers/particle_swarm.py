@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
+from ..core.solver import generator, generator_state
 from ..core.workspace import Workspace
 from ..evolution.generations import evaluated, random_population
 from ..evolution.swarm import Swarm, SwarmRules, fly
 from ._evolution import EvolutionarySolver
-from .base import generator, generator_state
 
 __all__ = ["ParticleSwarm"]
 

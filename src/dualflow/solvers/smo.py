@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
+from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
-from .base import EVERY_CONVEX, Solver
 
 __all__ = ["SMO"]
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
 from ..core.solution import SHARP, DirectResult
-from ..core.support import LARGE
+from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..direct.lane import solve_directly
+from ..refinement.refine import LARGE
 from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
-from .base import EVERY_CONVEX, Solver
 
 __all__ = ["WorkingSet"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import _checkpoint
 from ..core.solution import Solution, Status
+from ..driver import checkpoint
 from .bench import CLASS_GAP, REFERENCE, Bench, digest, feasible, objective, require, require_finite
 from .specimen import ZooProblem
 
@@ -132,8 +132,8 @@ def state_saves(bench: Bench, z: ZooProblem) -> None:
     require(type(state) is solver.state_type, f"a state is of type {kind}, state_type is {solver.state_type.__name__}")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "state.npz"
-        _checkpoint.save(_checkpoint.Saved(file, state, 1, 0.0, {}), {})
-        loaded = _checkpoint.load(file, {}, solver.state_type).state
+        checkpoint.save(checkpoint.Saved(file, state, 1, 0.0, {}), {})
+        loaded = checkpoint.load(file, {}, solver.state_type).state
     require(digest(loaded) == digest(state), "the state changed on the way to the file and back")
     if not solver.finished(state):
         ours, theirs = solver.alpha(solver.step(bench.open(z), loaded)), solver.alpha(solver.step(context, state))

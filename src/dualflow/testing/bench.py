@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._solve import solve
 from ..core.problem import DualProblem, Kind
 from ..core.shot_floor import encoding_of, sampled
 from ..core.solution import Solution
 from ..core.workspace import Workspace
+from ..driver.solve import solve
 from ..solvers import Solver
 from .specimen import ZooProblem
 

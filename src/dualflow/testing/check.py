@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..core.evidence import margin_text
-from ..registry import make_solver
 from ..solvers import Solver
+from ..solvers.registry import make_solver
 from .bench import Bench
 from .checks import CHECKS_OF_PROBLEMS, CHECKS_OF_SOLVERS
 from .problem_zoo import ZooProblem, zoo

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import Kind
 from .reference import QuadraticProgram, affine_optimum, coneqp_optimum, linear_kernel, rbf_kernel
 from .specimen import ZooProblem

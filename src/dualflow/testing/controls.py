@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.evidence import CONTROLS, EVIDENCE, Ending, margin
 from ..exceptions import DeviceError
+from ..quantum.solvers.base import CircuitSolver
 from ..solvers import Solver
-from ..solvers.quantum import CircuitSolver
 from .bench import CLASS_TOL, Bench, objective, require
 from .specimen import ZooProblem
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from .._solve import solve
 from ..core.certificate import Certificate
-from ..core.kernels import Gram
+from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Status
+from ..driver.solve import solve
 from ..evolution.fronts import mistakes, sandwich
 from .front import FrontStatus, ParetoFront, ParetoPoint
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._solve import solve
 from ..core.certificate import Certificate
+from ..driver.solve import solve
 from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, threshold_of, widest_gaps
 from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint

@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from ..core._pair_bound import check_listed
 from ..core._radial import aligned
-from ..core.arena import borrowed
+from ..core.runtime.memory import borrowed
 from ._loop cimport Index, memory_double, pairs_double, row_of_blocks_double, source_double
 from ._pairs import spare_for
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from ..core._radial import aligned
-from ..core.arena import borrowed
+from ..core.runtime.memory import borrowed
 from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, memory_double, memory_float, pack_all_double,
                      pack_all_float, pairs_double, pairs_float, source_double, source_float)
 from ._pairs import LEAPS_FROM, LEAVES_FROM, padded, spare_for

@@ -5,7 +5,7 @@ import numpy as np
 from libc.string cimport memset
 
 from ..core._radial import aligned
-from ..core.arena import borrowed
+from ..core.runtime.memory import borrowed
 from ._loop cimport (PANEL, PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float,
                      pairs_double, memory_double, memory_float, pairs_float, source_double, source_float)
 

@@ -8,9 +8,9 @@ import numpy as np
 from libc.math cimport NAN, fabs
 from libc.string cimport memcpy, memset
 
-from ..core.arena import borrowed
+from ..core.runtime.memory import borrowed
 from ..core.radial import AN_EXPONENTIAL
-from ..core.screening import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
+from ..core.mixed_precision import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
 from ._pairs import LEAVES_FROM, spare_for
 from .descent import SINGLE_GAP
 from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, LOOKS, NEAR, NEARLY, ROUNDS

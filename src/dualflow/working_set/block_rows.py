@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._radial import add_rows
-from ..core.kept import KeptGram
+from ..core.kernel_cache import KeptGram
 from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
 from ..core.sparse_points import SparsePoints

@@ -20,12 +20,12 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound, gaps
-from ..core.clock import look
-from ..core.conjugate_system import ConjugateSystem
-from ..core.forks import cached_property
 from ..core.problem import DualProblem, Kind
+from ..core.runtime.clock import look
+from ..core.runtime.threads import cached_property
 from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
+from ..refinement.linear_systems import ConjugateSystem
 from ._coordinates import Round
 from .state import WorkingSetState
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.forks import cached_property
 from ..core.problem import Kind
-from ..core.support import LARGE
+from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
+from ..refinement.refine import LARGE
 from .block_rows import makes_rows, one_block_of
 from .level import VAST, Level
 from .seeding import nested_order, restrict, seed, sharing

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..core.bounds import level_of
 from ..core.certificate import Certifier
-from ..core.support import refine
 from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
+from ..refinement.refine import refine
 from .descent import Descent
 from .seeding import nested_order, restrict
 

@@ -13,7 +13,7 @@ from dualflow.core.options import Number, option
 from dualflow.quantum.circuits import ParametricCircuit
 from dualflow.quantum.devices import Capabilities, Job, Readout
 from dualflow.quantum.runs.laboratory import Account
-from dualflow.solvers.quantum import QuantumContext
+from dualflow.quantum.solvers.base import QuantumContext
 
 
 @dataclass(frozen=True)

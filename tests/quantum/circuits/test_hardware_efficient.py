@@ -11,7 +11,7 @@ from dualflow import Gram, ProblemError, SolverMismatch, VariationalFlow
 from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits import HardwareEfficientCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines.ansatz import HardwareEfficientAnsatz
+from dualflow.quantum.solvers.ansatz import HardwareEfficientAnsatz
 
 ANSATZ = {"ansatz": "hardware-efficient"}
 SIZES = [(1, 0), (1, 3), (2, 1), (3, 2), (4, 5), (5, 1)]

@@ -11,8 +11,8 @@ from dualflow import Gram, HamiltonianAdiabatic, HamiltonianDescent, ProblemErro
 from dualflow.quantum.circuits import AnnealCircuit, QHDCircuit
 from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines import qubo as qubo_module
-from dualflow.quantum.engines.qubo import box_qubo, sample_annealing
+from dualflow.quantum.solvers import qubo as qubo_module
+from dualflow.quantum.solvers.qubo import box_qubo, sample_annealing
 
 X, Z = np.array([[0, 1], [1, 0.0]]), np.diag([1.0, -1.0])
 CIRCUITS = [QHDCircuit(1, 4), QHDCircuit(3, 6), QHDCircuit(5, 9), QHDCircuit(4, 5, bits=2), QHDCircuit(6, 3, 2.0, 3)]

@@ -14,7 +14,7 @@ from dualflow.quantum.devices import Capabilities, Job, Noise
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.runs.journal import read_journal
-from dualflow.quantum.runs.uniformity import is_told_from_uniform, is_uniform
+from dualflow.quantum.runs.laboratory import is_told_from_uniform, is_uniform
 
 OPTIONS = {"shots": 300, "steps": 6}
 

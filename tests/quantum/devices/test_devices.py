@@ -284,8 +284,9 @@ def test_a_circuit_is_transpiled_once(monkeypatch):
 
 def test_importing_devices_loads_no_quantum_package():
     code = (
-        "import sys, dualflow.solvers.variational_flow; from dualflow.quantum.devices import *; list_devices(); "
-        "make_device('null'); print([m for m in ('qiskit', 'qiskit_aer', 'pennylane') if m in sys.modules])"
+        "import sys, dualflow.quantum.solvers.variational_flow; from dualflow.quantum.devices import *; "
+        "list_devices(); make_device('null'); "
+        "print([m for m in ('qiskit', 'qiskit_aer', 'pennylane') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

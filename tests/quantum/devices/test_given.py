@@ -144,7 +144,7 @@ COUNTS = [
 @pytest.mark.parametrize("device", COUNTS)
 def test_who_forgets_shots_is_told_before_anything_runs(device, solver):
     X, y = np.random.default_rng(0).normal(size=(4, 2)), [1, -1, 1, -1]
-    kinds, gram = dualflow.registry.solver_class(solver).kinds, dualflow.Gram(X)
+    kinds, gram = dualflow.solvers.registry.solver_class(solver).kinds, dualflow.Gram(X)
     if dualflow.Kind.BOX_EQUALITY in kinds:
         problem = dualflow.problems.svc(gram, y, C=1.0)
     elif dualflow.Kind.SIMPLEX in kinds:

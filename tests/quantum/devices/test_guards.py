@@ -12,7 +12,7 @@ import pytest
 
 import dualflow
 from dualflow import Device, DeviceError, Status
-from dualflow.core import clock
+from dualflow.core.runtime import clock
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import Capabilities, Job, Readout, make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice

@@ -142,7 +142,7 @@ def test_tensored_matrices_are_the_kronecker_product():
 
 
 def test_the_nearest_distribution_is_the_euclidean_projection():
-    from dualflow.core.projection import project_onto
+    from dualflow.core.problem import project_onto
 
     rng = np.random.default_rng(1)
     quasi = rng.normal(1 / 8, 0.3, (20, 8))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dualflow import DeviceError, Gram, SpreadDevice, Status, problems, solve
-from dualflow.core import clock
+from dualflow.core.runtime import clock
 from dualflow.quantum.circuits import HardwareEfficientCircuit
 from dualflow.quantum.devices import processes
 from dualflow.quantum.devices.emulator import EmulatorDevice, sampled

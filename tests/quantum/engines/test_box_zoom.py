@@ -18,10 +18,10 @@ from dualflow import (
 )
 from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices.emulator import EmulatorDevice
-from dualflow.quantum.engines import box_zoom
-from dualflow.quantum.engines.blocks import Block, block_of, choose_block, move_towards, pattern_move
-from dualflow.quantum.engines.box_zoom import FIELD, STEEPEST, box_angles, follow, open_box
-from dualflow.registry import make_solver
+from dualflow.quantum.solvers import box_zoom
+from dualflow.quantum.solvers.blocks import Block, block_of, choose_block, move_towards, pattern_move
+from dualflow.quantum.solvers.box_zoom import FIELD, STEEPEST, box_angles, follow, open_box
+from dualflow.solvers.registry import make_solver
 
 SOLVERS = ("hamiltonian-descent", "hamiltonian-adiabatic")
 

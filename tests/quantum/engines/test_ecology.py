@@ -11,8 +11,8 @@ import dualflow
 from dualflow import Gram, ProblemError, Status, problems
 from dualflow.core.workspace import Workspace
 from dualflow.quantum.devices.controls import ClassicalSamplerDevice
-from dualflow.quantum.engines import survivors
-from dualflow.solvers.quantum_invasion import QuantumInvasion
+from dualflow.quantum.solvers import quantum_invasion
+from dualflow.quantum.solvers.quantum_invasion import QuantumInvasion
 
 SOLVER = "quantum-invasion"
 FAST = {"device": "classical-sampler", "block": 16, "refine": False, "random_state": 0}
@@ -131,7 +131,7 @@ def test_a_block_has_the_f_of_everybody_up_to_a_constant(model):
     problem, rng = posed(model), np.random.default_rng(0)
     alpha = problem.project(rng.uniform(0, 0.05, problem.n))
     index = np.sort(rng.permutation(problem.n)[:13])
-    block = survivors.block_problem(problem, alpha, problem.gradient(alpha), index)
+    block = quantum_invasion.block_problem(problem, alpha, problem.gradient(alpha), index)
     assert block.kind is problem.kind
     other = block.project(alpha[index] + rng.normal(0, 0.1, 13))
     after = alpha.copy()
@@ -144,18 +144,18 @@ def test_a_block_has_the_f_of_everybody_up_to_a_constant(model):
 def test_survivors_stay_and_the_best_invaders_join_them():
     problem = posed("svdd")
     best = dualflow.solve(problem, "cvxopt", tol=1e-10).certificate.alpha
-    alive, never = np.flatnonzero(survivors.living(best)), np.zeros(problem.n, dtype=int)
+    alive, never = np.flatnonzero(quantum_invasion.living(best)), np.zeros(problem.n, dtype=int)
     # Without one of the survivors the others are all that is left of it, and it is the one to invade.
     gone = best.copy()
     gone[alive[0]] = 0.0
     gone /= gone.sum()
-    block = survivors.next_block(problem, gone, problem.gradient(gone), never, len(alive) + 8)
+    block = quantum_invasion.next_block(problem, gone, problem.gradient(gone), never, len(alive) + 8)
     assert set(alive) <= set(block)
     assert len(block) <= len(alive) + 8
     # Too many of them take turns: those wait that were in the last block.
     visited = never.copy()
     visited[alive[:5]] = 1
-    few = survivors.next_block(problem, best, problem.gradient(best), visited, 4)
+    few = quantum_invasion.next_block(problem, best, problem.gradient(best), visited, 4)
     assert len(few) == 4
     assert len(set(few) & set(alive[:5])) <= 1
 
@@ -163,7 +163,7 @@ def test_survivors_stay_and_the_best_invaders_join_them():
 def test_noise_is_what_shots_add_to_f():
     problem, shots = posed("l2"), 1000
     alpha = np.random.default_rng(0).dirichlet(np.ones(problem.n))
-    found = survivors.noise(problem, alpha, problem.gradient(alpha), shots)
+    found = quantum_invasion.noise(problem, alpha, problem.gradient(alpha), shots)
     draws = [np.random.default_rng(s).multinomial(shots, alpha) / shots for s in range(2000)]
     added = np.array([problem.objective(draw) for draw in draws]) - problem.objective(alpha)
     assert abs(added.mean() - found) <= 4 * added.std() / np.sqrt(len(added))

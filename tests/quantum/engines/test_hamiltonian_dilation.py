@@ -12,12 +12,7 @@ import dualflow
 from dualflow import DeviceError, DualProblem, Gram, HamiltonianDilation, ProblemError, SolverMismatch, Status
 from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits.encoding import qubits_for
-from dualflow.quantum.engines.dilation import (
-    BoxDilation,
-    SimplexDilation,
-    implicit_direction,
-    make_dilation,
-)
+from dualflow.quantum.solvers.dilation import BoxDilation, SimplexDilation, implicit_direction, make_dilation
 from dualflow.testing import zoo
 from dualflow.testing.bench import sampled_floor
 from dualflow.testing.specimen import ZooProblem

@@ -10,8 +10,8 @@ from dualflow import HHL, DualProblem, Gram, ProblemError, SolverMismatch, Statu
 from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits import HHLCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines.hhl import clock_for, invert, make_system
 from dualflow.quantum.runs.journal import read_journal
+from dualflow.quantum.solvers.hhl import clock_for, invert, make_system
 
 #: Largest direction error, and what the null device must exceed.
 LIMIT, MISS = 0.01, 10

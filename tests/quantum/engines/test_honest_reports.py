@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dualflow
 from dualflow import ProblemError, Status
-from dualflow.registry import list_solvers, solver_class
+from dualflow.solvers.registry import list_solvers, solver_class
 
 
 def moons(n=8, loss="hinge"):

@@ -19,7 +19,7 @@ from dualflow.quantum.circuits.multiplexer import multiplex_angles
 from dualflow.quantum.circuits.pauli_steps import PauliSteps
 from dualflow.quantum.circuits.rotation import append_rotation, rotation_angles, rotation_matrix
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines import linear_model
+from dualflow.quantum.solvers import linear_model
 
 SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"
 FAMILIES = (LCHSCircuit, SchrodingerisedCircuit)

@@ -16,8 +16,8 @@ from sklearn.datasets import make_moons
 
 import dualflow
 from dualflow import SVC, Checkpoint, Gram, ProblemError, SolverMismatch, VariationalFlow, problems, solve
-from dualflow.quantum.engines.ansatz import make_ansatz
-from dualflow.quantum.engines.own_circuit import own_circuit
+from dualflow.quantum.solvers.ansatz import make_ansatz
+from dualflow.quantum.solvers.own_circuit import own_circuit
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,14 +8,13 @@ from scipy.integrate import solve_ivp
 
 import dualflow
 from dualflow import Gram, ProblemError, SolverMismatch, Status, VariationalDQC
-from dualflow.flows.logit_lotka_volterra import LogitLotkaVolterra
-from dualflow.flows.lotka_volterra import LotkaVolterraField
+from dualflow.flows.lotka_volterra import LogitLotkaVolterra, LotkaVolterraField
 from dualflow.quantum.circuits import ChebyshevCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines.dqc_march import Rules
-from dualflow.quantum.engines.variational_dqc import COLLOCATIONS, DENSITY, REACH, Executor, Window
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
+from dualflow.quantum.solvers.dqc_model import COLLOCATIONS, DENSITY, REACH, Executor, Window
+from dualflow.quantum.solvers.variational_dqc import Rules
 from dualflow.testing import check_solver, zoo
 
 pytest.importorskip("pennylane")

@@ -14,8 +14,8 @@ from dualflow.core.workspace import Workspace
 from dualflow.flows.gradient import GradientField
 from dualflow.quantum.circuits import TreeCircuit, encoding
 from dualflow.quantum.devices import Capabilities, make_device
-from dualflow.quantum.engines.ansatz import make_ansatz
-from dualflow.quantum.engines.variational_flow import sampling_variance
+from dualflow.quantum.solvers.ansatz import make_ansatz
+from dualflow.quantum.solvers.variational_flow import sampling_variance
 
 SHOTS = 10_000
 

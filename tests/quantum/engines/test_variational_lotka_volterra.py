@@ -15,8 +15,7 @@ from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.quantum.circuits import AncillaCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.engines.box import LEAST_ANGLE, BoxEncoding
-from dualflow.quantum.engines.variational_lotka_volterra import primal_dual_step
+from dualflow.quantum.solvers.variational_lotka_volterra import LEAST_ANGLE, BoxEncoding, primal_dual_step
 from dualflow.testing import checks, zoo
 from dualflow.testing.bench import Bench
 

@@ -14,7 +14,7 @@ from dualflow import SVC, DeviceError, ProblemError
 from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import DEVICES, make_device
-from dualflow.quantum.runs import patience
+from dualflow.quantum.runs import sending
 from dualflow.quantum.runs.job_record import JobRecord, bindings_digest
 from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
@@ -27,7 +27,7 @@ OPTIONS = {"shots": 100, "steps": 3, "random_state": 1}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_S", 0.0005)
+    monkeypatch.setattr(sending, "FIRST_S", 0.0005)
 
 
 def posed(y=Y, C=5.0, data=X):

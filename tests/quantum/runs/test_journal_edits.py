@@ -14,8 +14,7 @@ from dualflow import ProblemError
 from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.runs._jobs_file import TABLES, UNSEALED
-from dualflow.quantum.runs.job_record import COLUMNS
+from dualflow.quantum.runs.job_record import COLUMNS, TABLES, UNSEALED
 from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 import dualflow
 from dualflow import Checkpoint, DeviceError, ProblemError, Status
 from dualflow.cli import app
-from dualflow.core import clock
+from dualflow.core.runtime import clock
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import Limits, Price, Readout, make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
-from dualflow.quantum.runs import patience
+from dualflow.quantum.runs import sending
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 from dualflow.quantum.runs.spending import Budget
@@ -33,7 +33,7 @@ THETA = np.random.default_rng(1).normal(size=(7, 3))
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_S", 0.0005)
+    monkeypatch.setattr(sending, "FIRST_S", 0.0005)
 
 
 def posed():
@@ -207,15 +207,15 @@ def test_exact_distributions_are_split_too(monkeypatch):
 
 def test_what_fails_for_the_moment_is_tried_again_later_and_later(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(patience, "_rest", pauses.append)
-    monkeypatch.setattr(patience, "FIRST_S", 1.0)
+    monkeypatch.setattr(sending, "_rest", pauses.append)
+    monkeypatch.setattr(sending, "FIRST_S", 1.0)
     lab = laboratory(tmp_path, Faults(unreachable=1.0))
     with pytest.raises(DeviceError, match="cannot be reached") as caught:
         lab.measure(begun(), TreeCircuit(2), THETA, 100)
     assert caught.value.transient
-    assert len(pauses) == patience.TRIES - 1
+    assert len(pauses) == sending.TRIES - 1
     assert all(0.5 * 2**k <= pause <= 2**k for k, pause in enumerate(pauses))
-    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["not sent"] * patience.TRIES
+    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["not sent"] * sending.TRIES
 
 
 def test_what_fails_for_good_is_not_tried_again(tmp_path, monkeypatch):
@@ -254,13 +254,13 @@ def test_where_nobody_can_say_the_run_stops_with_or_without_a_journal(tmp_path):
 
 def test_looks_at_a_job_grow_rarer_and_look_at_the_clock(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(patience, "_rest", pauses.append)
+    monkeypatch.setattr(sending, "_rest", pauses.append)
     monkeypatch.setattr(FakeCloudJob, "poll_s", 0.5)
     cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=40, seed=1))
     Laboratory(cloud, "flow").measure(begun(), TreeCircuit(2), THETA, 100)
     assert len(pauses) > 10
     assert pauses[0] == 0.5
-    assert all(a <= b <= patience.RAREST_S for a, b in itertools.pairwise(pauses))
+    assert all(a <= b <= sending.RAREST_S for a, b in itertools.pairwise(pauses))
     monkeypatch.undo()
     began = time.monotonic()
     cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=10**9))
@@ -271,7 +271,7 @@ def test_looks_at_a_job_grow_rarer_and_look_at_the_clock(tmp_path, monkeypatch):
     assert time.monotonic() - began < 10
     assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["sent"]
     with pytest.raises(clock.OutOfTime), clock.within(time.monotonic() - 1):
-        patience.pause_before(1)
+        sending.pause_before(1)
 
 
 class Wrong(EmulatorDevice):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.forks import cached_property
 from ...core.options import Number, check_fields
+from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError
 from .shifts import Shifts
 

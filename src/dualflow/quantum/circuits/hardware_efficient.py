@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.forks import cached_property
+from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError
 from .base import ParametricCircuit
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.forks import cached_property
+from ...core.runtime.threads import cached_property
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.forks import cached_property
 from ...core.options import Number, option
+from ...core.runtime.threads import cached_property
 from .base import POSITIVE
 from .encoding import simplex_to_angles
 from .select import SelectCircuit

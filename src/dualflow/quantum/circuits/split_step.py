@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.forks import cached_property
 from ...core.options import option
+from ...core.runtime.threads import cached_property
 from .base import COUNT, POSITIVE, ParametricCircuit
 from .multiplexer import walsh
 

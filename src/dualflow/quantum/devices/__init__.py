@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...catalogue import Catalogue
-from ...core import clock
+from ...core.runtime import clock
 from ...exceptions import DeviceError, DualflowError
 from .base import FORMS, Capabilities, Device, Job, Limits, Price, Readout, check_shots
 from .guard import Guard, load

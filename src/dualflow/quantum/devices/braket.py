@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.forks import cached_property
+from ...core.runtime.threads import cached_property
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from ...core import clock
+from ...core.runtime import clock
 from ...exceptions import DualflowError
 from .vendor_errors import cause, device_error
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...core.forks import cached_property
+from ...core.runtime.threads import cached_property
 from ...exceptions import DeviceError, ProblemError, near_miss
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price

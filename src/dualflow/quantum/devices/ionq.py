@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from ...core.forks import cached_property
+from ...core.runtime.threads import cached_property
 from ...exceptions import DeviceError
 from .backend import BackendDevice
 from .base import Capabilities, Device, Limits

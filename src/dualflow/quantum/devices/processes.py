@@ -22,8 +22,8 @@ from multiprocessing.connection import wait
 from operator import itemgetter
 from typing import Any
 
-from ...core import clock
-from ...core.forks import in_child
+from ...core.runtime import clock
+from ...core.runtime.threads import in_child
 from .tasks import LOOK_S
 
 __all__ = ["Pool", "close_pool", "is_worker", "pool_of"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import clock
+from ...core.runtime import clock
 
 __all__ = ["LOOK_S", "Task", "gathered", "packed", "rows_of", "run_task"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 
-from ...core.kernel_checks import as_matrix
+from ...core.kernel_functions import as_matrix
 from ...exceptions import ProblemError
 
 __all__ = ["alignment_between", "alignment_slopes", "kernel_alignment", "target_matrix"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.kernel_checks import as_matrix
-from ...core.seeds import generator, generator_of, generator_state
+from ...core.kernel_functions import as_matrix
+from ...core.runtime.random import generator, generator_of, generator_state
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ...persistence.unconfirmed import Unconfirmed
 from ..devices import Device, check_shots, make_device

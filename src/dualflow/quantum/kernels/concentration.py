@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from ...core.kernel_checks import as_matrix
+from ...core.kernel_functions import as_matrix
 from ...exceptions import ProblemError
 from ..devices import check_shots
 from .base import QuantumKernel

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from ...core.kernel_checks import check_number
+from ...core.kernel_functions import check_number
 from ...exceptions import ProblemError
 from ..circuits.adjoint import pauli_product
 from ..circuits.fidelity import evolve, halves

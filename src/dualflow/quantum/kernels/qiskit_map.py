@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.forks import cached_property
+from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError, near_miss
 from ..circuits.expressions import Expression
 from ..circuits.fidelity import Step

@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import type_of_target
 
-from ...core.kernel_checks import as_matrix, check_number
+from ...core.kernel_functions import as_matrix, check_number
 from ...core.options import Number
-from ...core.seeds import generator_of
+from ...core.runtime.random import generator_of
 from ...exceptions import ProblemError
 from ..circuits.adjoint import angle_gradients
 from .alignment import alignment_between, alignment_slopes, target_matrix

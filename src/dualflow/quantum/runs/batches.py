@@ -1,11 +1,16 @@
-"""Batches before they are sent: what a run will ask of a device, booked as a laboratory would book it."""
+"""Batches before they are sent: what a run will ask of a device, booked as a laboratory would book it.
+
+One account over many runs: what a solver measures on one is added to what others before it have measured.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..circuits import ParametricCircuit
 from ..devices import Limits
@@ -14,7 +19,7 @@ from ..devices.bit_order import basis_states
 from .laboratory import Account, Laboratory
 from .mitigation import CALIBRATION_SHOTS, calibrations
 
-__all__ = ["Batch", "Schedule"]
+__all__ = ["Batch", "Schedule", "Tab"]
 
 
 @dataclass(frozen=True)
@@ -72,3 +77,31 @@ class Schedule:
             calibrations=known,
             ordered=ordered,
         )
+
+
+class Tab(Laboratory):
+    """A laboratory whose new accounts go on from one that there is.
+
+    Parameters
+    ----------
+    lab : Laboratory
+        Whose device, journal and budget are used, and shared.
+    base : Account
+        What an account without any circuit is taken for, but for its random generator.
+    """
+
+    def __init__(self, lab: Laboratory, base: Account) -> None:
+        # No laboratory of its own: journal and budget are one run's.
+        self._lab, self._base = lab, base
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_lab", "_base"):  # not there yet: a copy is being made
+            raise AttributeError(name)
+        return getattr(self._lab, name)
+
+    def measure(
+        self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
+    ) -> tuple[NDArray, Account]:
+        if account.circuits == 0:
+            account = replace(self._base, rng=account.rng)
+        return self._lab.measure(account, circuit, theta, shots)

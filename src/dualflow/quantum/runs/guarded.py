@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
-from ...core import clock
+from ...core.runtime import clock
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources

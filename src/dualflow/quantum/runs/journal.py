@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError, ProblemError
 from ...persistence.files import target_of
 from ...persistence.unconfirmed import Unconfirmed
-from ._jobs_file import connect
 from .fit_part import fit_part
-from .job_record import COLUMNS, JobRecord, packed, read_rows, seal_of, unpacked
+from .job_record import COLUMNS, JobRecord, connect, packed, read_rows, seal_of, unpacked
 from .spending import Spent
 
 __all__ = ["JobRecord", "Journal", "Unwritten", "damaged", "read_journal"]

@@ -10,7 +10,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from ...core.forks import in_child
+from ...core.runtime.threads import in_child
 from ...exceptions import ProblemError
 from .journal import Journal
 

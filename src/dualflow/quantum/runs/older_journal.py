@@ -9,10 +9,8 @@ from pathlib import Path
 
 from ...exceptions import DeviceError, ProblemError
 from ..devices import Device
-from ._jobs_file import UNSEALED, connect, format_of
-from .job_record import read_rows, unpacked
+from .job_record import UNSEALED, connect, format_of, kept, read_rows, unpacked
 from .journal import Journal, damaged
-from .readouts import kept
 
 __all__ = ["convert_journal"]
 

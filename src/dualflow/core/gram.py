@@ -1,0 +1,610 @@
+"""The Gram matrix of a data set, as a value: its points and its kernel, nothing that was computed from them before.
+
+Kernel values of some points, computed where they are asked for, a block at a time.
+
+What all kernel matrices share, whether they are values (`Gram`), keep what they computed (`KeptGram`), or gain and
+lose points (`GrowingGram`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import ProblemError
+from .kernel_functions import (
+    KernelFunction,
+    as_points,
+    called,
+    called_diagonal,
+    centred_lengths,
+    check_callable,
+    check_gamma,
+    check_kernel,
+    check_number,
+    check_precomputed,
+    from_differences,
+    is_finite,
+    largest,
+    mean_of,
+    of_products,
+    read_again,
+    squared_lengths,
+)
+from .radial import FEW_FEATURES, MANY, RadialPoints, radial_product
+from .runtime.arrays import Value, filled, immutable, immutable_rows, in_parts
+from .runtime.clock import look
+from .runtime.memory import check_block, check_memory, picked
+from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
+from .thin_kernel import is_thin, thin_product
+
+__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "Gram", "KernelMatrix", "measured", "reach"]
+
+
+#: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
+BLOCK_ENTRIES = 1 << 22
+#: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
+ESTIMATE_FROM = 4096
+#: Kernel values of a product from which sums of the points' coordinates are made instead, where the kernel is linear.
+WORTH_A_SUM = 1 << 18
+#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
+#: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
+SHARP, SHARP_SINGLE = 1e9, 1000.0
+#: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32; and kernel values
+#: beyond which, or its inverse, none is computed in float32.
+FAR, LARGE_SINGLE = 1e30, 1e12
+#: The part of the largest of many sums that float32 may be wrong by; new points of which some are tried for that, how
+#: many at about most, and how much worse than these the worst of all may be.
+PROMISED, FEW_NEW, TRIED, LOSES = 1e-4, 64, 32, 4
+
+
+class KernelMatrix:
+    """Kᵢⱼ = k(xᵢ, xⱼ) of n points; subclasses say where the points are, and what is kept.
+
+    Attributes
+    ----------
+    X : array of shape (n, m), or SparsePoints
+        The points, or K itself.
+    kernel, gamma, degree, coef0
+        As in `Gram`; ``gamma`` is a number.
+    center : array of shape (m,), or None
+        What is subtracted from all points, those of the matrix and new ones, so that data far from the origin do not
+        cancel. The radial kernel depends on differences only; others are changed by it (`is_translatable`).
+    squares, reach : array of shape (n,), float
+        ‖x − center‖², and γ times the largest of them, for the radial kernel.
+    """
+
+    X: Any
+    kernel: str | KernelFunction
+    gamma: float
+    degree: float
+    coef0: float
+    n: int
+    center: Any
+    squares: NDArray
+    reach: float
+    came_sparse: bool = False  # whether X was given as a sparse matrix, however it is held
+    _diag: NDArray
+
+    # --- what subclasses may keep ----------------------------------------------------------------
+
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        """All points, or some, ready for the radial kernel in float64 or float32."""
+        return RadialPoints.of(self.X, self.center, self.gamma, dtype, self.squares, J)
+
+    def _known(self, entries: int = 0, dtype: type = float) -> NDArray | None:
+        """The whole K, if it is at hand in a precision or a better one, or if so many entries in float64 are the
+        occasion to compute it."""
+        return self.X if self.kernel == "precomputed" else None
+
+    def count(self, entries: int) -> None:
+        """Take note of kernel entries to be evaluated, and of the time."""
+        look()
+
+    # --- what there is to know -------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
+        return f"{type(self).__name__}(n={self.n}, kernel={name!r}, gamma={self.gamma:.6g})"
+
+    @property
+    def is_psd_by_kernel(self) -> bool:
+        """Whether K is positive semidefinite whatever the data (Mercer), so no spectrum need be looked at."""
+        if self.kernel in ("linear", "rbf"):
+            return True
+        return self.kernel == "poly" and float(self.degree).is_integer() and self.coef0 >= 0
+
+    @property
+    def is_translatable(self) -> bool:
+        """Whether a translation of all points changes the kernel by u(x) + u(z) alone, which is a constant to whoever
+        sums it with weights whose sum is 0, and nothing to distances: ⟨x,z⟩, and γ⟨x,z⟩ + coef0."""
+        return self.kernel == "linear" or (self.kernel == "poly" and self.degree == 1 and self.coef0 >= 0)
+
+    def constant(self, weights: NDArray, total: float = 0.0) -> float:
+        """What the centre takes from Σⱼ weightsⱼ k(z, xⱼ) of n weights, for any z, where their sum is 0; if that is
+        another ``total``, what it takes beside total·u(z)."""
+        if self.center is None or not self.is_translatable:
+            return 0.0
+        parts = in_parts(self.X, np.flatnonzero(weights))
+        along = sum(float((weights[part] @ self._points(part)) @ self.center) for part in parts)
+        return self.gamma * (along + 0.5 * total * float(self.center @ self.center))
+
+    @property
+    def is_safe_in_single(self) -> bool:
+        """Whether float32 holds K to 1e-4 of its largest entry; where not, float64 is used and rounded at the end."""
+        largest = 1.0 if self.kernel == "rbf" else float(np.abs(self._diag).max())
+        return self.reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
+
+    @property
+    def is_radial(self) -> bool:
+        """Whether `radial_points` may be used: the radial kernel where its product form is accurate."""
+        return self.kernel == "rbf" and self.reach <= SHARP
+
+    @property
+    def has_few_features(self) -> bool:
+        """Whether the compiled radial kernel is faster than BLAS and a pass over its result."""
+        return self.is_radial and self.X.shape[1] <= FEW_FEATURES and not isinstance(self.X, SparsePoints)
+
+    def diag(self) -> NDArray:
+        """Kᵢᵢ, shape (n,)."""
+        return self._diag.copy()
+
+    # --- K, a piece at a time ----------------------------------------------------------------------
+
+    def rows(self, J: ArrayLike, dtype: type = float, out: NDArray | None = None) -> NDArray:
+        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy); in
+        ``out`` if that is given, row-major and of that precision."""
+        J = np.asarray(J, dtype=np.intp)
+        known = self._known(self.n * len(J) if dtype is float else 0, dtype)
+        if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
+            self.count(self.n * len(J))
+            return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
+        if out is not None:
+            out[:] = self.rows(J, dtype)
+            return out
+        if known is not None:
+            return known[J].astype(dtype, copy=False)
+        self.count(self.n * len(J))
+        return self._between(J, slice(None), dtype)
+
+    def columns(self, J: ArrayLike) -> NDArray:
+        """Columns J of K, shape (n, len(J))."""
+        return self.rows(J).T
+
+    def block(self, rows: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
+        """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
+        rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
+        if (known := self._known(len(rows) * len(J) if dtype is float else 0, dtype)) is not None:
+            return picked(known, rows, J, dtype)
+        self.count(len(rows) * len(J))
+        return self._between(rows, J, dtype)
+
+    def upper_block(self, J: ArrayLike) -> NDArray:
+        """The block K[J, J] in float64, of which what is below the diagonal may be anything: at half the cost."""
+        J = np.asarray(J, dtype=np.intp)
+        if not self.is_radial or self._known() is not None:
+            return self.block(J, J)
+        check_block(len(J), len(J), float)
+        self.count(len(J) * len(J) // 2)
+        return self.radial_points(float, J).upper()
+
+    def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
+        """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
+        v = np.asarray(v, dtype=float)
+        J, height = v.nonzero()[0], self.n if rows is None else len(rows)
+        if self.is_linear and height * len(J) > WORTH_A_SUM and self._known() is None:
+            return self.along(self.summed(v, J), rows)
+        known = self._known(height * len(J) if dtype is float else 0)
+        if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
+            return known @ v if rows is None else (known @ v)[rows]
+        where = slice(None) if rows is None else rows
+        if known is None and is_thin(self):
+            return thin_product(self, v, where, J)
+        if self.is_radial and known is None:
+            self.count(height * len(J))
+            return radial_product(self, v, where, J, self._work(dtype))
+        if self.kernel == "linear" and known is None:
+            self.count(height * len(J))
+            product: NDArray = self._points(where) @ (v[J] @ self._points(J))
+            return product
+        out = np.zeros(height)
+        for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
+            look()
+            part = J[start : start + width]
+            out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
+        return out
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether K = XXᵀ of dense points, so that products need no kernel values."""
+        return self.kernel == "linear" and isinstance(self.X, np.ndarray)
+
+    def work(self, columns: int, rows: int | None = None) -> int:
+        """How many kernel values a product with so many columns takes, in all rows or some. Those of a linear kernel
+        need none, but a pass over the points of either."""
+        if self.kernel == "linear":
+            return (self.n if rows is None else rows) + columns
+        if rows is None and self.is_radial and columns > MANY * self.n:  # values between two columns are made once
+            return self.n * columns - columns * columns // 2
+        return (self.n if rows is None else rows) * columns
+
+    def summed(self, v: NDArray, J: NDArray) -> NDArray:
+        """Σⱼ vⱼxⱼ over points J, less the centre, shape (m,), for a kernel that `is_linear`."""
+        total = np.zeros(self.X.shape[1])
+        for part in in_parts(self.X, slice(None) if len(J) == self.n else J):
+            look()
+            total += v[part] @ self._centred(self.X[part])
+        return total
+
+    def along(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
+        """⟨w, xᵢ⟩ of the points less the centre, or of some, for a kernel that `is_linear`."""
+        out = np.empty(self.n if rows is None else len(rows))
+        done = 0
+        for part in in_parts(self.X, slice(None) if rows is None else rows):
+            look()
+            points = self._centred(self.X[part])
+            out[done : done + len(points)] = points @ w
+            done += len(points)
+        return out
+
+    def sizes(self, v: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+        """Σᵢ|vᵢxᵢ| of each feature and Σ|wx| of each point: the sizes of the terms of `summed` and `along`."""
+        features, points, v, w = np.zeros(self.X.shape[1]), np.empty(self.n), np.abs(v), np.abs(w)
+        for part in in_parts(self.X, slice(None)):
+            look()
+            size = abs(self._centred(self.X[part]))
+            features += v[part] @ size
+            points[part] = size @ w
+        return features, points
+
+    def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:
+        """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
+        if (known := self._known()) is not None:
+            return known
+        check_memory(self.n, "the whole kernel matrix", matrices=1)
+        K = empty((self.n, self.n), float)
+        height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
+        for start in range(0, self.n, height):
+            J, rest = slice(start, min(start + height, self.n)), slice(start, None)
+            self.count((J.stop - start) * (self.n - start))
+            K[J, rest] = self._between(J, rest, float)
+            corner = K[J, J]
+            corner[:] = 0.5 * (corner + corner.T)  # BLAS may round the two triangles differently
+            for left in range(J.stop, self.n, 64):  # what is read in strides stays in the cache
+                K[left : left + 64, J] = K[J, left : left + 64].T
+        return K
+
+    # --- new points --------------------------------------------------------------------------------
+
+    def cross(self, Z: ArrayLike, J: ArrayLike | None = None, dtype: type = float) -> NDArray:
+        """Kernel between new points and points J, or all: shape (len(Z), len(J)), in float64 or float32. With a
+        precomputed kernel, Z is the matrix of kernel values between the new points and *all* n points."""
+        those: NDArray | slice = slice(None) if J is None else np.asarray(J, dtype=np.intp)
+        points, width = alike(Z, self.X), self.n if isinstance(those, slice) else len(those)
+        check_block(len(points), width, dtype)
+        if self.kernel == "precomputed":
+            return points[:, those].astype(dtype, copy=False)
+        if callable(self.kernel):
+            return called(self.kernel, points, self.X[those]).astype(dtype, copy=False)
+        if self.reach > SHARP:
+            return from_differences(self._centred(points), self._points(those), self.gamma).astype(dtype, copy=False)
+        if self.is_radial:
+            new, near = self._new_points(points, dtype)
+            values: NDArray = np.zeros((len(points), width), dtype=dtype)
+            values[near] = new.kernel(self.radial_points(self._work(dtype), those))
+            return values
+        return self._of_products(self._centred(points), self._points(those), dtype)
+
+    def expand(
+        self,
+        Z: ArrayLike,
+        J: ArrayLike,
+        weights: ArrayLike,
+        dtype: type = float,
+        beside: NDArray | None = None,
+    ) -> NDArray:
+        """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64. Kernel values are
+        computed in float64 or float32, and never more than a few MB of them at a time; in float32 only where the sums,
+        with what is added ``beside`` them, shape (len(Z),), are good to `PROMISED` of the largest."""
+        J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
+        points = given_points(Z)
+        if dtype is np.float32 and not self._is_sharp_in_single(points, J, W, beside):
+            dtype = float
+        return self._sums(points, J, W, dtype)
+
+    def _is_sharp_in_single(self, points: Any, J: NDArray, W: NDArray, beside: NDArray | None) -> bool:
+        """Whether float32 is enough for `expand`, by some points of which both precisions are tried.
+
+        What float32 loses grows with the kernel values, and these with the distance from the centre: half of the points
+        tried are the farthest. What is common to all (an intercept takes it away) does not count as the size of a sum.
+        """
+        given = callable(self.kernel) or self.kernel == "precomputed"  # float32 would round what was not made in it
+        if given or len(points) < FEW_NEW or not len(J):
+            return False
+        with np.errstate(over="ignore"):
+            squares = squared_lengths(points, self.center)
+        far = np.argpartition(-squares, TRIED // 2)[: TRIED // 2]
+        rows = np.union1d(far, np.arange(TRIED // 2) * len(points) // (TRIED // 2))
+        exact, rough = (self._sums(points[rows], J, W, dtype) for dtype in (float, np.float32))
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(rough - exact).max(axis=0)
+            whole = exact if beside is None else exact + beside[rows, None]
+            size = 0.5 * np.ptp(whole, axis=0)
+            return bool((LOSES * error <= PROMISED * size).all())
+
+    def _sums(self, points: Any, J: NDArray, W: NDArray, dtype: type) -> NDArray:
+        """`expand` in one precision."""
+        out = np.zeros((len(points), W.shape[1]))
+        narrow = self.kernel == "precomputed" or isinstance(self.X, SparsePoints)
+        height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if narrow else points.shape[1]))
+        radial = self.radial_points(self._work(dtype), J).ready() if self.is_radial and len(J) else None  # dear: once
+        for start in range(0, len(points) if len(J) else 0, height):
+            rows = slice(start, start + height)
+            if radial is not None:
+                new, near = self._new_points(alike(points[rows], self.X), dtype)
+                out[rows][near] = new.expand(radial, W)
+            else:
+                K = self.cross(points[rows], J, dtype)
+                out[rows] = K @ W.astype(K.dtype)
+        return out
+
+    def self_kernel(self, Z: ArrayLike) -> NDArray:
+        """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
+        points = given_points(Z)
+        if self.kernel == "precomputed":
+            raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
+        if self.kernel == "rbf":
+            return np.ones(len(points))
+        if callable(self.kernel):
+            points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
+            return np.array([called(self.kernel, points[i], points[i]).item() for i in one])
+        return self._apply(squared_lengths(points, self.center))
+
+    # --- within ------------------------------------------------------------------------------------
+
+    def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
+        """Points as kernels of products, in either precision, and differences take them."""
+        return self._centred(self.X[J]).astype(dtype, copy=False)
+
+    def _centred(self, points: Any) -> Any:
+        return points if self.center is None else points - self.center
+
+    def _between(self, rows: NDArray | slice, J: NDArray | slice, dtype: type) -> NDArray:
+        """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
+        height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
+        check_block(height, width, dtype)
+        if callable(self.kernel):
+            return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
+        if self.reach > SHARP:
+            return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
+        work = self._work(dtype)
+        if self.is_radial:
+            return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
+        return self._of_products(self._points(rows, work), self._points(J, work), dtype)
+
+    def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
+        """Kernel values of products between points that are centred (not for "rbf")."""
+        work = self._work(dtype)
+        return self._apply(products(A.astype(work, copy=False), B.astype(work, copy=False))).astype(dtype, copy=False)
+
+    def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
+        """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
+        length would overflow are left out, for their kernel values are 0."""
+        squares = squared_lengths(Z, self.center)
+        with np.errstate(over="ignore"):
+            near = squares * self.gamma < FAR
+        Z, squares = (Z, squares) if near.all() else (Z[near], squares[near])
+        return RadialPoints.of(Z, self.center, self.gamma, self._work(dtype), squares), near
+
+    def _work(self, dtype: type) -> type:
+        """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""
+        return dtype if dtype is float or self.is_safe_in_single else float
+
+    def _apply(self, inner: NDArray) -> NDArray:
+        return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)
+
+
+#: The square of the distance from the origin, in units of the variance, from which a mean's last digit is seen in it.
+FAR_OUT = 1e8
+#: Numbers of points up to which they are made ready for the kernel at once, and kept: 8 MB.
+READY = 1 << 20
+
+
+class Gram(KernelMatrix, Value):
+    """Kernel matrix K of n points, with Kᵢⱼ = k(xᵢ, xⱼ).
+
+    A value: X is copied, no attribute can be set and no array be written to, and nothing that is computed is kept
+    (`KeptGram` does that, for the time of a run).
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Data, finite; float64 is used throughout. Any sparse format of scipy; zeros are left out of all that is
+        computed and kept, unless the matrix with its zeros is small, or within 64 MB and faster. A callable is then
+        given CSR arrays.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Names and formulas are scikit-learn's: ⟨x,z⟩, (γ⟨x,z⟩ + coef0)^degree, exp(−γ‖x−z‖²),
+        tanh(γ⟨x,z⟩ + coef0). With "precomputed", X is K itself, symmetric. A callable is
+        ``kernel(A, B) -> array of shape (len(A), len(B))`` and must be symmetric.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        "scale" is 1/(m · var(X)), "auto" is 1/m, as in scikit-learn.
+    degree : float, default=3
+        Degree of "poly"; a whole number, unless γ⟨x,z⟩ + coef0 ≥ 0 for all points, those to come among them.
+    coef0 : float, default=0.0
+        Offset of "poly" and "sigmoid". Mierswa's sigmoid tanh(κ⟨x,z⟩ − δ) (eq. 30) is coef0 = −δ.
+    center : array of shape (m,), optional
+        Subtracted from all points by a kernel that `is_translatable`: for problems whose Σσα is fixed.
+
+    Raises
+    ------
+    ProblemError
+        X is not a finite real matrix, a parameter is out of range, or kernel values overflow.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+
+    Examples
+    --------
+    >>> from dualflow import Gram
+    >>> gram = Gram([[0.0], [1.0], [3.0]], "linear")
+    >>> gram.n, gram.block([0, 1], [1, 2])
+    (3, array([[0., 0.],
+           [1., 3.]]))
+    >>> Gram([[0.0], [1.0]], "rbf", gamma=1.0).columns([0]).ravel().round(4)  # 1 and e⁻¹
+    array([1.    , 0.3679])
+    """
+
+    ready: RadialPoints | None
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: str | KernelFunction = "rbf",
+        *,
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        center: ArrayLike | None = None,
+    ) -> None:
+        kernel = check_kernel(kernel)
+        points: Any = as_points(X, kernel)
+        if kernel == "precomputed":
+            points = check_precomputed(points)
+        if center is not None and is_sparse(X):
+            raise ProblemError("center: sparse points keep their zeros, and cannot be moved; use X.toarray()")
+        mean = squares = variance = None
+        if kernel == "rbf":
+            mean, squares = centred_lengths(points)
+            if isinstance(gamma, str) and not isinstance(points, SparsePoints):
+                variance = _variance(points, mean, squares)
+        self._set(
+            kernel=kernel,
+            degree=check_number(degree, "degree", lower=0.0),
+            coef0=check_number(coef0, "coef0"),
+            gamma=check_gamma(gamma, points, variance) if kernel in ("poly", "rbf", "sigmoid") else 1.0,
+            center=None if mean is None else immutable(mean),
+        )
+        if center is not None and self.is_translatable:
+            self._set(center=immutable(np.asarray(center, dtype=float)))
+        self._set(came_sparse=is_sparse(X))
+        self._take(points, squares)
+
+    def _take(self, points: Any, squares: NDArray | None = None) -> None:
+        """Copy points, and hold what `measured` says of them, their squared lengths if they are known already; few of
+        them are made ready for the kernel at once."""
+        # A kernel that keeps its values, as those that circuits measure do, cannot contradict itself.
+        if callable(self.kernel) and not getattr(self.kernel, "keeps_values", False):
+            check_callable(self.kernel, points[read_again(len(points))])
+        squares, diag = measured(self, points, squares)
+        radial, sparse = self.kernel == "rbf", isinstance(points, SparsePoints)
+        self._set(X=points if sparse else immutable(points), n=len(points))
+        self._set(squares=immutable(squares), _diag=immutable(diag))
+        self._set(reach=reach(self))
+        ready = radial and not sparse and self.n < ESTIMATE_FROM and points.size <= READY and self.is_radial
+        self._set(ready=KernelMatrix.radial_points(self, float) if ready else None)
+
+    def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
+        if self.ready is None:
+            return super().radial_points(dtype, J)
+        return self.ready.take(J).astype(dtype)
+
+    def centred(self) -> Gram:
+        """The Gram of the same points less their mean, if the kernel is translatable and that was not done; else
+        itself. Its kernel is another: see `is_translatable`."""
+        if self.center is not None or not self.is_translatable:
+            return self
+        mean = mean_of(self.X)
+        if isinstance(self.X, SparsePoints) and not mean.any():
+            return self
+        other = object.__new__(Gram)
+        other._set(**self.__dict__)
+        other._set(center=immutable(mean))
+        squares, diag = measured(other, self.X)
+        other._set(squares=immutable(squares), _diag=immutable(diag))
+        return other
+
+    @classmethod
+    def precomputed(cls, K: ArrayLike) -> Gram:
+        """Wrap a given symmetric kernel matrix of shape (n, n)."""
+        return cls(K, kernel="precomputed")
+
+    @classmethod
+    def of(cls, matrix: KernelMatrix, X: Any) -> Gram:
+        """Other points under the kernel of a matrix, with its width and its centre; they are checked."""
+        gram = object.__new__(cls)
+        gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma", "came_sparse")})
+        gram._set(center=None if matrix.center is None else immutable(matrix.center))
+        gram._take(as_points(X, gram.kernel))
+        return gram
+
+    def subset(self, J: ArrayLike) -> Gram:
+        """The Gram of points J alone, with this one's parameters; no checks."""
+        J = np.asarray(J, dtype=np.intp)
+        part = object.__new__(Gram)
+        part._set(**self.__dict__)
+        points: Any = self.X
+        if isinstance(points, SparsePoints):
+            points = points[J]
+        else:
+            points = immutable(picked(self.X, J, J)) if self.kernel == "precomputed" else immutable_rows(self.X, J)
+        part._set(X=points, n=len(J))
+        part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
+        part._set(ready=None if self.ready is None else self.ready.take(J).frozen())
+        return part
+
+
+def _variance(points: NDArray, mean: NDArray, squares: NDArray) -> float | None:
+    """Of all numbers of the points: that of columns about their means, and that of the means. None where these are so
+    large that they have lost digits of it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = mean - mean.sum() / mean.size
+        variance = float(squares.sum() / points.size + apart @ apart / mean.size)
+        return variance if mean @ mean <= FAR_OUT * variance else None
+
+
+def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tuple[NDArray, NDArray]:
+    """‖x − center‖², if they are not known, and k(x, x) of points under a matrix's kernel, each of shape (len(X),).
+
+    `ProblemError` where they overflow; lengths mean nothing where X is K itself, and are 0.
+    """
+    kernel = matrix.kernel
+    if kernel == "precomputed":
+        return np.zeros(len(X)), np.diag(X).copy()
+    squares = squared_lengths(X, matrix.center) if squares is None else squares
+    if callable(kernel):
+        return squares, called_diagonal(kernel, X)
+    if not is_finite(squares):
+        size = f"{largest(X):.3g}"
+        raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
+    if kernel == "rbf":
+        return squares, filled(len(X), 1.0)
+    if kernel == "linear":
+        squares = immutable(squares)  # both are these numbers, which are held once
+        return squares, squares
+    with np.errstate(over="ignore"):
+        diag = of_products(squares.copy(), str(kernel), matrix.gamma, matrix.coef0, matrix.degree)
+    if not np.isfinite(diag).all():
+        raise ProblemError(f"X: kernel={kernel!r} overflows float64 on it; scale the features")
+    if kernel == "poly" and not float(matrix.degree).is_integer():
+        _look_for_negative_bases(matrix, X, float(squares.max(initial=0.0)))
+    return squares, diag
+
+
+def reach(matrix: KernelMatrix) -> float:
+    """γ times the largest ‖x − center‖² of the points, for the radial kernel; 0 for others."""
+    return float(matrix.gamma) * float(matrix.squares.max()) if matrix.kernel == "rbf" else 0.0
+
+
+def _look_for_negative_bases(matrix: KernelMatrix, X: NDArray | SparsePoints, longest: float) -> None:
+    """`ProblemError` if the kernel has no value for some pair of the points; ``longest`` is the largest ‖x‖²."""
+    least = float((X.data if isinstance(X, SparsePoints) else X).min(initial=0.0))
+    if matrix.coef0 >= 0 and (matrix.gamma * longest <= matrix.coef0 or least >= 0):
+        return
+    height = max(1, BLOCK_ENTRIES // len(X))
+    for start in range(0, len(X), height):
+        of_products(products(X[start : start + height], X), "poly", matrix.gamma, matrix.coef0, matrix.degree)

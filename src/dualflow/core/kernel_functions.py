@@ -1,0 +1,354 @@
+"""Kernel functions on arrays, each as it is asked for.
+
+What a kernel matrix may be made of: each refusal names the argument, what was found, and the fix.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from ..exceptions import ProblemError, near_miss
+from ._points import all_finite, asymmetry, mean_and_squares, square_points
+from .runtime.arrays import in_parts
+from .runtime.clock import awaited, look
+from .sparse_points import SparsePoints, checked_rows, held, is_sparse
+
+__all__ = [
+    "KERNELS",
+    "KernelFunction",
+    "as_matrix",
+    "as_points",
+    "called",
+    "called_diagonal",
+    "centred_lengths",
+    "check_callable",
+    "check_gamma",
+    "check_kernel",
+    "check_number",
+    "check_precomputed",
+    "from_differences",
+    "is_finite",
+    "kernel_values",
+    "largest",
+    "mean_of",
+    "of_products",
+    "read_again",
+    "squared_lengths",
+]
+
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+#: Numbers from which on a matrix is not copied to have their variance.
+LARGE = 1 << 20
+
+KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
+
+
+def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
+    if callable(kernel) or kernel in KERNELS:
+        return kernel
+    raise ProblemError(
+        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{near_miss(kernel, KERNELS)}"
+    )
+
+
+def as_matrix(X: ArrayLike, name: str) -> NDArray:
+    """X as a contiguous, finite float64 matrix; `ProblemError` (TypeError if sparse) names what is wrong with it."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous:
+        return _finite(X, name)
+    if isinstance(X, np.ma.MaskedArray):
+        raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
+    if is_sparse(X):
+        raise TypeError(f"{name} is sparse; dense data is required, use {name}.toarray()")
+    array = np.asarray(X)
+    if np.iscomplexobj(array):
+        raise ProblemError(f"{name} is complex; kernels here are real")
+    if array.dtype.kind not in "biuf":
+        raise ProblemError(f"{name} has dtype {array.dtype}; numbers are needed")
+    if array.ndim != 2 or 0 in array.shape:
+        raise ProblemError(f"{name} must be a non-empty matrix (n, m), found shape {array.shape}")
+    return _finite(np.ascontiguousarray(array, dtype=float), name)
+
+
+def _finite(matrix: NDArray, name: str) -> NDArray:
+    if not is_finite(matrix):
+        raise ProblemError(f"{name} contains NaN or infinity; impute or drop those rows")
+    return matrix
+
+
+def is_finite(matrix: NDArray) -> bool:
+    """Whether all entries of an array are; those of a matrix of another precision a part at a time."""
+    if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
+        return bool(all_finite(matrix))
+    return all(np.isfinite(matrix[rows]).all() for rows in in_parts(matrix, slice(None)))
+
+
+def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
+    """X as `as_matrix` has it, or sparse as it is `held`; a callable gets sparse points as they came."""
+    if not is_sparse(X):
+        return as_matrix(X, "K" if kernel == "precomputed" else "X")
+    if kernel == "precomputed":
+        raise TypeError("K is sparse; a precomputed kernel must be dense, use K.toarray()")
+    points = checked_rows(X, "X")
+    return points if callable(kernel) or points is X else held(points)
+
+
+def check_number(value: float, name: str, lower: float = -np.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ProblemError(f"{name} must be a number, found {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:  # an int may be larger than any float
+        number = math.inf
+    if not math.isfinite(number) or number < lower:
+        raise ProblemError(f"{name}={value!r} must be finite" + (f" and ≥ {lower:g}" if lower > -np.inf else ""))
+    return number
+
+
+def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float | None = None) -> float:
+    """The kernel's width as a number; the ``variance`` of all numbers in X is computed if need be."""
+    if isinstance(gamma, str):
+        if gamma == "auto":
+            return 1.0 / X.shape[1]
+        if gamma == "scale":
+            if variance is None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    variance = X.variance() if isinstance(X, SparsePoints) else _variance(X)
+            if not math.isfinite(variance):
+                raise ProblemError(
+                    'gamma="scale": the variance of X overflows float64, and so does the kernel. '
+                    "The dual coefficients or intercepts are not finite then; scale the features"
+                )
+            # A variance that underflows to 0 (or whose inverse overflows) has no scale to give: 1, as in
+            # scikit-learn for a constant X.
+            inverse = 1.0 / (X.shape[1] * variance) if variance > 1e-300 else 1.0
+            return float(inverse)
+        raise ProblemError(f"gamma={gamma!r} must be 'scale', 'auto' or a positive number")
+    value = check_number(gamma, "gamma")
+    if value < 0:
+        raise ProblemError(f"gamma={gamma!r} must be ≥ 0")
+    return value
+
+
+def _variance(X: NDArray) -> float:
+    """Of all entries; those of a large matrix a part at a time, so that no copy of all is made."""
+    if X.size <= LARGE:
+        return float(X.var())
+    mean = X.mean()
+    return sum(float(np.square(X[rows] - mean).sum()) for rows in in_parts(X, slice(None))) / X.size
+
+
+def check_precomputed(K: NDArray) -> NDArray:
+    if K.shape[0] != K.shape[1]:
+        raise ProblemError(f"K: a precomputed kernel must be square, found shape {K.shape}")
+    found = asymmetry(K)
+    if found == 0.0:
+        return K
+    scale = float(np.abs(K).max())
+    if found > 1e-3 * max(scale, np.finfo(float).tiny):
+        raise ProblemError(
+            f"K: the precomputed kernel is not symmetric (largest difference {found:.3g} of {scale:.3g}); "
+            "pass (K + K.T)/2 if that is what you mean"
+        )
+    if found > 1e-8 * scale:
+        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=5)
+    mean = np.empty_like(K)
+    asymmetry(K, mean)
+    return mean
+
+
+#: Degree up to which powers are products.
+MULTIPLIED = 64
+#: Numbers of sparse points that are written out at a time, to have differences of.
+WRITTEN_OUT = 1 << 22
+#: Points between which a callable is called for its diagonal.
+DIAGONAL_ROWS = 64
+#: Points between which a callable is read twice, to find out if it contradicts itself.
+READ_AGAIN = 16
+#: Relative difference up to which two values of a callable in float64 are the same.
+SAME = 1e-8
+
+
+def mean_of(X: NDArray | SparsePoints) -> NDArray:
+    """Mean of the points, of sparse ones in the coordinates that none leaves out; where it overflows so will their
+    squared lengths, and that is an error with a name."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean: NDArray = X.mean() if isinstance(X, SparsePoints) else np.add.reduce(X, axis=0) / len(X)
+    return mean
+
+
+def centred_lengths(X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
+    """Their `mean_of`, and `squared_lengths` about it."""
+    if isinstance(X, SparsePoints):
+        mean = mean_of(X)
+        return mean, squared_lengths(X, mean)
+    found: tuple[NDArray, NDArray] = mean_and_squares(X)
+    return found
+
+
+def largest(X: NDArray | SparsePoints) -> float:
+    """The largest |entry|."""
+    return float(np.abs(X.data if isinstance(X, SparsePoints) else X).max(initial=0.0))
+
+
+def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArray:
+    """‖x − center‖² of the points, shape (n,)."""
+    if isinstance(X, SparsePoints):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (X if center is None else X - center).squares()
+    squares: NDArray = square_points(
+        np.ascontiguousarray(X, dtype=float), np.zeros(X.shape[1]) if center is None else center
+    )
+    return squares
+
+
+def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:
+    """ "linear", "sigmoid" and "poly" as functions of inner products."""
+    if kernel == "linear":
+        return inner
+    inner = inner * inner.dtype.type(gamma)
+    inner += inner.dtype.type(coef0)
+    if kernel == "sigmoid":
+        return np.tanh(inner, out=inner)
+    if degree in range(1, MULTIPLIED + 1):  # numpy's pow is 20 times slower than the products
+        return _whole_power(inner, int(degree))
+    if not float(degree).is_integer():
+        inner = _never_negative(inner, degree)
+    return inner**degree
+
+
+def _whole_power(base: NDArray, degree: int) -> NDArray:
+    """The power by squares and products of these."""
+    if degree == 1:
+        return base
+    root = _whole_power(base, degree // 2)
+    square = root * root
+    return square * base if degree % 2 else square
+
+
+def _never_negative(base: NDArray, degree: float) -> NDArray:
+    """The base of a broken power, with round-off below 0 set to 0."""
+    least = float(base.min(initial=0.0))
+    if least < -64 * float(np.finfo(base.dtype).eps) * float(np.abs(base).max(initial=0.0)):
+        raise ProblemError(
+            f"degree={degree!r}: γ⟨x,z⟩ + coef0 is {least:.3g} for two points, which has no such power; give a whole "
+            "number, raise coef0, or shift the features above 0"
+        )
+    return np.maximum(base, 0.0)
+
+
+def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma: float) -> NDArray:
+    """The radial kernel from differences: slower, and right where γ‖x‖² is so large that the product's cancellation
+    would show (identical points must have 1, whatever γ)."""
+    if isinstance(A, SparsePoints) and isinstance(B, SparsePoints):
+        height = max(1, WRITTEN_OUT // A.shape[1])
+        parts = [slice(start, start + height) for start in range(0, max(len(A), len(B)), height)]
+        K = np.empty((len(A), len(B)))
+        for rows in parts:
+            look()
+            own = A[rows].toarray()
+            for J in parts:
+                K[rows, J] = from_differences(own, B[J].toarray(), gamma)
+        return K
+    with np.errstate(over="ignore"):
+        return np.exp(-gamma * cdist(A, B, "sqeuclidean"))
+
+
+def called(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray | SparsePoints) -> NDArray:
+    """What a callable returns, as `kernel_values` reads it. It is not called for no points; sparse points it is given
+    as CSR arrays, and may return one."""
+    if not (len(A) and len(B)):
+        return np.empty((len(A), len(B)))
+    return kernel_values(_answer(kernel, A, B), (len(A), len(B)))
+
+
+def kernel_values(values: Any, shape: tuple[int, int]) -> NDArray:
+    """What a callable kernel returned for so many points, as a C-ordered float64 matrix that is a copy.
+
+    Arrays of any order and real type, sparse ones, lists, matrices and frames are taken; `ProblemError` says what is
+    wrong with anything else.
+    """
+    return _with_resolution(values, shape)[0]
+
+
+def _with_resolution(values: Any, shape: tuple[int, int]) -> tuple[NDArray, float]:
+    """The same, and the relative size below which differences between the values are round-off."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ProblemError("kernel: the callable returned a masked array; fill the masked entries first")
+    try:
+        array = np.asarray(values.toarray() if is_sparse(values) else values)
+    except ValueError as error:  # rows of several lengths
+        raise ProblemError(f"kernel: the callable returned no matrix: {error}") from None
+    if array.dtype.kind == "c" or (array.dtype.kind == "O" and any(isinstance(v, complex) for v in array.flat)):
+        raise ProblemError("kernel: the callable returned complex values; kernels here are real")
+    if array.shape != shape:
+        raise ProblemError(
+            f"kernel: the callable returned shape {array.shape} for inputs of {shape[0]} and {shape[1]} rows; "
+            f"it must return shape {shape}"
+        )
+    try:
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        with np.errstate(over="ignore"):  # a longer float may hold more
+            K = np.array(array, dtype=float, order="C")
+    except (TypeError, ValueError):
+        raise ProblemError(f"kernel: the callable returned dtype {array.dtype}; it must return numbers") from None
+    if not np.isfinite(K).all():
+        raise ProblemError("kernel: the callable returned NaN or infinity")
+    return K, max(SAME, 16 * float(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else SAME
+
+
+def called_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> NDArray:
+    """k(x, x) of a callable; `ProblemError` if it is not symmetric on the blocks that are read."""
+    diag = np.empty(len(X))
+    for start in range(0, len(X), DIAGONAL_ROWS):
+        J = slice(start, start + DIAGONAL_ROWS)
+        K, same = _with_resolution(_answer(kernel, X[J], X[J]), (len(diag[J]), len(diag[J])))
+        _check_symmetric(K, same)
+        diag[J] = K.diagonal()
+    return diag
+
+
+def read_again(n: int) -> NDArray:
+    """A few of n points, far apart, whose kernel values `check_callable` reads twice."""
+    return np.unique(np.linspace(0, n - 1, min(n, READ_AGAIN)).astype(np.intp))
+
+
+def check_callable(kernel: KernelFunction, points: Any) -> None:
+    """`ProblemError` if a callable contradicts itself on a few points: other values when it is called again, with other
+    points beside them, or k(x, z) ≠ k(z, x)."""
+    n, part = points.shape[0] if hasattr(points, "shape") else len(points), slice(None, None, 2)
+    K, same = _with_resolution(_answer(kernel, points, points), (n, n))
+    again, first = kernel_values(_answer(kernel, points[part], points), (len(K[part]), n)), K[part]
+    apart = np.abs(again - first) - same * _size(K)[part]
+    if (apart > 0).any():
+        worst = np.unravel_index(int(apart.argmax()), apart.shape)
+        raise ProblemError(
+            f"kernel: the callable contradicts itself, k(x, z) was {first[worst]:.10g} and then {again[worst]:.10g} "
+            "for the same two points; it must give the same value at every call, whatever other points are in it"
+        )
+    _check_symmetric(K, same)
+
+
+def _answer(kernel: Any, A: Any, B: Any) -> Any:
+    with awaited():
+        return kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))
+
+
+def _check_symmetric(K: NDArray, same: float) -> None:
+    if (np.abs(K - K.T) > same * _size(K)).any():
+        raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
+
+
+def _size(K: NDArray) -> NDArray:
+    """|entries|, none below a hundredth of the largest: the units in which two values are the same."""
+    size: NDArray = np.abs(K)
+    return np.maximum(size, 0.01 * float(size.max()))

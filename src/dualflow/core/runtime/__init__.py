@@ -1,0 +1,1 @@
+"""What computing needs beside mathematics: arrays, memory, threads, time limits and random generators."""

@@ -1,0 +1,330 @@
+"""A solver's state on disk: npz with a JSON header, written atomically, read without pickle.
+
+A state is a dataclass; its fields are what they are declared to be: arrays, numbers, text, tuples and dicts of these,
+other such dataclasses, or None where the declaration says so. What is read is of these types, and no more is known of
+it: the driver certifies it anew, and holds the file to account for what it leads to.
+
+A run's checkpoint while it runs: what it was resumed from, when it was last saved, and why that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import time
+import types
+import typing
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.options import Number
+from ..exceptions import DeviceError, ProblemError
+from ..persistence.files import open_regular, replacing
+from ..persistence.npy import array_of
+from ..solvers import Solver
+
+__all__ = ["Checkpoint", "Keeping", "Saved", "check_writable", "load", "save"]
+
+
+FORMAT = 3
+
+#: Kinds of dtype an array of a state may have.
+_KINDS = "biuf"
+#: Most bytes of a file, and of its header: a state is a few arrays of n numbers, and of a population at most.
+MAX_BYTES, HEADER_BYTES = 1 << 36, 1 << 26
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often to save a run.
+
+    Parameters
+    ----------
+    path : str or Path
+        If the file exists, the run resumes from it; it must belong to the same problem, solver, seed and start.
+    interval_s : float ≥ 0
+        Least seconds between two saves; 0 saves after every step. The state at the end, at a limit and at
+        Ctrl-C is always saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualflow import Checkpoint, Gram, problems, solve
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saving = Checkpoint(Path(folder) / "run.npz", interval_s=0.0)
+    ...     begun = solve(problem, "gradient-flow", checkpoint=saving, max_steps=2)
+    ...     ended = solve(problem, "gradient-flow", checkpoint=saving)  # goes on from there
+    ...
+    >>> begun.status.name, ended.status.name, ended.cost.steps > 2
+    ('STEP_LIMIT', 'OPTIMAL', True)
+    """
+
+    path: str | Path
+    interval_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise TypeError(f"checkpoint: a path is needed, found {type(self.path).__name__}")
+        Number(at_least=0, infinite=True, note="(in seconds)").check("interval_s", self.interval_s)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint file holds.
+
+    Attributes
+    ----------
+    path : Path
+    state : of the solver's ``state_type``
+    steps : int
+    wall_time_s : float
+        Solver seconds of all runs so far.
+    rows : dict of arrays
+        Of the trajectory: what is not computed from it and the problem.
+    """
+
+    path: Path
+    state: Any
+    steps: int
+    wall_time_s: float
+    rows: dict[str, NDArray]
+
+
+def save(saved: Saved, key: dict[str, Any]) -> None:
+    """Write atomically: a full disk or a kill leaves the old file as it was, and the former is an OSError."""
+    arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
+    header = {"format": FORMAT, "key": key, "steps": saved.steps, "wall_time_s": saved.wall_time_s}
+    header["state"] = _plain(saved.state, "state", arrays)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    # Made in memory first: where a write fails, zipfile's own errors hide the reason.
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    with replacing(saved.path) as file:
+        file.write(content.getbuffer())
+
+
+class _Probed(Exception):  # noqa: N818 - it is none
+    """A file could have been written, and is not."""
+
+
+def check_writable(path: Path) -> None:
+    """Raise `ProblemError` where no checkpoint could be written: better before a run than after an hour of it."""
+    try:
+        with contextlib.suppress(_Probed), replacing(path):
+            raise _Probed
+    except ProblemError as error:
+        raise ProblemError(f"checkpoint {error}") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ProblemError(f"checkpoint {path} cannot be written: {reason}; give another path") from error
+
+
+def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
+    """Read a checkpoint whose state is of a declared type.
+
+    Raises
+    ------
+    ProblemError
+        The file is damaged, of another version, or of another problem, solver, option or seed.
+    """
+    try:
+        header, arrays = _read(path)
+        if header["format"] != FORMAT:
+            other = "an earlier version" if header["format"] in (1, 2) else "another version"
+            raise ProblemError(
+                f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}: it is of {other} of "
+                "dualflow, with which to finish its run; or delete the file and begin anew"
+            )
+        for name, value in key.items():
+            if header["key"].get(name) != value:
+                raise ProblemError(
+                    f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
+                    f"this run's is {value!r}; give another path or delete the file"
+                )
+        state = _made(state_type, header["state"], "state", arrays)
+        rows = {name.removeprefix("row:"): arrays.pop(name) for name in list(arrays) if name.startswith("row:")}
+        if arrays:
+            raise ValueError(f"it holds arrays {sorted(arrays)} that belong to nothing")
+        steps, wall_time_s = _a(int, header["steps"], "steps"), _a(float, header["wall_time_s"], "wall_time_s")
+        if steps < 0 or not 0.0 <= wall_time_s < math.inf:
+            raise ValueError(f"it says that {steps} steps took {wall_time_s} s")
+        return Saved(path, state, steps, wall_time_s, rows)
+    except ProblemError:
+        raise
+    except Exception as error:  # numpy, zipfile and json between them raise nearly anything on damaged bytes
+        raise ProblemError(f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}") from error
+
+
+def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
+    """What JSON can hold of a state; its arrays go to ``arrays`` under their place, and leave null."""
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name), f"{where}:{f.name}", arrays) for f in fields(value)}
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in _KINDS:
+            raise ProblemError(f"checkpoint: the array {where} has dtype {value.dtype}, which no file is to hold")
+        arrays[where] = value
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, f"{where}:{name}", arrays) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, f"{where}:{k}", arrays) for k, item in enumerate(value)]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
+    """The value of a declared type that `_plain` took apart, its arrays taken out of ``arrays``; ValueError where it is
+    of another type."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        kind = np.ndarray if where in arrays else type(plain)
+        if kind is list:
+            return [_made(Any, item, f"{where}:{k}", arrays) for k, item in enumerate(plain)]
+    if origin in (typing.Union, types.UnionType):
+        if plain is None and where not in arrays and type(None) in arguments:
+            return None
+        (kind,) = (argument for argument in arguments if argument is not type(None))
+        return _made(kind, plain, where, arrays)
+    if is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        names = [f.name for f in fields(kind)]
+        # What has a default may have come after the file was written.
+        needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+        if not isinstance(plain, dict) or not needed <= set(plain) <= set(names):
+            raise ValueError(f"its {where} is not of {names}")
+        return kind(**{name: _made(hints[name], plain[name], f"{where}:{name}", arrays) for name in plain})  # type: ignore[operator]
+    if kind is np.ndarray or origin is np.ndarray:
+        array = arrays.pop(where, None)
+        if array is None or array.dtype.kind not in _KINDS:
+            raise ValueError(f"its {where} is no array of numbers")
+        return array
+    if origin is tuple:
+        items = _a(list, plain, where)
+        kinds = [arguments[0]] * len(items) if arguments[-1] is Ellipsis else arguments
+        return tuple(
+            _made(own, item, f"{where}:{k}", arrays) for k, (own, item) in enumerate(zip(kinds, items, strict=True))
+        )
+    if (origin or kind) is dict:
+        item_kind = arguments[1] if arguments else Any
+        items = _a(dict, plain, where).items()
+        return {name: _made(item_kind, item, f"{where}:{name}", arrays) for name, item in items}
+    if kind is float and type(plain) is int:
+        return float(plain)
+    return _a(kind, plain, where)
+
+
+def _a(kind: type, value: Any, where: str) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"its {where} is {value!r}, not of type {kind.__name__}")
+    return value
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Header and arrays; a file unpacks to no more than its own size, which is known before anything is allocated."""
+    with open_regular(path, MAX_BYTES, "MAX_BYTES", "checkpoint ") as file, zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
+            raise ValueError("it unpacks to more than its size")
+        arrays = {
+            member.filename.removesuffix(".npy"): array_of(member.filename, archive.read(member), _KINDS, True)
+            for member in members
+        }
+    text = arrays.pop("header").tobytes()
+    if len(text) > HEADER_BYTES:
+        raise ValueError(f"its header has {len(text)} bytes")
+    return json.loads(text), arrays
+
+
+@dataclass
+class Keeping:
+    """The file of a run, or none.
+
+    Attributes
+    ----------
+    checkpoint : Checkpoint or None
+    key : dict
+        What makes a run the same: a file of another is refused.
+    saved : Saved or None
+        What the run resumed.
+    open : bool
+        Whether states may be saved: not before the run has started, lest half a start replace a whole file.
+    error : str or None
+        Why the state on disk is not the last that was to be saved.
+    """
+
+    checkpoint: Checkpoint | None
+    key: dict[str, Any] = field(default_factory=dict)
+    saved: Saved | None = None
+    open: bool = False
+    error: str | None = None
+    saved_at: float = 0.0
+
+    @classmethod
+    def of(cls, checkpoint: str | Path | Checkpoint | None) -> Keeping:
+        """From what the user gave."""
+        given = checkpoint is None or isinstance(checkpoint, Checkpoint)
+        return cls(checkpoint if given else Checkpoint(checkpoint))  # type: ignore[arg-type]
+
+    @property
+    def path(self) -> Path | None:
+        """Where the file is, or is to be."""
+        return None if self.checkpoint is None else Path(self.checkpoint.path)
+
+    def load(self, engine: Solver[Any, Any]) -> Saved | None:
+        """What the file holds, if it is there; `ProblemError` if it is of another run, or could not be written."""
+        if self.path is None:
+            return None
+        check_writable(self.path)
+        self.saved = load(self.path, self.key, engine.state_type) if self.path.exists() else None
+        return self.saved
+
+    def begin(self) -> None:
+        """From now on states are saved."""
+        self.open, self.saved_at = True, time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a save."""
+        due = self.checkpoint is not None and time.monotonic() - self.saved_at >= self.checkpoint.interval_s
+        return self.open and due
+
+    def save(self, state: Any, steps: int, wall_time_s: float, rows: dict[str, Any]) -> None:
+        """Save a state; a full disk must not cost the run, so that it is a warning."""
+        if self.path is None or not self.open:
+            return
+        try:
+            save(Saved(self.path, state, steps, wall_time_s, rows), self.key)
+        except OSError as error:
+            if self.error is None:
+                text = f"checkpoint {self.path} could not be written at step {steps}: {error}; the run goes on"
+                warnings.warn(text, UserWarning, stacklevel=6)
+            self.error = str(error)
+        else:
+            self.error = None
+        self.saved_at = time.monotonic()
+
+    @contextlib.contextmanager
+    def accountable(self) -> Iterator[None]:
+        """Where a run was resumed, whatever goes wrong within is the file's fault."""
+        try:
+            yield
+        except DeviceError:
+            raise
+        except Exception as error:
+            if self.saved is None:
+                raise
+            raise ProblemError(
+                f"checkpoint {self.saved.path} holds a state that is none of this problem: {error}; delete the file"
+            ) from error

@@ -1,0 +1,386 @@
+"""What `LSSVC`, `LSSVR` and `LDA` share: which solver they take; of the first two, what a file says of a problem.
+
+The least-squares support vector classifier.
+
+Least-squares support vector regression: ridge regression in feature space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import problems
+from ..core.gram import Gram
+from ..core.problem import DualProblem
+from ..core.solution import Solution
+from ..driver.solve import Progress
+from ..problems.classification import FINITE_COST
+from ..solvers import Solver
+from ..solvers.registry import make_solver
+from ._batch import seeds_of
+from ._classifier import PairClassifier
+from ._one_vs_one import Pairs, SavedPairs
+from ._solving import Solving
+from ._validation import checked_data, kept_weight
+from ._value_machine import ValueMachine, stored_values
+
+__all__ = ["DEFAULT", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
+
+
+#: The working set's blocks want bounds. Where there are none the flow is linear, and one step of it exact.
+DEFAULT = "gradient-flow"
+
+
+def intercept_of(told: Mapping[str, Any]) -> bool | str:
+    """What a file says of the intercept."""
+    return "penalised" if told["offset"] else bool(told["equality"])
+
+
+def posed_again(problem: DualProblem, column: Mapping[str, NDArray]) -> DualProblem:
+    """The problem of a file, which leaves the ridge open, and no bound."""
+    if not np.isposinf(column["upper"]).all() or not (column["ridge"] > 0).all():
+        raise ValueError("its bounds or ridges are not those of least squares")
+    return replace(problem, ridge=column["ridge"])
+
+
+def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """A pair's problem again; a file leaves open its labels and intercept, and C times the weights."""
+    problem = problems.least_squares(gram, column["sigma"], fit_intercept=intercept_of(told))
+    return posed_again(problem, column)
+
+
+class LSSVC(SavedPairs, PairClassifier):
+    """Least-squares support vector classifier, whose dual has no bounds; solved by a solver of one's choice, certified.
+
+    Minimises ½‖w‖² + ½C Σ (yᵢ − f(xᵢ))² with y = ±1 (Suykens, Vandewalle 1999), one pair of classes after another. Its
+    dual is one linear system, at rest after one implicit step of the gradient flow. With ``kernel="linear"`` and two
+    classes it is ``sklearn.linear_model.RidgeClassifier(alpha=1/C)``, and its direction goes to that of `LDA` as C
+    grows. Every point has weight: for few support vectors take `SVC`.
+
+    Parameters
+    ----------
+    C : float > 0, default=1.0
+        Weight of the squared residuals: 1/C is the ridge.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+    gamma, degree, coef0
+        As in `SVC`.
+    fit_intercept : bool or "penalised", default=True
+        "penalised" puts the bias inside the kernel, K + 1.
+    solver : str or Solver, default="gradient-flow"
+        One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for pairs of ≤ 16 points.
+    solver_options, refine, tol, max_steps, time_limit, class_weight, decision_function_shape, break_ties
+        As in `SVC`.
+    warm_start, callback, on_interrupt, random_state, predict_dtype, n_jobs, max_iter, verbose
+        As in `SVC`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    class_weight_ : array of shape (n_classes,)
+    support_ : array of shape (n_SV,)
+        Rows of X, by class and then ascending: nearly all.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+    n_support_ : array of shape (n_classes,)
+    dual_coef_ : array of shape (n_classes − 1, n_SV)
+        yᵢαᵢ = C · weightᵢ · (yᵢ − f(xᵢ)), of either sign, in LIBSVM's layout as `SVC` has it.
+    intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
+    coef_ : array of shape (n_pairs, n_features)
+        Linear kernel only.
+    solutions_, certificates_ : list of Solution, list of Certificate
+        One a pair of classes; with two classes also `solution_`. `certificate_` is the worst pair's.
+    n_iter_ : array of shape (n_pairs,)
+        Steps.
+    fit_status_ : int
+        0 if every solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Signs are `SVC`'s: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for class i.
+
+    Examples
+    --------
+    >>> from dualflow import LSSVC
+    >>> model = LSSVC(kernel="linear").fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    >>> model.coef_.round(6).tolist(), model.predict([[0.4], [2.2]]).tolist()  # ridge regression of ±1
+    ([[0.666667]], ['a', 'b'])
+    """
+
+    _fitted_by = "classes_"
+    _rules = {"C": FINITE_COST}
+    _pose = staticmethod(_posed)
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool | str = True,
+        solver: str | Solver = DEFAULT,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool | str = "auto",
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.warm_start = warm_start
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LSSVC:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            As in `SVC`.
+        y : array of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; 0 or less takes a point out.
+
+        Returns
+        -------
+        LSSVC
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
+        """
+        self._fit_pairs(X, y, sample_weight)
+        return self
+
+    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> list[Solution]:
+        seeds = seeds_of(self.random_state, len(pairs))
+
+        def pose(k: int) -> DualProblem:
+            points = pairs[k]
+            return problems.least_squares(
+                self._part(gram, points),
+                pairs.signs(k),
+                self.C,
+                fit_intercept=self.fit_intercept,
+                sample_weight=weight[points],
+            )
+
+        engine = make_solver(self.solver, self.solver_options)
+        found: Any = Solving(self, pose, seeds, engine).run()
+        self.solutions_ = found
+        return self.solutions_
+
+
+class LSSVR(ValueMachine):
+    """Least-squares support vector regression, whose dual has no bounds; solved by a solver of one's choice, certified.
+
+    Minimises ½‖w‖² + ½C Σ (zᵢ − f(xᵢ))² (Suykens, Vandewalle 1999; Saunders, Gammerman, Vovk 1998). Its dual is one
+    linear system, at rest after one implicit step of the gradient flow. With ``kernel="linear"`` it is
+    ``sklearn.linear_model.Ridge(alpha=1/C)``, without an intercept ``sklearn.kernel_ridge.KernelRidge(alpha=1/C)``.
+    Every point has weight: for few support vectors take `SVR`.
+
+    Parameters
+    ----------
+    C : float > 0, default=1.0
+        Weight of the squared residuals: 1/C is the ridge.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+    gamma, degree, coef0
+        As in `SVC`.
+    fit_intercept : bool or "penalised", default=True
+        "penalised" puts the bias inside the kernel, K + 1.
+    solver : str or Solver, default="gradient-flow"
+        One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for up to 16 points.
+    solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state, predict_dtype
+        As in `SVC`.
+    n_jobs, max_iter, verbose
+        As in `SVC`; threads are for predictions.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Rows of X, ascending: nearly all.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+    n_support_ : array of shape (1,)
+    dual_coef_ : array of shape (1, n_SV)
+        αᵢ = C · weightᵢ · (zᵢ − f(xᵢ)).
+    intercept_ : array of shape (1,)
+    coef_ : array of shape (1, n_features)
+        Linear kernel only.
+    solution_, certificate_ : Solution, Certificate
+        Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
+    n_iter_ : int
+        Steps.
+    fit_status_ : int
+        0 if the solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Values are sums of αᵢk(x, xᵢ) with αᵢ as large as C times a residual, so that digits are lost in proportion to C:
+    with a linear kernel of standardised features the coefficients are `Ridge`'s to 1e-8 up to about C = 1e5.
+
+    Examples
+    --------
+    >>> from dualflow import LSSVR
+    >>> line = LSSVR(C=1.0, kernel="linear").fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> line.coef_.round(6).tolist(), line.predict([[1.0]]).round(6).tolist()
+    ([[1.333333]], [3.0])
+    """
+
+    _rules = {"C": FINITE_COST}
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool | str = True,
+        solver: str | Solver = DEFAULT,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool | str = "auto",
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LSSVR:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
+        y : array of shape (n,)
+            Finite numbers; one column, not several.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; 0 or less takes a point out.
+
+        Returns
+        -------
+        LSSVR
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
+        """
+        with self._transaction():
+            self._take_parameters()
+            points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
+            weight = kept_weight(sample_weight, points)
+            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
+            problem = problems.least_squares(
+                self._part(gram, rows),
+                values.astype(float)[rows],
+                self.C,
+                fit_intercept=self.fit_intercept,
+                sample_weight=None if sample_weight is None else weight[rows],
+                regression=True,
+            )
+            self.solutions_, self._rows = [self._solve(problem)], [rows]
+            self._read(gram, rows)
+            self._publish()
+        return self
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        p = stored_values(arrays)
+
+        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """The problem again, of which a file leaves open the values, and C times the weights."""
+            if p.shape != (gram.n,) or not (column["sigma"] == 1).all():
+                raise ValueError("its arrays 'p' and 'sigma' are those of no regression")
+            made = problems.least_squares(gram, np.zeros(gram.n), fit_intercept=intercept_of(told), regression=True)
+            return posed_again(replace(made, p=p), column)
+
+        self._unpack_values(arrays, facts, posed, per=1)

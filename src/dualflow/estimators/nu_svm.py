@@ -1,0 +1,405 @@
+"""The ν-support vector classifier.
+
+ν-support vector regression: a tube whose width is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import problems
+from ..core.bounds import vanishing
+from ..core.gram import Gram
+from ..core.problem import DualProblem, Kind
+from ..core.solution import Solution
+from ..driver.solve import AUTO, Progress
+from ..exceptions import FitError
+from ..problems.checks import SHARE
+from ..problems.classification import FINITE_COST, check_share
+from ..solvers import Solver
+from ..solvers.registry import make_solver
+from ._base import fitted
+from ._batch import BatchMachine, seeds_of
+from ._classifier import PairClassifier
+from ._one_vs_one import Pairs, SavedPairs
+from ._solving import Solving
+from ._validation import checked_data, kept_weight
+from ._value_machine import ValueMachine, stored_values
+
+__all__ = ["NuSVC", "NuSVR"]
+
+
+#: A ν that is feasible whatever the classes are.
+LEAST = 1e-12
+
+
+def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """A pair's problem again; a file leaves open its labels, the weights of the points, and ν."""
+    problem = problems.nu_svc(gram, column["sigma"], nu=LEAST)
+    return replace(problem, upper=column["upper"], total=told["total"])
+
+
+class NuSVC(SavedPairs, PairClassifier, BatchMachine):
+    """Support vector classifier with ν in the place of C: a bound of the shares of margin errors and support vectors.
+
+    Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ω the weights of the points, by its dual,
+    which has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ. Parameters, attributes
+    and signs are those of `sklearn.svm.NuSVC` wherever both have them; what differs is in docs/from-sklearn.md. Its
+    decision function is that of ``SVC(C=1/ρ)``, ρ the ``certificate_.level``.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        Of each pair of classes, at most this share of the points is on the wrong side of its margin, and at least this
+        share are support vectors. It can be twice the smaller class's share of the pair's points at most (of their
+        weight); ``class_weight="balanced"`` makes every ν feasible.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+    gamma, degree, coef0
+        As in `SVC`.
+    solver : str or Solver, default="auto"
+        A solver of problems with two equalities: "auto" is "interior-point" where few columns make the kernel matrix
+        (linear, polynomials of few features), and "level-search" for all others.
+    solver_options : dict, optional
+        Options of a solver given by name.
+    refine : bool or "auto", default="auto"
+        Without a meaning: the solvers of these problems end at bounds that are met exactly.
+    tol, max_steps, time_limit
+        As in `SVC`.
+    class_weight : dict or "balanced", optional
+        Multiplies the weights of the points, class by class. (`sklearn.svm.NuSVC` ignores it.)
+    decision_function_shape, break_ties, warm_start, callback, on_interrupt, random_state, predict_dtype
+        As in `SVC`.
+    n_jobs, max_iter, verbose, shrinking, cache_size, probability
+        As in `SVC`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    class_weight_ : array of shape (n_classes,)
+    support_ : array of shape (n_SV,)
+        Rows of X that are support vectors, by class and then ascending.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+    n_support_ : array of shape (n_classes,)
+    dual_coef_ : array of shape (n_classes − 1, n_SV)
+        yᵢαᵢ/ρ in LIBSVM's layout as `SVC` has it.
+    intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
+    coef_ : array of shape (n_pairs, n_features)
+        Linear kernel only.
+    solutions_, certificates_ : list of Solution, list of Certificate
+        One a pair of classes; with two classes also `solution_`. `certificate_` is the worst pair's, and the ``level``
+        of each is the margin ρ.
+    n_iter_ : array of shape (n_pairs,)
+        Steps.
+    fit_status_ : int
+        0 if every solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Signs are `SVC`'s: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for class i.
+
+    Examples
+    --------
+    >>> from dualflow import NuSVC
+    >>> model = NuSVC(nu=0.5, kernel="linear").fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    >>> model.coef_.round(6).tolist(), model.predict([[0.4], [2.2]]).tolist()  # x − 1.5
+    ([[1.0]], ['a', 'b'])
+    """
+
+    _fitted_by = "classes_"
+    _rules = {"nu": SHARE}
+    _pose = staticmethod(_posed)
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: str | Solver = AUTO,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool | str = "auto",
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        probability: bool | str = False,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.warm_start = warm_start
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.probability = probability
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NuSVC:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            As in `SVC`.
+        y : array of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n,), optional
+            Weights of the points: ν is a share of their sum. 0 or less takes a point out.
+
+        Returns
+        -------
+        NuSVC
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range, or ν is infeasible: the message names the largest one that is not.
+        FitError
+            ν is so small that the classes overlap whatever the plane: the margin ρ is 0, and there is no model.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            A solve ended above ``tol``.
+        """
+        self._fit_pairs(X, y, sample_weight)
+        return self
+
+    def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> list[Solution]:
+        masses = [float(weight[group].sum()) for group in pairs.groups]
+        check_share(self.nu, min(masses), max(masses))
+        seeds = seeds_of(self.random_state, len(pairs))
+
+        def pose(k: int) -> DualProblem:
+            points = pairs[k]
+            return problems.nu_svc(self._part(gram, points), pairs.signs(k), self.nu, sample_weight=weight[points])
+
+        engine = make_solver(self.solver, self.solver_options, gram, gram.n, Kind.TWO_EQUALITIES)
+        found: Any = Solving(self, pose, seeds, engine).run()
+        self.solutions_ = found
+        return self.solutions_
+
+    def _check_solution(self, solution: Solution) -> None:
+        problem, certificate = solution.problem, solution.certificate
+        if 0.5 * certificate.quadratic <= vanishing(problem, certificate.alpha, certificate.quadratic):
+            raise FitError(
+                f"nu={self.nu!r}: the margin rho is 0, so that no plane is better than another: with this kernel more "
+                "points than that share are on the wrong side. Raise nu, or take a kernel that separates them better",
+                solution,
+            )
+        super()._check_solution(solution)
+
+
+class NuSVR(ValueMachine):
+    """Support vector regression with ν in the place of ε: the share of points outside the tube at most.
+
+    Minimises ½‖w‖² + C(νεΣωᵢ + Σωᵢ max(0, |zᵢ − f(xᵢ)| − ε)) over f and ε, ω the weights of the points, by its dual,
+    which has two equalities (Schölkopf and others 2000). Parameters, attributes and signs are those of
+    `sklearn.svm.NuSVR` wherever both have them. Its function is that of ``SVR`` with the same C at the ε that it found,
+    `epsilon_`.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        At most this share of the points (of their weight) is outside the tube, and at least this share are support
+        vectors.
+    C : float > 0, default=1.0
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+    gamma, degree, coef0
+        As in `SVC`.
+    solver, solver_options, refine
+        As in `NuSVC`.
+    tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state, predict_dtype
+        As in `SVC`.
+    n_jobs, max_iter, verbose, shrinking, cache_size
+        As in `SVC`; threads are for predictions.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Half the width of the tube, in units of y.
+    support_ : array of shape (n_SV,)
+        Rows of X, ascending.
+    support_vectors_ : array of shape (n_SV, n_features)
+        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+    n_support_ : array of shape (1,)
+    dual_coef_ : array of shape (1, n_SV)
+        αᵢ − αᵢ*, within ±C.
+    intercept_ : array of shape (1,)
+    coef_ : array of shape (1, n_features)
+        Linear kernel only.
+    solution_, certificate_ : Solution, Certificate
+        Of the dual in (α, α*), over the points of positive weight, in their order; in lists of one, too: solutions_,
+        certificates_.
+    n_iter_ : int
+        Steps.
+    fit_status_ : int
+        0 if the solve reached ``tol``, else 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from dualflow import NuSVR
+    >>> line = NuSVR(nu=0.5, C=100, kernel="linear").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 5.0])
+    >>> line.coef_.round(6).tolist(), round(line.epsilon_, 6)  # −0.75 + 2.5x within 0.75 of all
+    ([[2.5]], 0.75)
+    """
+
+    _rules = {"nu": SHARE, "C": FINITE_COST}
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: str | Callable[[NDArray, NDArray], ArrayLike] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: str | Solver = AUTO,
+        solver_options: dict[str, Any] | None = None,
+        refine: bool | str = "auto",
+        tol: float = 1e-6,
+        max_steps: int | None = None,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], bool | None] | None = None,
+        on_interrupt: str = "raise",
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        shrinking: bool = True,
+        cache_size: float = 200,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.solver_options = solver_options
+        self.refine = refine
+        self.tol = tol
+        self.max_steps = max_steps
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.random_state = random_state
+        self.predict_dtype = predict_dtype
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NuSVR:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            As in `SVR`.
+        y : array of shape (n,)
+            Finite numbers.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; ν is a share of their sum. 0 or less takes a point out.
+
+        Returns
+        -------
+        NuSVR
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The solve ended above ``tol``.
+        """
+        with self._transaction():
+            self._take_parameters()
+            points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
+            weight = kept_weight(sample_weight, points)
+            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
+            part, values = self._part(gram, rows), values.astype(float)[rows]
+            given = None if sample_weight is None else weight[rows]
+            problem = problems.nu_svr(part, values, self.C, nu=self.nu, sample_weight=given)
+            self.solutions_, self._rows = [self._solve(problem)], [rows]
+            self._read(gram, rows)
+            self._publish()
+        return self
+
+    def _engine(self, gram: Gram, n: int, bounded: bool) -> Solver[Any, Any]:
+        return make_solver(self.solver, self.solver_options, gram, n, Kind.TWO_EQUALITIES)
+
+    @fitted
+    def epsilon_(self) -> float:
+        """Half the width of the tube, in units of y."""
+        return max(0.0, -(self.solutions_[0].certificate.level or 0.0))
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        p = stored_values(arrays)
+
+        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """The problem again, of which a file leaves open the bounds, the values and ν."""
+            if p.shape != (2 * gram.n,) or not np.array_equal(p[: gram.n], -p[gram.n :]):
+                raise ValueError("its array 'p' is that of no tube")
+            upper = column["upper"]
+            if not np.array_equal(upper[: gram.n], upper[gram.n :]):
+                raise ValueError("its bounds are not those of a tube")
+            return replace(problems.nu_svr(gram, np.zeros(gram.n)), p=p, upper=upper, total=told["total"])
+
+        self._unpack_values(arrays, facts, posed, per=2)

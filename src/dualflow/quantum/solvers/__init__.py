@@ -1,0 +1,1 @@
+"""The quantum solvers, one file each: the options, and what a run does between two read-outs."""
