@@ -118,7 +118,10 @@ def with_sentence(source: str, said: str) -> str:
     """A solver's file with the sentence in the docstring of its class."""
     paragraph = fill(MARK + said, 120, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     without = re.sub(rf"    {re.escape(MARK)}.*?\n\n", "", source, flags=re.DOTALL)
-    made, count = re.subn(r"\n    Parameters\n    -{10}\n", lambda at: f"\n{paragraph}\n{at[0]}", without, count=1)
+    # The solver's class is the last one with parameters: what it steps comes before it.
+    made, count = re.subn(
+        r"(?s)(.*)(\n    Parameters\n    -{10}\n)", lambda at: f"{at[1]}\n{paragraph}\n{at[2]}", without, count=1
+    )
     if count != 1:
         raise SystemExit("a solver's class has no section of parameters")
     return made
