@@ -1,13 +1,14 @@
 """The site: `python -m sphinx -b html -W --keep-going docs site`, with `pip install ".[docs]"`.
 
 Pages are MyST Markdown; those of the gallery are notebooks in Markdown, executed where they are built. Docstrings are
-numpydoc, and the reference of every public name is made from `api.md`.
+numpydoc, and the reference of every public name is made from `reference/api.md`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import posixpath
 import re
 import sys
 import warnings
@@ -52,16 +53,14 @@ add_module_names = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
-# Pages that other pages of the repository are shown through.
-OUTSIDE = {
-    "../SECURITY.md": "security.md",
-    "../CONTRIBUTING.md": "contributing.md",
-    "../CHANGELOG.md": "changelog.md",
-    "../benchmarks/README.md": "benchmarks.md",
-    "benchmarks/README.md": "benchmarks.md",
-    "../circuits/README.md": "circuits.md",
-    "results/README.md": "benchmark-results.md",
-    "../docs/papers.md": "papers.md",
+#: Files outside of this folder that the site shows, and the page that includes each.
+SHOWN_THROUGH = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "benchmarks/README.md": "reference/benchmarks.md",
+    "benchmarks/results/README.md": "reference/benchmark-results.md",
+    "circuits/README.md": "reference/circuits.md",
 }
 
 nb_execution_mode = "cache"
@@ -69,11 +68,21 @@ nb_execution_timeout = 60
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
-doctest_global_setup = "import warnings\nwarnings.simplefilter('error')"
+# Examples run in an empty folder, where they may write files, and every warning is an error.
+doctest_global_setup = """
+import os as _os, tempfile as _tempfile, warnings
+warnings.simplefilter('error')
+_home, _folder = _os.getcwd(), _tempfile.TemporaryDirectory()
+_os.chdir(_folder.name)
+"""
+doctest_global_cleanup = """
+_os.chdir(_home)
+_folder.cleanup()
+"""
 # Warnings of what the site is built with are not the site's.
 warnings.filterwarnings("ignore", module="myst_nb|jupyter_cache|zmq|traitlets")
 
-#: Modules whose ``__all__`` is public; every name has its place in `api.md`.
+#: Modules whose ``__all__`` is public; every name has its place in `reference/api.md`.
 PUBLIC = (
     "dualflow",
     "dualflow.analog",
@@ -87,12 +96,28 @@ PUBLIC = (
 )
 
 
-def links_to_outside(app: Any, docname: Any, *source: Any) -> None:
-    """Links that lead out of this folder lead to the pages through which those files are shown; in includes, too."""
-    source = source[-1]
-    for outside, page in OUTSIDE.items():
-        source[0] = source[0].replace(f"]({outside})", f"]({page})")
-    source[0] = source[0].replace("](docs/", "](")  # in what is shown of README.md
+def _links_from(text: str, folder: str, page: str) -> str:
+    """`text` of a file in `folder` (of the repository), with its links to files as links from `page` (of the site)."""
+
+    def as_seen_from_the_page(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[1]))
+        shown = SHOWN_THROUGH.get(target) or (target.removeprefix("docs/") if target.startswith("docs/") else None)
+        if shown is None:
+            return link[0]
+        return f"]({posixpath.relpath(shown, posixpath.dirname(page) or '.')}{link[2] or ''})"
+
+    return re.sub(r"\]\((?![a-z]+:)([^)#\s]+\.md)(#[^)]*)?\)", as_seen_from_the_page, text)
+
+
+def links_of_a_page(app: Any, docname: str, source: list[str]) -> None:
+    """Links that lead out of this folder lead to the pages that show those files."""
+    source[0] = _links_from(source[0], posixpath.dirname(f"docs/{docname}"), docname)
+
+
+def links_of_an_include(app: Any, path: Path, parent: str, source: list[str]) -> None:
+    """The same for a file that a page includes; its links are relative to its own folder."""
+    folder = posixpath.normpath(posixpath.join("docs", path.as_posix(), ".."))
+    source[0] = _links_from(source[0], folder, app.env.docname)
 
 
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -125,7 +150,7 @@ def everyone_has_a_page(app: Any, env: Any) -> None:
                 continue
             full = f"{module}.{name}"
             if full not in documented and f"dualflow.{name}" not in documented:
-                app.warn_missing(f"{full} has no page: put it into docs/api.md")
+                app.warn_missing(f"{full} has no page: put it into docs/reference/api.md")
             if callable(value) and "Examples\n" not in (value.__doc__ or ""):
                 app.warn_missing(f"{full} has no Examples in its docstring")
 
@@ -178,8 +203,8 @@ def setup(app: Any) -> None:
 
     app.warn_missing = logging.getLogger("dualflow").warning
     app.connect("builder-inited", lost_first, priority=400)
-    app.connect("source-read", links_to_outside)
-    app.connect("include-read", links_to_outside)
+    app.connect("source-read", links_of_a_page)
+    app.connect("include-read", links_of_an_include)
     app.connect("autodoc-process-docstring", plain, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", others)
     app.connect("env-check-consistency", everyone_has_a_page)
