@@ -282,7 +282,7 @@ def test_a_kernel_of_ones_own_on_what_is_no_number():
 
 
 def test_what_the_table_of_differences_says_is_taken_here_alone():
-    """docs/from-sklearn.md: sparse rows for a model of dense ones; kernels of a wrong shape are refused by the fit."""
+    """docs/how-to/from-sklearn.md: sparse rows for a dense model; kernels of a wrong shape are refused by the fit."""
     model = SVC().fit(*TWO)
     sparse = scipy.sparse.csr_matrix(TWO[0])
     np.testing.assert_allclose(model.decision_function(sparse), model.decision_function(TWO[0]), atol=1e-9)

@@ -21,7 +21,7 @@ GROWS = 1.2
 #: Part of a run's shots that it is sampled with: an average is over the last steps.
 PART = 0.25
 #: Noise of one circuit's shots, as a part of the gap, up to which a flow in angles is far from where noise holds it.
-#: Set on 117 runs on five data sets, and measured on six others (docs/trust.md).
+#: Set on 117 runs on five data sets, and measured on six others (docs/explanation/trust.md).
 FAR_OFF = 0.2
 #: The same, from which on it has.
 ARRIVED = 0.8

@@ -49,8 +49,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
 
     Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ω the weights of the points, by its dual,
     which has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ. Parameters, attributes
-    and signs are those of `sklearn.svm.NuSVC` wherever both have them; what differs is in docs/from-sklearn.md. Its
-    decision function is that of ``SVC(C=1/ρ)``, ρ the ``certificate_.level``.
+    and signs are those of `sklearn.svm.NuSVC` wherever both have them; what differs is in docs/how-to/from-sklearn.md.
+    Its decision function is that of ``SVC(C=1/ρ)``, ρ the ``certificate_.level``.
 
     Parameters
     ----------

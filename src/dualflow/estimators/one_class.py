@@ -43,8 +43,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     """Plane that separates the data from the origin in feature space; what lies on the origin's side is an outlier.
 
     Minimises ½‖w‖² + Σ ξᵢ − νnρ subject to ⟨w, φ(xᵢ)⟩ ≥ ρ − ξᵢ, by its dual (Schölkopf et al. 2001). Parameters,
-    attributes and signs are those of `sklearn.svm.OneClassSVM`; what differs is in docs/from-sklearn.md. Where k(x, x)
-    is constant (RBF) its predictions are those of `SVDD` with the same ν.
+    attributes and signs are those of `sklearn.svm.OneClassSVM`; what differs is in docs/how-to/from-sklearn.md. Where
+    k(x, x) is constant (RBF) its predictions are those of `SVDD` with the same ν.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     """Support vector classifier whose dual is solved by a solver of one's choice, and certified.
 
     Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them; what differs is in
-    docs/from-sklearn.md.
+    docs/how-to/from-sklearn.md.
 
     Parameters
     ----------

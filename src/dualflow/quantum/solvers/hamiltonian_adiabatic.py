@@ -28,14 +28,14 @@ class HamiltonianAdiabatic(BoxZoom):
     the box is the answer, in a third of the circuits or less on most small problems whose optimum is inside (38 of 46
     at n = 8, 16 of 26 at n = 16), not on all, as was asked: a study. Boxes, blocks, multiplier, projection and helpers
     are those of `HamiltonianDescent`, classical as there, and so are the limits: ill-conditioned Q gains little, a
-    classical mean field does as well, and no advantage is claimed (docs/quantum.md).
+    classical mean field does as well, and no advantage is claimed (docs/explanation/quantum.md).
 
     The same QUBOs go to annealers: `to_qubo` gives f on the whole box's grid as plain arrays, a dictionary or a
     ``dimod.BinaryQuadraticModel``, and sampler="annealing" lets a classical simulated annealing (dwave-samplers) stand
     in for the circuit in every box: a control, no quantum computer, and no circuits are counted.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 1,736 CX and depth 943 a circuit at n = 32, CX the
-    same at every n; 72 circuits a run, growing as n; by the model, 70,512 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 8 qubits, 1,736 CX and depth 943 a circuit at n = 32,
+    CX the same at every n; 72 circuits a run, growing as n; by the model, 70,512 T gates a shot.
 
     Parameters
     ----------

@@ -39,15 +39,16 @@ class HamiltonianDescent(BoxZoom):
     n = 16: not in all, as was asked, hence a study. Ill-conditioned Q gains less; on moons with C = 100 it takes 23
     circuits, the corner 25. The same mean can be had classically, by a fixed point of xᵢ = −hᵢ'/√(hᵢ'² + Γᵢ²), in no
     more evaluations in 44 and 20 of these: entanglement adds nothing here. The dual is convex, where descent has no
-    barrier to tunnel through, and no advantage is claimed (docs/quantum.md, benchmarks/quantum/hamiltonian_descent.py).
+    barrier to tunnel through, and no advantage is claimed (docs/explanation/quantum.md,
+    benchmarks/quantum/hamiltonian_descent.py).
 
     device="emulator" multiplies the same product out in milliseconds a circuit, where Aer takes a tenth of a second for
     its gates, to the same distributions (1e-10). Angles are fields, then couplings, in
     units of the transverse field. The default steps resolve the Hamiltonian of 8 qubits: total variation of the
     outcomes to 6400 steps at most 0.05.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 3,976 CX and depth 2,143 a circuit at n = 32, CX the
-    same at every n; 72 circuits a run, growing as n; by the model, 1.7e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 8 qubits, 3,976 CX and depth 2,143 a circuit at n =
+    32, CX the same at every n; 72 circuits a run, growing as n; by the model, 1.7e5 T gates a shot.
 
     Parameters
     ----------

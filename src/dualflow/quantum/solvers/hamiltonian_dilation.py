@@ -252,8 +252,8 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     counts miss, is met by one t in α = u sigmoid(U + t·m∘e): who is at a bound stays there. A measured α is never
     prepared again, so an index without counts is not lost.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n = 256, CX
-    growing as n; 201 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n =
+    256, CX growing as n; 201 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
 
     Parameters
     ----------

@@ -38,8 +38,8 @@ class HamiltonianLCHS(LinearisedSolver):
     Literature: An, Liu, Lin, PRL 131, 150603 (2023); An, Childs, Lin, arXiv:2312.03916, for the k that need not be far;
     the global linearisation of Liu et al., PNAS 118, e2026805118 (2021), needs dissipation stronger than this flow has.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 5,368 CX and depth 24,904 a circuit at n = 64, CX
-    growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.8e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 14 qubits, 5,368 CX and depth 24,904 a circuit at n =
+    64, CX growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.8e5 T gates a shot.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     Literature: Jin, Liu, Yu, PRL 133, 230602 (2024), and PRA 108, 032603 (2023), with v(0, p) = e^(−|p|). All moves
     towards lower p, so that v(0, p) is free at p < 0: here it is e^(3p), and more is kept.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 4,996 CX and depth 24,904 a circuit at n = 64, CX
-    growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.7e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 14 qubits, 4,996 CX and depth 24,904 a circuit at n =
+    64, CX growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.7e5 T gates a shot.
 
     Parameters
     ----------

@@ -195,8 +195,8 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     direction error would be 0.8 and 2.8 % at 10⁶ shots a circuit, 5 and 13 % at 10⁵. Distributions must therefore be
     exact here: there is no option ``shots``.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 5,958 CX and depth 26,409 a circuit at n = 16, CX
-    growing as n^1.7; 2 circuits a run, the same at every n; by the model, 9.6e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 14 qubits, 5,958 CX and depth 26,409 a circuit at n =
+    16, CX growing as n^1.7; 2 circuits a run, the same at every n; by the model, 9.6e5 T gates a shot.
 
     Parameters
     ----------

@@ -377,8 +377,8 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     A run rests after blocks that took nothing off f, with shots no more than their noise, and as many of them as all
     survivors need to have had their turn.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 7 qubits, 126 CX and depth 731 a circuit at n = 256, CX the
-    same at every n; by the model, 5,207 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 7 qubits, 126 CX and depth 731 a circuit at n = 256,
+    CX the same at every n; by the model, 5,207 T gates a shot.
 
     Parameters
     ----------

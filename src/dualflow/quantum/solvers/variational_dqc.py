@@ -286,8 +286,8 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     The expectation values are trigonometric polynomials of degree q(q + 1)/2, which a classical computer fits
     directly: no advantage is claimed. Distributions must be exact; there is no option ``shots``.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 4 qubits, 18 CX and depth 48 a circuit at n = 8, CX the same at
-    every n; by the model, 980 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 4 qubits, 18 CX and depth 48 a circuit at n = 8, CX
+    the same at every n; by the model, 980 T gates a shot.
 
     Parameters
     ----------

@@ -252,8 +252,8 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     undoes a part of what the last read-out had; from exact ones it is the final state's. μ(θ), known from the final
     angles, is the classical by-product ``extras["parameter_alpha"]``.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 254 CX and depth 1,494 a circuit at n = 256, CX
-    growing as n; 41 circuits a run, the same at every n; by the model, 11,220 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 8 qubits, 254 CX and depth 1,494 a circuit at n =
+    256, CX growing as n; 41 circuits a run, the same at every n; by the model, 11,220 T gates a shot.
 
     Parameters
     ----------

@@ -384,8 +384,8 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     shots/n of the shots and an error of u√(P(1 − P)n/shots): where α lies far below u (large C) shots show little,
     and the shot floor says so.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n = 256, CX
-    growing as n; 61 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n =
+    256, CX growing as n; 61 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
 
     Parameters
     ----------
