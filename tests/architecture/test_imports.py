@@ -267,7 +267,9 @@ def test_every_solver_has_one_file_of_its_name():
     modules = {name: target.partition(":")[0] for name, target in CATALOGUE.items()}
     rooms = {module.rpartition(".")[0] for module in modules.values()}
     assert rooms == {"dualflow.solvers", "dualflow.quantum.solvers"}
-    assert {name: module for name, module in modules.items() if module.rpartition(".")[2] != name.replace("-", "_")} == {}
+    assert {
+        name: module for name, module in modules.items() if module.rpartition(".")[2] != name.replace("-", "_")
+    } == {}
     files = {path.stem for path in (SOURCE / "solvers").glob("*.py") if not path.stem.startswith("_")}
     assert files - {"registry"} == {name.replace("-", "_") for name in CATALOGUE if "quantum" not in modules[name]}
 

@@ -57,6 +57,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     quantum : whether it runs circuits, and so has a ``device`` option
     stochastic : whether it draws random numbers; where not, `start` must not use the generator it is given
     whole : whether it works on the whole Q, which is then formed before any product
+    merges_repeats : whether repeated points are made one variable before it starts (`core.repeats`)
     certify_every : steps between the driver's certificates
     default_max_steps : the driver's step limit unless the user sets one
     renamed : other names that an option may be looked for under, and its own
@@ -83,6 +84,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
     quantum: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
     whole: ClassVar[bool] = False
+    merges_repeats: ClassVar[bool] = False
     certify_every: ClassVar[int] = 1
     default_max_steps: ClassVar[int] = 1000
     renamed: ClassVar[Mapping[str, str]] = {}
