@@ -1,4 +1,4 @@
-"""Claim: points that are there many times cost `SVC` no more than the different ones: at least 5 × scikit-learn's speed.
+"""Claim: points that occur many times cost `SVC` no more than the distinct ones: at least 5 × scikit-learn's speed.
 
 Radial kernel with γ = "scale". Bits: 20 000 points of six bits (64 places), the label more than three ones, 30 % of the
 labels wrong, C = 1 and 100, and for ours alone 1e4 and 1e6, which LIBSVM does not end in a minute. Grid: 9000 points of
