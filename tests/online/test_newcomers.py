@@ -11,7 +11,7 @@ import dualflow
 from dualflow import EcoSVC, Gram, ProblemError, problems
 from dualflow.core.certificate import certify
 from dualflow.online import stream
-from dualflow.online.newcomers import Standing, led_in
+from dualflow.online.newcomers import Standing, add_along_path
 from dualflow.problems.classification import hinge
 
 
@@ -36,7 +36,7 @@ def test_led_in_is_the_optimum_of_all(C, bordered, new):
     at = standing(X[:120], y[:120], C, bordered)
     assert at.at_rest
     cap = np.full(new, 2 * C)
-    found = led_in(at, X[120:], at.rows_of(X[120:]), y[120:], cap)
+    found = add_along_path(at, X[120:], at.rows_of(X[120:]), y[120:], cap)
     problem = hinge(Gram(X, gamma=1.0), y, np.append(at.cap, cap), fit_intercept=bordered)
     assert certify(problem, found.alpha).relative_gap <= 1e-9
     np.testing.assert_allclose(found.h, problem.gradient(found.alpha), atol=1e-9)
@@ -47,7 +47,7 @@ def test_who_is_kept_out_leaves_the_certificate_as_it_was():
     X, y = moons(400)
     at = standing(X[:150], y[:150], 5.0)
     h = at.gradient_at(at.rows_of(X[150:]), y[150:])
-    out = np.concatenate([np.full(150, True), at.keeps_out(h, y[150:])])
+    out = np.concatenate([np.full(150, True), at.satisfies_kkt(h, y[150:])])
     assert 150 < out.sum() < 400
     problem = problems.svc(Gram(X[out], gamma=1.0), y[out], 5.0)
     assert certify(problem, np.append(at.alpha, np.zeros(out.sum() - 150))).relative_gap <= 1e-9

@@ -42,7 +42,7 @@ def test_the_response_is_where_the_path_leads(monkeypatch, name):
     without = Response.without
     monkeypatch.setattr(Response, "without", lambda *a: asked.append(without(*a)) or asked[-1])
     for many in (0, np.inf):
-        monkeypatch.setattr(point_paths, "MANY", many)
+        monkeypatch.setattr(point_paths, "MIN_FREE_RESPONSE", many)
         paths = PointPaths(problem, K, best.alpha, best.bias)
         answers.append([paths.without(int(point)) for point in paths.movers()])
     assert len(answers[0]) == len(answers[1]) == len(asked) > 10
