@@ -308,7 +308,7 @@ def test_processes_that_die_every_time_are_an_error(monkeypatch):
             raise BrokenProcessPool("gone")
 
     engine.close()
-    engine._parallel, engine._make = Dies(), Dies
+    engine._parallel, engine._new_pool = Dies(), Dies
     with pytest.raises(EngineError, match=r"died 4 times in one round.*gone"):
         engine.run(None, [None], None)
     assert len(closed) == 4

@@ -105,10 +105,10 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(monkeypatch):
             return {"tcp://somewhere": 1} if self.asked == 3 else {}
 
     engine = dask_engine.Dask([], Empty())
-    monkeypatch.setattr(dask_engine, "PATIENCE", 0.001)
+    monkeypatch.setattr(dask_engine, "POLL_S", 0.001)
     engine._wait_for_workers()
     assert engine.client.asked == 3
-    monkeypatch.setattr(dask_engine, "ABSENT", 0.01)
+    monkeypatch.setattr(dask_engine, "MAX_WITHOUT_WORKER_S", 0.01)
     with pytest.raises(EngineError, match=r"no worker.*goes on from the last round"):
         engine._wait_for_workers()
 
