@@ -140,8 +140,8 @@ def test_every_gap_is_certified_and_said():
 
 
 def test_a_gap_that_is_not_reached_is_said(monkeypatch, one_matrix):
-    monkeypatch.setattr(_duals, "UPDATES", 0.01)
-    monkeypatch.setattr(_duals, "CALLS", 1)
+    monkeypatch.setattr(_duals, "UPDATES_PER_VARIABLE", 0.01)
+    monkeypatch.setattr(_duals, "MAX_CALLS", 1)
     monkeypatch.setattr(_duals.Duals, "descend", lambda self, *row: None)
     X, y = german()
     with pytest.warns(ConvergenceWarning, match="above their tol"):
@@ -271,7 +271,7 @@ def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(mon
         steps.append(solve(self, *row))
         return steps[-1]
 
-    monkeypatch.setattr(_duals, "SEED_VARIABLES", 0)
+    monkeypatch.setattr(_duals, "MIN_VARIABLES_SEED", 0)
     monkeypatch.setattr(Newton, "solve", counted)
     seeded = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)
     assert sum(steps) >= 5
@@ -294,9 +294,9 @@ def test_sparse_points_are_fitted_by_themselves_to_the_same_scores(layout):
 
 def test_a_matrix_that_is_slower_than_fits_one_by_one_is_given_up(monkeypatch):
     X, y = german()
-    monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
-    monkeypatch.setattr(_evaluation, "AGAIN_FROM", np.inf)
-    monkeypatch.setattr(_folds, "ALLOWED", 0.0)
+    monkeypatch.setattr(_evaluation, "MIN_GAIN", 0.0)
+    monkeypatch.setattr(_evaluation, "RETRY_GAIN_RATIO", np.inf)
+    monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", 0.0)
     tried, honest = [], _plan.Kernels.matrix
     monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: tried.append(1) or honest(*given))
     ours = SVCSearchCV(SVC(), GRID, cv=5).fit(X, y)
@@ -320,7 +320,7 @@ def test_a_matrix_that_lost_is_tried_again_where_fits_take_far_longer(monkeypatc
     X, y = german()
     gains = iter([2.0, 3.0, 10.0])
     monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: next(gains))
-    monkeypatch.setattr(_folds, "ALLOWED", -np.inf)
+    monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", -np.inf)
     tried, honest = [], _plan.Kernels.matrix
     monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: tried.append(given[1].gamma) or honest(*given))
     SVCSearchCV(SVC(), {"C": [0.1, 1.0], "gamma": [0.01, 0.1, 1.0]}, cv=5, refit=False).fit(X, y)
