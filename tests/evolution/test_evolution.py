@@ -31,9 +31,9 @@ from dualflow.evolution.generations import (
     Rules,
     evaluated,
     evolve,
+    is_fixed,
     pairings,
     random_population,
-    settled,
     survivors,
     swaps,
 )
@@ -121,7 +121,7 @@ def turned(kind, before, upper, draw):
     """Children of parents that mate with nobody, after one generation of a mutation."""
     k, n = before.shape
     alphas, alone = np.concatenate([before, np.full_like(before, np.nan)]), np.arange(k)
-    (genes,) = mutation.turns(kind, 1, k, upper, draw)
+    (genes,) = mutation.mutated_genes(kind, 1, k, upper, draw)
     mate(alphas, alone, alone, np.zeros((k, n), dtype=np.uint8), *genes)
     assert np.array_equal(alphas[:k], before)
     return alphas[k:]
@@ -152,13 +152,15 @@ def test_hybrid_zeroes_what_is_there_and_draws_what_is_not():
 def test_turns_of_many_generations_are_those_of_each():
     upper, generations, k, n = np.arange(1.0, 6.0), 4000, 2, 5
     hits = np.zeros((generations, k * n), dtype=bool)
-    for row, (who, above, target) in zip(hits, mutation.turns("switching", generations, k, upper, rng()), strict=True):
+    for row, (who, above, target) in zip(
+        hits, mutation.mutated_genes("switching", generations, k, upper, rng()), strict=True
+    ):
         row[who] = True
         assert np.array_equal(target, upper[who % n])
         assert np.array_equal(above, 0.5 * target)
     assert within(hits.sum(axis=0), generations, 1 / n)
     assert within((hits[1:, 0] & hits[:-1, -1]).sum(), generations - 1, 1 / n**2)
-    assert all(len(who) == 0 for who, _, _ in mutation.turns("gaussian", 7, k, upper, rng()))
+    assert all(len(who) == 0 for who, _, _ in mutation.mutated_genes("gaussian", 7, k, upper, rng()))
 
 
 def test_one_fifth_rule():
@@ -201,7 +203,7 @@ def test_children_hold_the_genes_of_their_pair():
     population, order = rng(1).random((6, 9)), np.array([3, 0, 5, 1, 4, 2])
     genes = swaps(1, 6, 9, 1.0, rng(2))[0]
     alphas = np.concatenate([population, np.empty((6, 9))])
-    mate(alphas, order, np.roll(order, 3), genes, *mutation.NOTHING)
+    mate(alphas, order, np.roll(order, 3), genes, *mutation.NO_MUTATION)
     children = alphas[6:]
     assert np.array_equal(alphas[:6], population)
     for k, (mother, father) in enumerate([(3, 1), (0, 4), (5, 2)]):
@@ -255,14 +257,14 @@ def test_what_is_compiled_refuses_what_does_not_fit():
     Q, p, _ = box(5)
     alphas, products, values, order = np.ones((4, 5)), np.ones((4, 5)), np.ones(4), np.array([1, 0])
     genes = np.zeros((2, 5), dtype=np.uint8)
-    mate(alphas, order, order, genes, *mutation.NOTHING)
+    mate(alphas, order, order, genes, *mutation.NO_MUTATION)
     with pytest.raises(ValueError, match="two rows"):
-        mate(alphas[:3], order, order, genes, *mutation.NOTHING)
-    with pytest.raises(ValueError, match="one length"):
-        mate(alphas, order, order, genes, np.array([1]), *mutation.NOTHING[1:])
+        mate(alphas[:3], order, order, genes, *mutation.NO_MUTATION)
+    with pytest.raises(ValueError, match="equal lengths"):
+        mate(alphas, order, order, genes, np.array([1]), *mutation.NO_MUTATION[1:])
     for wrong in (np.array([0, 2]), np.array([0, -1])):
         with pytest.raises(ValueError, match="rows of parents"):
-            mate(alphas, order, wrong, genes, *mutation.NOTHING)
+            mate(alphas, order, wrong, genes, *mutation.NO_MUTATION)
         with pytest.raises(ValueError, match="rows of parents"):
             evaluate(Q, p, alphas, products, values, wrong)
     with pytest.raises(ValueError, match="genes of the children"):
@@ -299,7 +301,7 @@ def test_what_is_settled_stays_in_the_second_phase():
     Q, p, upper = box(50)
     population = random_population(upper, 10, rng())
     population[:, :20], population[:, 20:35] = 0.0, upper[20:35]
-    loose = 1.0 - settled(population, upper)
+    loose = 1.0 - is_fixed(population, upper)
     assert loose.tolist() == [0.0] * 35 + [1.0] * 15
     rules = replace(PLAIN, mutation="switching-gaussian")
     state = evolve(Q, p, upper, population_of(Q, p, population, loose=loose), rules, 30, rng())
@@ -316,7 +318,7 @@ def test_the_second_phase_begins_when_switching_brings_nothing():
         assert state.generation < 5000
         state = evolve(Q, p, upper, state, rules, 1, rng(state.generation))
     first = state.values[-1]
-    assert np.array_equal(state.loose, 1.0 - settled(state.population, upper))
+    assert np.array_equal(state.loose, 1.0 - is_fixed(state.population, upper))
     assert 0 < state.loose.sum() < 30
     state = evolve(Q, p, upper, state, replace(rules, patience=10**6), 400, rng())
     assert state.values[-1] < first - 0.01 * abs(first)
