@@ -1,4 +1,4 @@
-"""Equal points share the weight of their place, each up to its own bound."""
+"""Tests of the distribution of a group's weight over equal points, each up to its own bound."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_bounds_are_met_exactly():
     assert np.count_nonzero(given[group == 1] == room[0]) == 20
 
 
-def test_a_place_without_bound_gives_all_to_its_first():
+def test_a_group_without_bound_gives_all_weight_to_its_first_point():
     given = _distributed(np.array([0.7, 0.3]), np.full(2, np.inf), np.array([0, 1, 0, 1]), np.full(4, np.inf))
     assert given.tolist() == [0.7, 0.3, 0.0, 0.0]
 

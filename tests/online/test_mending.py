@@ -1,4 +1,4 @@
-"""Mending that does not come nearer is given up where somebody solves anew, and goes on where nobody does."""
+"""Tests that corrections without progress end early if the caller has a fallback, and go on otherwise."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ Y = 2.0 * LABELS - 1
 
 
 @pytest.mark.parametrize("has_fallback", [False, True])
-def test_variables_that_go_to_and_fro(has_fallback, monkeypatch):
+def test_alternating_violators_end_with_an_error(has_fallback, monkeypatch):
     workspace = Workspace(problems.svc(Gram(X), Y, 1.0))
     engine = Engine(_OfProblem(workspace), True)
     engine.append(workspace.p, workspace.upper, workspace.e, workspace.diag())
@@ -27,7 +27,7 @@ def test_variables_that_go_to_and_fro(has_fallback, monkeypatch):
     assert len(drives) < 60 if has_fallback else len(drives) == 10 * engine.n + 100
 
 
-def test_streams_have_a_rescue_and_their_twins_too():
+def test_streams_and_their_copies_have_a_fallback():
     model = IncrementalSVC().partial_fit(X, LABELS)
     (stream,) = model._streams
     assert stream.engine.has_fallback

@@ -1,4 +1,4 @@
-"""What is first sought in float32 changes where an answer is looked for, not the answer."""
+"""Tests that first updates in float32 change the way to a solution, but not the solution."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def violation(beta, low, high):
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
-def test_float32_comes_as_near_as_it_says_and_stays_feasible(C):
+def test_float32_reaches_its_violation_and_stays_feasible(C):
     low, high = np.where(E > 0, 0.0, -C), np.where(E > 0, C, 0.0)
     rough, beta = Float32Descent(K, np.arange(120), np.ones(120)), np.zeros(120)
     G = -E
@@ -34,16 +34,16 @@ def test_float32_comes_as_near_as_it_says_and_stays_feasible(C):
     np.testing.assert_array_equal(beta, before)
 
 
-def test_it_stops_where_round_off_begins_however_large_the_bounds():
+def test_float32_stops_at_round_off_for_large_bounds():
     bounds = np.full(120, 1e6)
     low, high, beta = -bounds, bounds, np.zeros(120)
     Float32Descent(K, np.arange(120), np.ones(120)).approach(beta, -E, low, high, True)
     noise = _duals.NOISE_ULPS * np.finfo(np.float32).eps * 2e6
-    assert 0.5 < violation(beta, low, high) <= 2 * noise  # it came from 2, and went no further than is known
+    assert 0.5 < violation(beta, low, high) <= 2 * noise  # it started at 2 and stopped at the round-off level
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])
-def test_scores_are_the_same_with_it_and_without(kind, monkeypatch, one_matrix):
+def test_scores_do_not_depend_on_float32_updates(kind, monkeypatch, one_matrix):
     if kind == "classes":
         search = SVCSearchCV(SVC(), {"C": [0.1, 1.0, 100.0], "gamma": [0.05, 0.5]}, cv=4)
         data = X, y

@@ -58,6 +58,7 @@ class Dask:
                     self._submitted[k] = self.client.submit(_description, part, pure=False, retries=RETRIES)
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+        """Return the results of the task for each part, in the order of the parts."""
         results: dict[int, Any] = {}
         self._check_scheduler()
         for attempt in range(RETRIES + 1):
@@ -158,6 +159,7 @@ class Dask:
             future.release()
 
     def close(self) -> None:
+        """Release the parts on the cluster."""
         for future in self._submitted:
             if future is not None:
                 future.release()

@@ -106,6 +106,7 @@ def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
 
 
 def _current_client() -> Any:
+    """Return dask's current client; raise an error with the way out if there is none."""
     try:
         import distributed
     except ImportError as error:

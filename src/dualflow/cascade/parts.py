@@ -92,6 +92,7 @@ class Rows:
         return Loaded(self._take(self.X), self._take(self.y), None if self.weight is None else self._take(self.weight))
 
     def _take(self, array: NDArray | Mapped) -> NDArray:
+        """Return the rows of one array."""
         return array.take(self.rows) if isinstance(array, Mapped) else array
 
 
@@ -183,6 +184,7 @@ def row_groups(
 
 
 def _parquet(path: str | Path) -> Any:
+    """Open a parquet file; raise an error with the way out if it cannot be read."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -195,6 +197,7 @@ def _parquet(path: str | Path) -> Any:
 
 
 def _numbers(column: Any, name: str, path: str | Path) -> NDArray:
+    """Return a column as float64; raise `ProblemError` if it does not hold numbers."""
     values = np.asarray(column.to_numpy(zero_copy_only=False))
     if values.dtype.kind not in "biuf":
         raise ProblemError(f"{path}: column {name!r} holds {column.type}; numbers are needed")

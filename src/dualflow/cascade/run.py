@@ -133,8 +133,8 @@ class Cascade:
 
     def _stored_pool(self, state: PairState) -> Survivors:
         """Return the pool of a stored state, read from the parts."""
-        own = [(state.row[own_rows], state.alpha[own_rows]) for own_rows in self._positions_by_part(state.part)]
-        return Survivors.joined(self.engine.run(fetch, own, self.model))
+        rows = [(state.row[J], state.alpha[J]) for J in self._positions_by_part(state.part)]
+        return Survivors.joined(self.engine.run(fetch, rows, self.model))
 
     def _positions_by_part(self, part: NDArray) -> list[NDArray]:
         """Return the positions of each part's rows; ``part`` must be sorted."""
@@ -145,35 +145,35 @@ class Cascade:
         """Solve the pool, unless the state is closed, and compare all parts with the survivors."""
         before = self.engine.sent, self.engine.received
         problem = self.model.pose(pool.X, pool.sign, pool.weight)
-        own, status = self._solve_pool(problem, pool, state)
-        pool = replace(pool, alpha=np.array(own.alpha))
-        heavy = np.flatnonzero(pool.alpha > 0)
-        low, high = own.multiplier_interval or (0.0, 0.0)
+        pool_certificate, status = self._solve_pool(problem, pool, state)
+        pool = replace(pool, alpha=np.array(pool_certificate.alpha))
+        with_weight = np.flatnonzero(pool.alpha > 0)
+        low, high = pool_certificate.multiplier_interval or (0.0, 0.0)
         window = (low - state.width, high + state.width)
-        negligible = UNSENT_TOL_FRACTION * self.tol * abs(own.objective) / self.mass
-        coefficients = pool.sign[heavy] * pool.alpha[heavy]
-        nu = own.multiplier or 0.0
-        most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * len(heavy) / self.parts))
+        threshold = UNSENT_TOL_FRACTION * self.tol * abs(pool_certificate.objective) / self.mass
+        coefficients = pool.sign[with_weight] * pool.alpha[with_weight]
+        nu = pool_certificate.multiplier or 0.0
+        most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * len(with_weight) / self.parts))
         if self.most is not None:
             most = min(most, self.most)
-        shared = Broadcast(self.model, pool.X[heavy], coefficients, nu, window, negligible, most)
+        shared = Broadcast(self.model, pool.X[with_weight], coefficients, nu, window, threshold, most)
         own_rows = [(pool.row[J], pool.alpha[J]) for J in self._positions_by_part(pool.part)]
         found: list[Found] = self.engine.run(sweep, own_rows, shared)
         for number, (J, one) in enumerate(zip(self._positions_by_part(pool.part), found, strict=True)):
             if not np.allclose(squares_of(pool.X[J]), one.squares, rtol=1e-12, atol=0.0):
                 raise ProblemError(f"{CHANGED_PART}: part {number} gives other rows now than before")
-        whole, multiplier_error = self._certify_all(problem, own, found, window)
+        certificate, multiplier_error = self._certify_all(problem, pool_certificate, found, window)
         invaders = Survivors.joined([one.invaders for one in found])
         steps = state.steps + (not state.closed)
         # Without invaders the remaining gap is that of the pool's own solve.
         own_tol = state.own_tol if len(invaders) else 0.1 * state.own_tol
         is_exhausted = not len(invaders) and (own_tol < MIN_POOL_TOL or status is not Status.OPTIMAL)
-        ended = self._status_after(whole, steps, is_exhausted)
+        ended = self._status_after(certificate, steps, is_exhausted)
         violators = sum(one.violators for one in found)
-        row = self._record(steps, pool, heavy, invaders, violators, whole, before)
+        row = self._record(steps, pool, with_weight, invaders, violators, certificate, before)
         stop_requested = bool(self.told(row))
-        weights = problem.reading.coefficients(problem, pool.alpha, own.quadratic, whole.multiplier)
-        answer = Ended(pool.take(heavy), weights[heavy], whole, ended or Status.STOPPED, steps)
+        weights = problem.reading.coefficients(problem, pool.alpha, pool_certificate.quadratic, certificate.multiplier)
+        answer = Ended(pool.take(with_weight), weights[with_weight], certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
@@ -185,13 +185,13 @@ class Cascade:
         self.save(state)
         return answer, replace(state, closed=ended is not None or stop_requested), pool
 
-    def _status_after(self, whole: Certificate, steps: int, is_exhausted: bool) -> Status | None:
+    def _status_after(self, certificate: Certificate, steps: int, is_exhausted: bool) -> Status | None:
         """Return the status that ends the cascade after a round, or None.
 
         ``is_exhausted`` says that there are no invaders and that the pool's solve cannot be made more exact.
         """
-        if whole.reaches(self.tol):
-            return Status.OPTIMAL if whole.within(self.tol) else Status.ROUNDED
+        if certificate.reaches(self.tol):
+            return Status.OPTIMAL if certificate.within(self.tol) else Status.ROUNDED
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return Status.TIME_LIMIT
         if is_exhausted:
@@ -202,10 +202,10 @@ class Cascade:
         self,
         steps: int,
         pool: Survivors,
-        heavy: NDArray,
+        with_weight: NDArray,
         invaders: Survivors,
         violators: int,
-        whole: Certificate,
+        certificate: Certificate,
         before: tuple[int, int],
     ) -> Round:
         """Return the record of the round."""
@@ -213,12 +213,12 @@ class Cascade:
             self.pair,
             steps,
             len(pool),
-            len(heavy),
+            len(with_weight),
             len(invaders),
             violators,
-            whole.objective,
-            float(whole.lower_bound),  # type: ignore[arg-type]
-            float(whole.relative_gap),  # type: ignore[arg-type]
+            certificate.objective,
+            float(certificate.lower_bound),  # type: ignore[arg-type]
+            float(certificate.relative_gap),  # type: ignore[arg-type]
             self.engine.sent - before[0],
             self.engine.received - before[1],
             time.monotonic() - self.started,
@@ -248,27 +248,31 @@ class Cascade:
         return Survivors.joined([pool.take(np.flatnonzero(stays)), invaders])
 
     def _certify_all(
-        self, problem: DualProblem, own: Certificate, found: list[Found], window: Window
+        self, problem: DualProblem, pool_certificate: Certificate, found: list[Found], window: Window
     ) -> tuple[Certificate, float | None]:
         """Return the certificate over all points, and how far its multipliers are from those of the pool alone.
 
         The distance is None if multipliers outside the window may give a better bound.
         """
         shares = [one.share for one in found]
-        bound, interval, inside = reduced(shares, window, own.quadratic, kind_of(self.model))
-        rounding = (own.rounding or 0.0) + sum(share.rounding for share in shares)
-        gap, relative = gaps(own.objective, bound, rounding, CHANGED_PART)
+        bound, interval, inside = reduced(shares, window, pool_certificate.quadratic, kind_of(self.model))
+        rounding = (pool_certificate.rounding or 0.0) + sum(share.rounding for share in shares)
+        gap, relative = gaps(pool_certificate.objective, bound, rounding, CHANGED_PART)
         multiplier_error = 0.0
-        if interval is not None and own.multiplier_interval is not None:
-            multiplier_error = max(abs(a - b) for a, b in zip(interval, own.multiplier_interval, strict=True))
+        if interval is not None and pool_certificate.multiplier_interval is not None:
+            multiplier_error = max(
+                abs(a - b) for a, b in zip(interval, pool_certificate.multiplier_interval, strict=True)
+            )
             # The kernel is of centred points; this shifts the multiplier.
-            weights = problem.reading.coefficients(problem, own.alpha, own.quadratic)
+            weights = problem.reading.coefficients(problem, pool_certificate.alpha, pool_certificate.quadratic)
             moved = problem.gram.constant(weights)
             interval = (interval[0] + moved, interval[1] + moved)
-        bias, bias_interval = problem.reading.bias(problem, own.alpha, own.quadratic, interval)
-        whole = replace(
-            own,
-            alpha=immutable(own.alpha[own.alpha > 0]),
+        bias, bias_interval = problem.reading.bias(
+            problem, pool_certificate.alpha, pool_certificate.quadratic, interval
+        )
+        certificate = replace(
+            pool_certificate,
+            alpha=immutable(pool_certificate.alpha[pool_certificate.alpha > 0]),
             lower_bound=bound,
             gap=gap,
             relative_gap=relative,
@@ -278,4 +282,4 @@ class Cascade:
             bias=bias,
             bias_interval=bias_interval,
         )
-        return whole, multiplier_error if inside else None
+        return certificate, multiplier_error if inside else None

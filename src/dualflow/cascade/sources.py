@@ -65,6 +65,7 @@ def parts_of(
 
 
 def _codes(y: NDArray) -> NDArray:
+    """Return the class of each label as a number."""
     return np.unique(np.asarray(y), return_inverse=True)[1]
 
 
@@ -74,6 +75,7 @@ def _rows_of(array: NDArray, rows: Any) -> NDArray | Mapped:
 
 
 def _clusters(X: NDArray, count: int, rng: np.random.Generator) -> NDArray:
+    """Return the number of the k-means cluster of each row."""
     from sklearn.cluster import MiniBatchKMeans
 
     sample = np.sort(rng.choice(len(X), min(len(X), N_SAMPLE_ROWS), replace=False))

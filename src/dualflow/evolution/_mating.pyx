@@ -18,18 +18,18 @@ ctypedef Py_ssize_t Index
 
 
 def mate(double[:, ::1] alphas, const long long[::1] order, const long long[::1] partners,
-         const unsigned char[:, ::1] swapped, const long long[::1] who, const double[::1] above,
+         const unsigned char[:, ::1] swapped, const long long[::1] mutated, const double[::1] above,
          const double[::1] target):
     """Write the children into the lower half of ``alphas``, shape (2k, n).
 
     Child c has the genes of parent ``order[c]``, and of parent ``partners[c]`` where ``swapped[c]``. Then each gene
-    ``who``, an index into all children in one row, becomes 0 if it is larger than ``above``, else ``target``.
+    ``mutated``, an index into all children in one row, becomes 0 if it is larger than ``above``, else ``target``.
     """
     cdef Index k = order.shape[0], n = alphas.shape[1], c, hit
     if alphas.shape[0] != 2 * k or partners.shape[0] != k or swapped.shape[0] != k or swapped.shape[1] != n:
         raise ValueError("alphas must have two rows an entry of order, and swapped their columns")
-    if above.shape[0] != who.shape[0] or target.shape[0] != who.shape[0]:
-        raise ValueError("who, above and target must have equal lengths")
+    if above.shape[0] != mutated.shape[0] or target.shape[0] != mutated.shape[0]:
+        raise ValueError("mutated, above and target must have equal lengths")
     if n == 0:
         return
     for c in range(k):
@@ -38,10 +38,10 @@ def mate(double[:, ::1] alphas, const long long[::1] order, const long long[::1]
     cdef double *genes = &alphas[k, 0]
     for c in range(k):
         cross(n, &alphas[order[c], 0], &alphas[partners[c], 0], &swapped[c, 0], genes + c * n)
-    for c in range(who.shape[0]):
-        hit = who[c]
+    for c in range(mutated.shape[0]):
+        hit = mutated[c]
         if not 0 <= hit < k * n:
-            raise ValueError("who must be indices of genes of the children")
+            raise ValueError("mutated must be indices of genes of the children")
         genes[hit] = 0.0 if genes[hit] > above[c] else target[c]
 
 

@@ -148,11 +148,13 @@ class Engine(Walker):
         self.near = None
 
     def _mark(self, k: int, code: int) -> None:
+        """Set the set that variable k belongs to, here and among the near variables."""
         self.where[k] = code
         if self.near is not None:
             self.near.mark(k, code)
 
     def _move(self, k: int, v: float, to_margin: bool) -> None:
+        """Follow the path of variable k from its bound, v = 1 upwards or −1 downwards, to the margin or to a bound."""
         self._mark(k, MOVING)
         if self.on_pivot or len(self.margin) * self.n < self.min_work_near:
             self._leave_near()
@@ -209,6 +211,7 @@ class Engine(Walker):
         self.near = None
 
     def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """Return all that later bits depend on; see `State.pack`."""
         self.near = None  # the unpacked engine starts without near variables, and both must give the same bits
         return super().pack()
 

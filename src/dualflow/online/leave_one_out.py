@@ -476,6 +476,7 @@ class _Proposer:
             self.response = Response(problem, Q, alpha)
 
     def without(self, c: int, stretch: float) -> NDArray | None:
+        """Return α without variable c, all bounds multiplied by ``stretch``; None if neither method finds it."""
         found = None if self.response is None else self.response.without(c, stretch)
         self.calls, self.failed = self.calls + 1, self.failed + (found is None)
         if self.failed > MAX_RESPONSE_FAILURES and 2 * self.failed > self.calls:

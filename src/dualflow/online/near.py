@@ -70,6 +70,7 @@ class Near:
         self.before, self.b, self.is_stale = self._vectors["alpha"].copy(), state.b, False
 
     def _bind(self, n: int) -> None:
+        """Make the vectors views of their first n entries."""
         self.n = n
         self.alpha, self.g, self.e, self.u, self.diag, self.where = (self._vectors[name][:n] for name in _VECTORS)
 

@@ -83,13 +83,16 @@ class DenseMatrix:
     Q: NDArray
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
+        """Return Q[start:stop, k]."""
         return self.Q[start:stop, k]
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """Return Q[rows, J]."""
         values: NDArray = self.Q[rows[:, None], J]
         return values
 
     def product(self, alpha: NDArray) -> NDArray:
+        """Return Q α."""
         return self.Q @ alpha
 
 

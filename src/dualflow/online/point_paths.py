@@ -41,17 +41,20 @@ class _Signed:
     offset: float
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
+        """Return Q[start:stop, k]."""
         values: NDArray = self.K[self.idx[k], self.idx[start:stop]] + self.offset
         values *= self.sigma[k] * self.sigma[start:stop]
         return values
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """Return Q[rows, J]."""
         values: NDArray = self.K[self.idx[rows][:, None], self.idx[J]] + self.offset
         values *= self.sigma[J]
         values *= self.sigma[rows][:, None]
         return values
 
     def product(self, alpha: NDArray) -> NDArray:
+        """Return Q α."""
         weights = np.bincount(self.idx, self.sigma * alpha, minlength=len(self.K))
         values: NDArray = self.sigma * (self.K @ weights + self.offset * weights.sum())[self.idx]
         return values
@@ -139,6 +142,7 @@ class PointPaths:
 
     @staticmethod
     def _response(problem: DualProblem, matrix: _Signed, alpha: NDArray) -> Response | None:
+        """Return the `Response` of a problem, or None if it is too large, has few free variables, or is singular."""
         if (
             problem.n > MAX_VARIABLES_RESPONSE
             or np.count_nonzero((alpha > 0) & (alpha < problem.upper)) < MIN_FREE_RESPONSE

@@ -31,17 +31,20 @@ class _SignedKernel:
         self.sigma = np.zeros(0)
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
+        """Return Q[start:stop, k]."""
         values = self.gram.part_of_row(k // self.per, start // self.per, stop // self.per)
         values = values if self.per == 1 else np.repeat(values, self.per)
         return (self.scale * self.sigma[k]) * values * self.sigma[start:stop]
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """Return Q[rows, J]."""
         values = self.gram.block(rows // self.per, J // self.per)
         values *= self.scale * self.sigma[J]
         values *= self.sigma[rows][:, None]
         return values
 
     def product(self, alpha: NDArray) -> NDArray:
+        """Return Q α."""
         weights = (self.sigma * alpha).reshape(-1, self.per).sum(axis=1)
         return self.scale * self.sigma * np.repeat(self.gram.matvec(weights), self.per)
 
@@ -107,6 +110,7 @@ class Stream:
             self.path_error = error
 
     def _append(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
+        """Add points to the engine without learning them."""
         model, old = self.model, self.gram.n
         self.gram.append(X)
         diag = self.gram.diag()[old:]
@@ -143,6 +147,7 @@ class Stream:
         self.ids, self.targets = self.ids[points], self.targets[points]
 
     def _move_d(self, points: int) -> None:
+        """Move d to the value for this number of points."""
         d = self.model.total(points)
         if d != self.engine.d:
             self.engine.move_d(d, self.gram.diag())

@@ -95,6 +95,7 @@ class State:
         self._bind()
 
     def _bind(self) -> None:
+        """Make the vectors views of their first n entries."""
         self.alpha, self.g, self.e, self.u, self.p, self.diag, self.where = (
             self._arrays[name][: self.n] for name in _VECTORS
         )

@@ -161,6 +161,7 @@ class Newton:
         return found
 
     def _solve(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float) -> bool:
+        """Run the rounds of `solve`."""
         F, rows, H = self._factor
         f, now, gradient = len(F), beta, G
         moving = (beta > low) & (beta < high)
@@ -367,6 +368,7 @@ class Duals:
 
     @cached_property
     def _float32(self) -> Float32Descent:
+        """The matrix in float32, made once."""
         return Float32Descent(self.rows, self.slots, self.diag)
 
     def boxes(self, upper: NDArray) -> tuple[NDArray, NDArray]:

@@ -188,6 +188,7 @@ class Task:
         return Metrics(self.scorer, self.score_params)
 
     def _score(self, model: Any, X: Any, y: Any, rows: NDArray) -> Any:
+        """Score a model on rows, by a known metric or by scikit-learn."""
         if (known := self._metrics(model, X, y)) is not None:
             return known
         params = _check_method_params(self.X, params=self.score_params, indices=rows)
@@ -198,6 +199,7 @@ class Task:
         return len(self.splits[fold][0]) / _num_samples(self.X)
 
     def fit_params_of(self, fold: int) -> dict[str, Any]:
+        """Return the fit parameters for a fold's training rows."""
         found: dict[str, Any] = _check_method_params(self.X, params=self.fit_params, indices=self.splits[fold][0])
         return found
 
@@ -270,6 +272,7 @@ class Evaluation:
         )
 
     def _run_threads(self, work: list[Callable[[], None]], jobs: int) -> None:
+        """Run pieces of work in threads; after an error stop the others and raise it."""
         with ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(piece) for piece in work]
             try:
@@ -284,6 +287,7 @@ class Evaluation:
                 raise
 
     def _run_piece(self, work: Callable[..., None], *what: Any) -> None:
+        """Run one piece of work within the limits of the search."""
         with self.times.within_limits():
             work(*what)
 
@@ -315,6 +319,7 @@ class Evaluation:
         return shared_gain(expected, n, n * self.folds.variables_of_point, features, folds, len(self.folds.pairs))
 
     def _matrix(self, setting: Setting) -> tuple[NDArray, float]:
+        """Return the kernel matrix of a setting and its scale, in this thread's buffer."""
         assert self.kernels is not None
         K, scale = self.kernels.matrix(setting, getattr(self._buffers, "K", None))
         self._buffers.K = K  # reused, since new memory is expensive
@@ -342,6 +347,7 @@ class Evaluation:
         return list(seconds.values())
 
     def _model(self, candidate: int, fold: int, answer: Answer) -> Any:
+        """Return the model of a candidate for a fold, with its known values."""
         X_train, y_train, X_test, _ = self.task.parts[fold]
         known = [(X_test, answer.test)] + ([] if answer.train is None else [(X_train, answer.train)])
         training = X_train, y_train, self.task.fit_params_of(fold)

@@ -147,6 +147,7 @@ class _Folds:
         self.splits, self.train_scores = splits, train_scores
 
     def empty(self, fold: int, width: int) -> Answer:
+        """Return an answer with unset values for a fold."""
         train, test = self.splits[fold]
         return Answer(np.empty((len(test), width)), np.empty((len(train), width)) if self.train_scores else None)
 

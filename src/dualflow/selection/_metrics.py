@@ -57,10 +57,12 @@ def _mean_squared_error(y: NDArray, predicted: NDArray) -> float | None:
 
 
 def _are_labels(y: NDArray, predicted: NDArray) -> bool:
+    """Return whether both arrays hold labels of one kind for which scores are computed here."""
     return y.dtype.kind in LABEL_KINDS and y.dtype.kind == predicted.dtype.kind and len(y) > 0
 
 
 def _are_numbers(y: NDArray, predicted: NDArray) -> bool:
+    """Return whether both arrays hold at least two finite float64 numbers."""
     both_float = y.dtype == predicted.dtype == np.float64
     return both_float and len(y) > 1 and bool(np.isfinite(y).all() and np.isfinite(predicted).all())
 

@@ -76,6 +76,7 @@ class _OfFold:
         return getattr(self._fitted_model(), name)
 
     def _fitted_model(self) -> Any:
+        """Return the estimator fitted to the fold, fitting it at the first call."""
         if self._fitted is None:
             X, y, fit_params = self._training
             self._fitted = self._plain(**self.get_params(deep=False)).fit(X, y, **fit_params)
@@ -87,6 +88,7 @@ class _OfFold:
 
 
 def _identity(model: Any) -> Any:
+    """Return the model; the function that a pickle calls."""
     return model
 
 

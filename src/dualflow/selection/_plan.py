@@ -68,6 +68,7 @@ class Kernels:
 
     @staticmethod
     def _scaled(K: NDArray, penalised: bool) -> tuple[NDArray, float]:
+        """Add the penalised bias, and divide K by its largest diagonal entry."""
         if penalised:
             K += 1.0
         max_diagonal = float(K.diagonal().max()) or 1.0
@@ -175,6 +176,7 @@ def planned(
 
 
 def _key_without_cost(model: Any) -> tuple[Any, ...]:
+    """Return the parameters of a model without C, as a dictionary key."""
     return tuple((name, repr(value)) for name, value in sorted(model.get_params(deep=False).items()) if name != "C")
 
 

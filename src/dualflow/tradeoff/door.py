@@ -202,6 +202,7 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
 
 
 def _check_weights(C: ArrayLike) -> NDArray:
+    """Return C as an array; raise `ProblemError` unless it holds at least two increasing positive numbers."""
     try:
         weights = np.asarray(C, dtype=float)
     except (TypeError, ValueError):

@@ -176,6 +176,7 @@ class Search:
     def _point(
         self, alpha: NDArray, bias: float, norm: float, values: NDArray, certificate: Certificate | None
     ) -> ParetoPoint:
+        """Return the point of a classifier with its values on the training points."""
         if self.problem.offset:
             bias = self.problem.offset * float(self.task.signs @ alpha)
         counted = self.errors == "zero-one"
