@@ -118,6 +118,13 @@ cdef struct Buffers:
     Index updates_stride
 
 
+cdef struct Step:
+    # A step along the path, to a breakpoint or to its end.
+    double t
+    Index chosen  # variable that reaches g = 0, or -1
+    Index leaving  # place in the margin of the point that reaches a bound, or -1
+
+
 cdef void set_update_buffers(Buffers *R, double *work, Index width) noexcept nogil:
     R.weights, R.updates, R.updates_stride = work + _WEIGHTS * width, work + _VECTORS * width, width
 
@@ -395,205 +402,246 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     return code
 
 
+cdef Index join_margin(Buffers *R, Index c, double v, bint *ready) noexcept nogil:
+    """Make the variable that has reached g = 0 a margin point; return how the call ends, or -1 if the path goes on."""
+    cdef Index j, k = R.counters[ENTERING]
+    cdef double rate, curvature
+    while k >= 0:
+        if R.slot[k] < 0:
+            R.counters[WANTED] = k
+            R.counters[READY] = ready[0]
+            return WANTS_COLUMN
+        if R.counters[COUNT] + 2 >= R.ld:
+            return PAUSED  # the caller enlarges the inverse
+        curvature = border_direction(R, k)
+        if curvature != curvature:
+            return DRIFTED if R.counters[CHANGES] > 0 else STUCK
+        if R.counters[COUNT] == 0 and R.border:
+            append(R, k, 1.0)
+            ready[0] = False
+        elif curvature > MAX_DEPENDENT_RATIO * R.diag[k]:
+            if ready[0]:
+                # The new direction keeps g_k at 0; it follows from the last one without a product with the inverse.
+                rate = -R.gamma[k] / curvature
+                for j in range(R.counters[COUNT] + 2):
+                    R.beta[j] = (0.0 if j > R.counters[COUNT] else R.beta[j]) + rate * R.direction[j]
+            append(R, k, curvature)
+        elif not exchange(R, k, v):
+            ready[0] = False
+            continue
+        elif k == c:
+            R.counters[ENTERING] = -1
+            return ARRIVED
+        R.counters[ENTERING] = -1
+        return AT_MARGIN if k == c else -1
+    return -1
+
+
+cdef bint move_multiplier(Buffers *R, Index c, bint to_margin, double need) noexcept nogil:
+    """Move the multiplier, without margin points, until a variable that can take up the change reaches g = 0.
+
+    Returns False if there is none.
+    """
+    cdef Index i, chosen = -1
+    cdef double rate, space, t = INFINITY, sign = -1.0 if need > 0 else 1.0
+    for i in range(R.n):
+        rate = R.e[i] * sign
+        if R.u[i] > 0 and reaches_zero(R, i, rate, 0.0):
+            space = max(0.0, R.g[i] if rate < 0 else -R.g[i])
+            if space < t:
+                t, chosen = space, i
+    if c >= 0 and to_margin and R.e[c] * sign * R.g[c] < 0 and fabs(R.g[c]) <= t:
+        t, chosen = fabs(R.g[c]), c
+    if chosen < 0:
+        return False
+    R.figures[MULTIPLIER] += sign * t
+    for i in range(R.n):
+        R.g[i] += R.e[i] * sign * t
+    R.g[chosen] = 0.0
+    R.counters[ENTERING] = chosen
+    return True
+
+
+cdef Index find_direction(Buffers *R, Index c, double v, double need, const double *p_rate, bint ready,
+                          double *residual) noexcept nogil:
+    """Set beta and gamma (CP 5-7, 10-12), unless ``ready`` beta alone; return how the call ends, or -1.
+
+    ``residual`` is set to the largest rate on the margin, where all rates are 0 in exact arithmetic.
+    """
+    cdef Index i, j, m = R.counters[COUNT]
+    cdef double size, drift
+    cdef const double *column
+    cdef bint refined = False, all_rates = False
+    if c >= 0 and R.slot[c] < 0:
+        R.counters[WANTED] = c
+        return WANTS_COLUMN
+    column = R.rows + R.slot[c] * R.stride if c >= 0 else NULL
+    R.right[0] = need if R.border else 0.0
+    for j in range(m):
+        i = R.members[j]
+        R.right[j + 1] = (0.0 if p_rate == NULL else p_rate[i]) - (v * column[i] if c >= 0 else 0.0)
+    if not ready:
+        multiply_inverse(R, R.right, R.beta)
+        if m == 0:
+            R.beta[0] = 0.0
+    while True:
+        rates(R, c, v, p_rate, all_rates)
+        residual[0], size = 0.0, 0.0
+        need = R.right[0]
+        for j in range(m):
+            residual[0] = max(residual[0], fabs(R.gamma[R.members[j]]))
+            size = max(size, fabs(R.right[j + 1]))
+            need -= R.e[R.members[j]] * R.beta[j + 1]
+        if not fabs(need) < INFINITY:  # an update has spoilt the inverse
+            return DRIFTED if R.counters[CHANGES] > 0 else STUCK
+        size = max(size, fabs(R.right[0]), 1e-300)
+        drift = max(residual[0], fabs(need) if R.border else 0.0) / size
+        if not refined and not (drift > MAX_DRIFT and R.counters[CHANGES] > 0):
+            R.figures[DRIFT] = max(R.figures[DRIFT], drift)
+        if refined or drift <= 1e-12 or m == 0:
+            return -1
+        if drift > MAX_DRIFT and R.counters[CHANGES] > 0:
+            return DRIFTED
+        if R.n_initial_margin > 0 and not all_rates:
+            all_rates = True
+            continue
+        # One step of iterative refinement takes the direction back to round-off.
+        R.right[0] = need if R.border else 0.0
+        for j in range(m):
+            R.right[j + 1] = -R.gamma[R.members[j]]
+        multiply_inverse(R, R.right, R.direction)
+        for j in range(m + 1):
+            R.beta[j] += R.direction[j]
+        refined = True
+
+
+cdef void choose_breakpoint(Buffers *R, double t_max, double min_rate, double noise, Step *step) noexcept nogil:
+    """Choose among the breakpoints up to ``t_max`` the one with the largest rate; a margin point goes first."""
+    cdef Index i, j
+    cdef double space, rate = 0.0
+    step.chosen = -1
+    for j in range(R.counters[COUNT]):
+        i = R.members[j]
+        if fabs(R.beta[j + 1]) > max(min_rate, rate):
+            space = R.u[i] - R.alpha[i] if R.beta[j + 1] > 0 else R.alpha[i]
+            if max(space, 0.0) <= t_max * fabs(R.beta[j + 1]):
+                rate = fabs(R.beta[j + 1])
+                step.t = max(space, 0.0) / rate
+                step.leaving = j
+    if step.leaving >= 0:
+        return
+    rate = 0.0
+    for i in range(R.n):
+        if reaches_zero(R, i, R.gamma[i], noise):
+            space = max(0.0, R.g[i] if R.gamma[i] < 0 else -R.g[i])
+            if space <= t_max * fabs(R.gamma[i]) and fabs(R.gamma[i]) > rate:
+                rate = fabs(R.gamma[i])
+                step.t = space / rate
+                step.chosen = i
+
+
+cdef Index choose_step(Buffers *R, Index c, double v, bint to_margin, double reach, double residual,
+                       Step *step) noexcept nogil:
+    """Set the step to the next breakpoint, or to the end of the path; return how the call ends, or -1.
+
+    The step is the longest that violates nothing by more than round-off (Harris), then the largest rate within it.
+    """
+    cdef Index i, j, m = R.counters[COUNT]
+    cdef double t_max, rate, space, noise, size = fabs(R.beta[0]) + fabs(v), min_rate = 0.0
+    cdef bint dependent
+    for j in range(m):
+        size += fabs(R.beta[j + 1]) * R.diag[R.members[j]]
+        min_rate = max(min_rate, fabs(R.beta[j + 1]))
+    noise = 4.0 * residual + 32.0 * DBL_EPSILON * size
+    dependent = c >= 0 and v * R.gamma[c] <= max(MAX_DEPENDENT_RATIO * R.diag[c], noise)
+    if c >= 0 and v * R.gamma[c] < -(1e-6 * R.diag[c] + 1e3 * noise):
+        return INDEFINITE
+    t_max = reach - R.figures[TRAVELLED] if c < 0 else (R.u[c] - R.alpha[c] if v > 0 else R.alpha[c])
+    t_max = max(t_max, 0.0)
+    step.t = t_max
+    step.chosen = step.leaving = -1
+    if c >= 0 and to_margin and not dependent and v * R.g[c] <= 0 and fabs(R.g[c]) < step.t * fabs(R.gamma[c]):
+        step.t = t_max = fabs(R.g[c] / R.gamma[c])
+        step.chosen = c
+    min_rate = 1e-13 * max(min_rate, 1.0 if c >= 0 else 0.0)
+    for j in range(m):
+        i = R.members[j]
+        rate = R.beta[j + 1]
+        if fabs(rate) > min_rate:
+            space = R.u[i] - R.alpha[i] if rate > 0 else R.alpha[i]
+            t_max = min(t_max, (max(space, 0.0) + 1e-14 * min(R.u[i], 1.0 + R.alpha[i])) / fabs(rate))
+    if not dependent:
+        for i in range(R.n):
+            rate = R.gamma[i]
+            if reaches_zero(R, i, rate, noise):
+                space = R.g[i] if rate < 0 else -R.g[i]
+                t_max = min(t_max, (max(space, 0.0) + R.figures[FLOOR]) / fabs(rate))
+    if step.t > t_max:
+        choose_breakpoint(R, t_max, min_rate, noise, step)
+        if step.leaving < 0 and step.chosen < 0:
+            return STUCK
+    return STUCK if step.t == INFINITY else -1
+
+
+cdef bint take_step(Buffers *R, Index c, double v, const Step *step) noexcept nogil:
+    """Move all variables, g and the multiplier; return whether beta and gamma still hold after the breakpoint."""
+    cdef Index i, j, m = R.counters[COUNT]
+    cdef double rate
+    for j in range(m):
+        R.alpha[R.members[j]] += step.t * R.beta[j + 1]
+    R.figures[MULTIPLIER] += step.t * R.beta[0]
+    advance(R.n, step.t, R.gamma, R.g)
+    if c >= 0:
+        R.alpha[c] += step.t * v
+    else:
+        R.figures[TRAVELLED] += step.t
+    if step.leaving >= 0:
+        i = R.members[step.leaving]
+        set_to_bound(R, i, R.beta[step.leaving + 1] > 0)
+        rate = remove(R, step.leaving)
+        if rate == 0.0:
+            return False
+        rate = R.beta[step.leaving + 1] / rate
+        R.beta[step.leaving + 1] = R.beta[m]
+        for j in range(m):
+            R.beta[j] -= rate * R.right[j]
+    elif step.chosen >= 0:
+        R.g[step.chosen] = 0.0
+        R.counters[ENTERING] = step.chosen
+    elif c >= 0:
+        set_to_bound(R, c, v > 0)
+    return True
+
+
 cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate, const double *p_rate, double reach,
                    Index limit) noexcept nogil:
     """Follow the path as `follow` describes, without Python objects; delayed updates are left in their queue."""
-    cdef Index i, j, k, m, chosen, leaving, done = 0
-    cdef double need, t, t_max, rate, space, noise, tolerance, size, worst, sign, best, curvature, drift
-    cdef const double *column
-    cdef bint dependent, refined, terminal, all_rates
+    cdef Index code, done = 0
+    cdef double need, residual
+    cdef Step step
     cdef bint ready = R.counters[READY]  # whether the direction and the rates of the last call still hold
     R.counters[READY] = False
     while True:
-        # A point at g = 0 joins the margin.
-        k = R.counters[ENTERING]
-        if k >= 0:
-            if R.slot[k] < 0:
-                R.counters[WANTED] = k
-                R.counters[READY] = ready
-                return WANTS_COLUMN
-            if R.counters[COUNT] + 2 >= R.ld:
-                return PAUSED  # the caller enlarges the inverse
-            curvature = border_direction(R, k)
-            if curvature != curvature:
-                return DRIFTED if R.counters[CHANGES] > 0 else STUCK
-            if R.counters[COUNT] == 0 and R.border:
-                append(R, k, 1.0)
-                ready = False
-            elif curvature > MAX_DEPENDENT_RATIO * R.diag[k]:
-                if ready:
-                    # The new direction keeps g_k at 0; it follows from the last one without a product with the inverse.
-                    rate = -R.gamma[k] / curvature
-                    for j in range(R.counters[COUNT] + 2):
-                        R.beta[j] = (0.0 if j > R.counters[COUNT] else R.beta[j]) + rate * R.direction[j]
-                append(R, k, curvature)
-            elif not exchange(R, k, v):
-                ready = False
-                continue
-            elif k == c:
-                R.counters[ENTERING] = -1
-                return ARRIVED
-            R.counters[ENTERING] = -1
-            if k == c:
-                return AT_MARGIN
+        code = join_margin(R, c, v, &ready)
+        if code >= 0:
+            return code
         if done >= limit:
             return PAUSED
         done += 1
         R.counters[PIVOTS] += 1
-        m = R.counters[COUNT]
         need = d_rate - (R.e[c] * v if c >= 0 and R.border else 0.0)
-
-        if R.border and m == 0 and need != 0.0:
-            # No margin point: the multiplier moves alone until a point that can take up the change reaches g = 0.
-            sign = -1.0 if need > 0 else 1.0
-            t = INFINITY
-            chosen = -1
-            for i in range(R.n):
-                rate = R.e[i] * sign
-                if R.u[i] > 0 and reaches_zero(R, i, rate, 0.0):
-                    space = max(0.0, R.g[i] if rate < 0 else -R.g[i])
-                    if space < t:
-                        t, chosen = space, i
-            if c >= 0 and to_margin and R.e[c] * sign * R.g[c] < 0 and fabs(R.g[c]) <= t:
-                t, chosen = fabs(R.g[c]), c
-            if chosen < 0:
+        if R.border and R.counters[COUNT] == 0 and need != 0.0:
+            if not move_multiplier(R, c, to_margin, need):
                 return STUCK
-            R.figures[MULTIPLIER] += sign * t
-            for i in range(R.n):
-                R.g[i] += R.e[i] * sign * t
-            R.g[chosen] = 0.0
-            R.counters[ENTERING] = chosen
             continue
-
-        # Rates (CP 5-7, 10-12).
-        if c >= 0 and R.slot[c] < 0:
-            R.counters[WANTED] = c
-            return WANTS_COLUMN
-        column = R.rows + R.slot[c] * R.stride if c >= 0 else NULL
-        R.right[0] = need if R.border else 0.0
-        for j in range(m):
-            i = R.members[j]
-            R.right[j + 1] = (0.0 if p_rate == NULL else p_rate[i]) - (v * column[i] if c >= 0 else 0.0)
-        refined = all_rates = False
-        if not ready:
-            multiply_inverse(R, R.right, R.beta)
-            if m == 0:
-                R.beta[0] = 0.0
-        while True:
-            rates(R, c, v, p_rate, all_rates)
-            # On the margin the rates vanish; what is left of them is what the inverse has drifted.
-            worst, size = 0.0, 0.0
-            need = R.right[0]
-            for j in range(m):
-                worst = max(worst, fabs(R.gamma[R.members[j]]))
-                size = max(size, fabs(R.right[j + 1]))
-                need -= R.e[R.members[j]] * R.beta[j + 1]
-            if not fabs(need) < INFINITY:  # an update has spoilt the inverse
-                return DRIFTED if R.counters[CHANGES] > 0 else STUCK
-            size = max(size, fabs(R.right[0]), 1e-300)
-            drift = max(worst, fabs(need) if R.border else 0.0) / size
-            if not refined and not (drift > MAX_DRIFT and R.counters[CHANGES] > 0):
-                R.figures[DRIFT] = max(R.figures[DRIFT], drift)
-            if refined or drift <= 1e-12 or m == 0:
-                break
-            if drift > MAX_DRIFT and R.counters[CHANGES] > 0:
-                return DRIFTED
-            if R.n_initial_margin > 0 and not all_rates:
-                all_rates = True
-                continue
-            # One step of iterative refinement takes the direction back to round-off.
-            R.right[0] = need if R.border else 0.0
-            for j in range(m):
-                R.right[j + 1] = -R.gamma[R.members[j]]
-            multiply_inverse(R, R.right, R.direction)
-            for j in range(m + 1):
-                R.beta[j] += R.direction[j]
-            refined = True
-        size = fabs(R.beta[0]) + fabs(v)
-        best = 0.0
-        for j in range(m):
-            size += fabs(R.beta[j + 1]) * R.diag[R.members[j]]
-            best = max(best, fabs(R.beta[j + 1]))
-        noise = 4.0 * worst + 32.0 * DBL_EPSILON * size
-        dependent = c >= 0 and v * R.gamma[c] <= max(MAX_DEPENDENT_RATIO * R.diag[c], noise)
-        if c >= 0 and v * R.gamma[c] < -(1e-6 * R.diag[c] + 1e3 * noise):
-            return INDEFINITE
-        tolerance = R.figures[FLOOR]
-
-        # The longest step that violates nothing by more than round-off (Harris), then the largest rate within it.
-        t_max = reach - R.figures[TRAVELLED] if c < 0 else (R.u[c] - R.alpha[c] if v > 0 else R.alpha[c])
-        t_max = max(t_max, 0.0)
-        t = t_max
-        terminal = True
-        chosen = leaving = -1
-        if c >= 0 and to_margin and not dependent and v * R.g[c] <= 0 and fabs(R.g[c]) < t * fabs(R.gamma[c]):
-            t = t_max = fabs(R.g[c] / R.gamma[c])
-            chosen = c
-        best = 1e-13 * max(best, 1.0 if c >= 0 else 0.0)
-        for j in range(m):
-            i = R.members[j]
-            rate = R.beta[j + 1]
-            if fabs(rate) > best:
-                space = R.u[i] - R.alpha[i] if rate > 0 else R.alpha[i]
-                t_max = min(t_max, (max(space, 0.0) + 1e-14 * min(R.u[i], 1.0 + R.alpha[i])) / fabs(rate))
-        if not dependent:
-            for i in range(R.n):
-                rate = R.gamma[i]
-                if reaches_zero(R, i, rate, noise):
-                    space = R.g[i] if rate < 0 else -R.g[i]
-                    t_max = min(t_max, (max(space, 0.0) + tolerance) / fabs(rate))
-        if t > t_max:
-            terminal = False
-            chosen = -1
-            rate = 0.0
-            for j in range(m):
-                i = R.members[j]
-                if fabs(R.beta[j + 1]) > max(best, rate):
-                    space = R.u[i] - R.alpha[i] if R.beta[j + 1] > 0 else R.alpha[i]
-                    if max(space, 0.0) <= t_max * fabs(R.beta[j + 1]):
-                        rate = fabs(R.beta[j + 1])
-                        t = max(space, 0.0) / rate
-                        leaving = j
-            if leaving < 0:
-                rate = 0.0
-                for i in range(R.n):
-                    if reaches_zero(R, i, R.gamma[i], noise):
-                        space = max(0.0, R.g[i] if R.gamma[i] < 0 else -R.g[i])
-                        if space <= t_max * fabs(R.gamma[i]) and fabs(R.gamma[i]) > rate:
-                            rate = fabs(R.gamma[i])
-                            t = space / rate
-                            chosen = i
-            if leaving < 0 and chosen < 0:
-                return STUCK
-        if t == INFINITY:
-            return STUCK
-
-        # The step.
-        for j in range(m):
-            R.alpha[R.members[j]] += t * R.beta[j + 1]
-        R.figures[MULTIPLIER] += t * R.beta[0]
-        advance(R.n, t, R.gamma, R.g)
-        if c >= 0:
-            R.alpha[c] += t * v
-        else:
-            R.figures[TRAVELLED] += t
-        if leaving >= 0:
-            i = R.members[leaving]
-            set_to_bound(R, i, R.beta[leaving + 1] > 0)
-            rate = remove(R, leaving)
-            ready = rate != 0.0
-            if ready:
-                rate = R.beta[leaving + 1] / rate
-                R.beta[leaving + 1] = R.beta[m]
-                for j in range(m):
-                    R.beta[j] -= rate * R.right[j]
-        elif chosen >= 0:
-            R.g[chosen] = 0.0
-            R.counters[ENTERING] = chosen
-            ready = True
-        else:
-            if c >= 0:
-                set_to_bound(R, c, v > 0)
+        code = find_direction(R, c, v, need, p_rate, ready, &residual)
+        if code >= 0:
+            return code
+        code = choose_step(R, c, v, to_margin, reach, residual, &step)
+        if code >= 0:
+            return code
+        ready = take_step(R, c, v, &step)
+        if step.leaving < 0 and step.chosen < 0:
             return ARRIVED
 
 
