@@ -86,36 +86,36 @@ cdef enum:
 
 
 cdef struct Buffers:
-    # Pointers to the arrays of an engine; `follow` describes them.
+    # Pointers to the arrays of an engine; `State` describes those with its attributes' names.
     Index n
-    Index stride
-    Index ld
-    Index border
+    Index stride  # length of a row of ``rows``
+    Index ld  # length of a row of the inverse
+    Index border  # whether there is an equality
     double *alpha
     double *g
     const double *e
     const double *u
     const double *diag
     signed char *where
-    const double *rows
-    const long long *slot
-    const long long *place
-    const long long *filled
-    long long *members
-    long long *member_slots
+    const double *rows  # cached columns of Q, one in each row (a slot)
+    const long long *slot  # slot of each variable's complete column, or -1
+    const long long *place  # slot of each variable's column, complete or not, or -1
+    const long long *filled  # number of entries in each slot
+    long long *members  # the margin points
+    long long *member_slots  # the slots of their columns
     double *inverse
     long long *counters
     double *figures
-    double *beta
-    double *right
-    double *direction
-    double *gamma
+    double *beta  # rates of the multiplier and of the margin points' α (CP 5)
+    double *right  # right-hand side of a system; later a column of the inverse
+    double *direction  # second vector of this kind
+    double *gamma  # rates of g
     double violation  # |g| of the wrong sign that counts as a violation
     Index n_initial_margin  # the first variables, which were on the margin when the near variables were chosen
     long long *waiting  # number of delayed updates
-    double *weights
-    double *updates
-    Index updates_stride
+    double *weights  # their weights
+    double *updates  # their vectors, one in each row
+    Index updates_stride  # length of a row of ``updates``
 
 
 cdef struct Step:
@@ -126,6 +126,7 @@ cdef struct Step:
 
 
 cdef void set_update_buffers(Buffers *R, double *work, Index width) noexcept nogil:
+    """Point to the rows of ``work`` that hold the delayed updates."""
     R.weights, R.updates, R.updates_stride = work + _WEIGHTS * width, work + _VECTORS * width, width
 
 

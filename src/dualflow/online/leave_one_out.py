@@ -110,20 +110,20 @@ def left_out(stream: Stream, method: str) -> LeaveOneOut:
     engine = stream.engine
     shift = stream.bias - engine.b
     margins = engine.g + shift * engine.e
-    weighty = np.flatnonzero(engine.alpha > 0)
+    with_weight = np.flatnonzero(engine.alpha > 0)
     if method == "first_segment":
         slopes = _slopes(engine)
         known = np.isfinite(slopes)
         margins[known] -= slopes[known] * engine.alpha[known]
-        weighty = weighty[~known[weighty]]
+        with_weight = with_weight[~known[with_weight]]
     kept = engine.snapshot()
     # One path follows each snapshot, so that choosing the near variables anew costs more than it saves.
     engine.min_work_near = 16 * engine.min_work_near
-    for k in weighty:
+    for k in with_weight:
         engine.unlearn(int(k))
         margins[k] = engine.g[k] + (stream.bias - engine.b) * engine.e[k]
         engine.restore(kept)
-    return LeaveOneOut(stream.ids.copy(), margins, method, len(weighty))
+    return LeaveOneOut(stream.ids.copy(), margins, method, len(with_weight))
 
 
 def _slopes(engine: Engine) -> NDArray:
@@ -236,10 +236,12 @@ class Response:
         #: Change of ``base`` if all bounds grow by a factor of 2.
         self.stretch = self.held @ rows
         self.where = np.where(up, _UP, np.where(low, _LOW, _FREE)).astype(np.int8)
-        self.dead = upper <= 0
+        self.is_fixed_at_0 = upper <= 0
         #: Round-off of ρ and α.
-        self.floor = 64 * _EPS * (float(Q.diagonal().max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
-        self.little = ROUND_OFF_RATIO * float(alpha.max(initial=0.0))
+        self.rho_tolerance = (
+            64 * _EPS * (float(Q.diagonal().max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
+        )
+        self.alpha_tolerance = ROUND_OFF_RATIO * float(alpha.max(initial=0.0))
 
     def without(self, removed: int | NDArray, stretch: float = 1.0) -> NDArray | None:
         """Return the optimum without one or several variables, shape (n,), or None if it is not found.
@@ -251,50 +253,54 @@ class Response:
         if stretch != 1.0:
             upper, held, base = stretch * upper, stretch * held, base + (stretch - 1.0) * self.stretch
         # Allowed ranges: of α for free variables, of ρ for the others.
-        low = np.where(self.free, -self.little, np.where(self.where == _LOW, -self.floor, -np.inf))
-        high = np.where(self.free, upper + self.little, np.where(self.where == _UP, self.floor, np.inf))
-        low[self.dead], high[self.dead] = -np.inf, np.inf
-        away: list[int] = np.atleast_1d(removed).tolist()
-        low[away], high[away] = -np.inf, np.inf
-        over = dict.fromkeys(away, _LOW)  # the variables whose set differs from the optimum of all, with that set
+        low = np.where(self.free, -self.alpha_tolerance, np.where(self.where == _LOW, -self.rho_tolerance, -np.inf))
+        high = np.where(
+            self.free, upper + self.alpha_tolerance, np.where(self.where == _UP, self.rho_tolerance, np.inf)
+        )
+        low[self.is_fixed_at_0], high[self.is_fixed_at_0] = -np.inf, np.inf
+        removed_variables: list[int] = np.atleast_1d(removed).tolist()
+        low[removed_variables], high[removed_variables] = -np.inf, np.inf
+        sets = dict.fromkeys(
+            removed_variables, _LOW
+        )  # the variables whose set differs from the optimum of all, with that set
         fewest, stalled = MAX_CHANGED + 1, 0
         while stalled <= MAX_STALLED_EXCHANGES:
-            changed, where = np.fromiter(over, np.intp), np.fromiter(over.values(), np.int8)
+            changed, where = np.fromiter(sets, np.intp), np.fromiter(sets.values(), np.int8)
             at = np.where(where == _UP, upper[changed], 0.0)
             known = ~self.free[changed] & (where != _FREE)
             here, open_ = base, changed[~known]
             if known.any():
                 here = base + (at - held[changed])[known] @ self.rows[changed[known]]
-            by = _solved(self.rows, open_, at[~known], here)
-            if by is None:
+            inputs = _solved(self.rows, open_, at[~known], here)
+            if inputs is None:
                 return None
-            found = here + by @ self.rows[open_] if len(open_) else here
+            found = here + inputs @ self.rows[open_] if len(open_) else here
             # The variables with another set: α of the free ones and ρ of the others.
-            moved = np.zeros(len(changed))
-            moved[known], moved[~known] = found[changed[known]], by
+            values = np.zeros(len(changed))
+            values[known], values[~known] = found[changed[known]], inputs
             entered = ~self.free[changed] & (where == _FREE)
-            moved[entered] += held[changed[entered]]
+            values[entered] += held[changed[entered]]
             outside = (found < low) | (found > high)
             outside[changed] = False
             if np.count_nonzero(outside) > MAX_CHANGED:
                 return None
-            bad = {int(i): self._exchanged(int(i), found[i] > 0) for i in np.flatnonzero(outside)}
-            for i, is_at, value in zip(changed.tolist(), where.tolist(), moved.tolist(), strict=True):
-                if i in away:
+            exchanges = {int(i): self._exchanged(int(i), found[i] > 0) for i in np.flatnonzero(outside)}
+            for i, current, value in zip(changed.tolist(), where.tolist(), values.tolist(), strict=True):
+                if i in removed_variables:
                     continue
-                if is_at == _FREE and not -self.little <= value <= upper[i] + self.little:
-                    bad[i] = _LOW if value < 0 else _UP
-                elif is_at != _FREE and is_at * value > self.floor:
-                    bad[i] = _FREE
-            if not bad:
+                if current == _FREE and not -self.alpha_tolerance <= value <= upper[i] + self.alpha_tolerance:
+                    exchanges[i] = _LOW if value < 0 else _UP
+                elif current != _FREE and current * value > self.rho_tolerance:
+                    exchanges[i] = _FREE
+            if not exchanges:
                 alpha = np.where(self.free, found, held)
-                alpha[changed] = np.where(where == _FREE, moved, at)
+                alpha[changed] = np.where(where == _FREE, values, at)
                 return np.clip(alpha, 0.0, upper)
-            fewest, stalled = (len(bad), 0) if len(bad) < fewest else (fewest, stalled + 1)
-            for i, place in bad.items():
-                over.pop(i, None)
+            fewest, stalled = (len(exchanges), 0) if len(exchanges) < fewest else (fewest, stalled + 1)
+            for i, place in exchanges.items():
+                sets.pop(i, None)
                 if place != self.where[i]:
-                    over[i] = place
+                    sets[i] = place
         return None
 
     def _exchanged(self, i: int, above: bool) -> int:
@@ -350,7 +356,7 @@ class Unlearning:
         engine.has_fallback = True
         engine.append(p, upper, np.zeros(len(Q)) if e is None else e, Q.diagonal())
         engine.d = d
-        start_at_optimum(engine, Q, alpha, upper, nu, whole=False)
+        start_at_optimum(engine, Q, alpha, upper, nu, all_rows=False)
         self.kept = engine.snapshot()
         # One path follows each snapshot, so that choosing the near variables anew costs more than it saves.
         engine.min_work_near = 16 * engine.min_work_near
@@ -438,14 +444,14 @@ def each_without(
     stretches : array of shape (k,), optional
         Factor of all bounds without each point.
     """
-    whole = Certifier(problem)
-    posed, gram = whole.problem, whole.workspace.gram
+    certifier = Certifier(problem)
+    posed, gram = certifier.problem, certifier.workspace.gram
     factors = np.ones(len(points)) if stretches is None else stretches
-    Q = whole.workspace.dense() if posed.n <= MAX_VARIABLES_RESPONSE and len(points) > 1 else None
+    Q = certifier.workspace.dense() if posed.n <= MAX_VARIABLES_RESPONSE and len(points) > 1 else None
     proposer = None
     if Q is not None:
-        known = whole.certify(alpha)
-        proposer = _Proposer(posed, Q, known.alpha, (known.multiplier or 0.0) - whole.shift(known.alpha))
+        known = certifier.certify(alpha)
+        proposer = _Proposer(posed, Q, known.alpha, (known.multiplier or 0.0) - certifier.shift(known.alpha))
     for start in range(0, len(points), MAX_MODELS_PER_PRODUCT):
         part = slice(start, start + MAX_MODELS_PER_PRODUCT)
         problems, proposals = [], []
@@ -458,7 +464,7 @@ def each_without(
         answered = [found for found in proposals if found is not None]
         products = iter(np.stack(answered) @ Q) if answered and Q is not None else iter(())  # Q is symmetric
         for c, rest, found in zip(points[part].tolist(), problems, proposals, strict=True):
-            certificate = None if found is None else whole.certify_product(found, next(products), rest)
+            certificate = None if found is None else certifier.certify_product(found, next(products), rest)
             if refitted := certificate is None or not certificate.reaches(tol):
                 certificate = optimum(rest, rest.project(alpha))
             yield Without(c, rest, certificate, refitted, gram)

@@ -161,7 +161,7 @@ class Standing:
         return satisfied
 
 
-def add_along_path(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
+def add_along_path(model: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
     """Return the optimum over the retained and the new points, or None if the path does not reach it.
 
     Parameters
@@ -171,25 +171,25 @@ def add_along_path(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: 
     rows : array of shape (len(X), n)
         `Standing.rows_of` X.
     """
-    old, new = len(at.alpha), len(X)
-    n = old + new
-    own = Gram.of(at.gram, X).full() if new > 1 else at.gram.self_kernel(X)
-    if not np.isfinite(own).all():
+    n_old, n_new = len(model.alpha), len(X)
+    n = n_old + n_new
+    new_block = Gram.of(model.gram, X).full() if n_new > 1 else model.gram.self_kernel(X)
+    if not np.isfinite(new_block).all():
         return None
-    sign, cap = np.concatenate([at.sign, sign]), np.concatenate([at.cap, cap])
+    sign, cap = np.concatenate([model.sign, sign]), np.concatenate([model.cap, cap])
     Q = np.empty((n, n))
-    np.multiply(at.gram.full(), at.sign, out=Q[:old, :old])
-    np.multiply(rows, at.sign, out=Q[old:, :old])
-    np.multiply(own, sign[old:], out=Q[old:, old:])
-    Q[:old, :old] *= at.sign[:, None]
-    Q[old:] *= sign[old:, None]
-    Q[:old, old:] = Q[old:, :old].T
-    engine = Engine(DenseMatrix(Q), at.bordered, room=n)
+    np.multiply(model.gram.full(), model.sign, out=Q[:n_old, :n_old])
+    np.multiply(rows, model.sign, out=Q[n_old:, :n_old])
+    np.multiply(new_block, sign[n_old:], out=Q[n_old:, n_old:])
+    Q[:n_old, :n_old] *= model.sign[:, None]
+    Q[n_old:] *= sign[n_old:, None]
+    Q[:n_old, n_old:] = Q[n_old:, :n_old].T
+    engine = Engine(DenseMatrix(Q), model.bordered, room=n)
     engine.has_fallback = True
     try:
-        engine.append(np.ones(n), cap, sign if at.bordered else np.zeros(n), Q.diagonal())
-        start_at_optimum(engine, Q, at.alpha, at.cap, at.nu, whole=True)
-        for k in range(old, n):
+        engine.append(np.ones(n), cap, sign if model.bordered else np.zeros(n), Q.diagonal())
+        start_at_optimum(engine, Q, model.alpha, model.cap, model.nu, all_rows=True)
+        for k in range(n_old, n):
             engine.learn(k)
         engine.polish(0.25 * float(engine.figures[FLOOR]))
     except PathError:
@@ -197,20 +197,22 @@ def add_along_path(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: 
     alpha = np.clip(engine.alpha, 0.0, cap)
     alpha[alpha <= ROUND_OFF_RATIO * float(alpha.max())] = 0.0
     alpha = np.where(cap - alpha <= ROUND_OFF_RATIO * cap, cap, alpha)
-    return equilibrium_of(alpha, Q @ alpha - 1.0, sign, cap, at.largest, bordered=at.bordered, enough=at.enough)
+    return equilibrium_of(
+        alpha, Q @ alpha - 1.0, sign, cap, model.largest, bordered=model.bordered, enough=model.enough
+    )
 
 
 def start_at_optimum(
-    engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: float, *, whole: bool
+    engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: float, *, all_rows: bool
 ) -> None:
     """Set an engine to an optimum of its first ``len(alpha)`` variables with multiplier ν; the others are not learned.
 
-    If ``whole``, all rows of Q are copied to the cache, else those of the margin. If Q is None, the engine's own matrix
-    is used.
+    If ``all_rows``, all rows of Q are copied to the cache, else those of the margin. If Q is None, the engine's own
+    matrix is used.
     """
-    old = len(alpha)
-    engine.alpha[:old] = alpha
-    engine.where[:old] = np.where(alpha <= 0, AT_LOWER, np.where(alpha >= cap, AT_UPPER, FREE))
+    n_old = len(alpha)
+    engine.alpha[:n_old] = alpha
+    engine.where[:n_old] = np.where(alpha <= 0, AT_LOWER, np.where(alpha >= cap, AT_UPPER, FREE))
     S = np.flatnonzero(engine.where == FREE)
     m = len(S)
     engine.counters[COUNT] = m
@@ -218,9 +220,9 @@ def start_at_optimum(
     if Q is None:
         rows, product = engine.matrix.block(S, np.arange(engine.n)), engine.matrix.product(engine.alpha)
     else:
-        rows, product = Q if whole else Q[S], Q @ engine.alpha
-    engine.pool.take(np.arange(engine.n) if whole else S, rows, engine.n)
-    engine.members[:m], engine.member_slots[:m] = S, S if whole else np.arange(m)
+        rows, product = Q if all_rows else Q[S], Q @ engine.alpha
+    engine.pool.take(np.arange(engine.n) if all_rows else S, rows, engine.n)
+    engine.members[:m], engine.member_slots[:m] = S, S if all_rows else np.arange(m)
     engine.figures[MULTIPLIER] = -nu
     engine.refactorise(engine)
     engine.g[:] = product - engine.p - nu * engine.e

@@ -90,7 +90,7 @@ class PointPaths:
         self.engine = engine = Engine(matrix, balanced)
         engine.has_fallback = True
         engine.append(problem.p, problem.upper, problem.sigma if balanced else np.zeros(problem.n), problem.diag())
-        start_at_optimum(engine, None, alpha, problem.upper, -bias if balanced else 0.0, whole=False)
+        start_at_optimum(engine, None, alpha, problem.upper, -bias if balanced else 0.0, all_rows=False)
         engine.refresh()
         self.kept = engine.snapshot()
         # One path follows each snapshot, so that choosing the near variables anew costs more than it saves.
