@@ -239,7 +239,7 @@ class Engine(Walker):
     def refresh(self, complete: bool = True) -> None:
         """Compute all g from scratch, solve the margin's system anew, and correct the violators.
 
-        Unless ``complete``, many violators are left to the caller, who can solve the problem anew.
+        Unless ``complete``, many violators are left to the caller, which can solve the problem anew.
         """
         self.counters[REFRESHED] = self.pivots
         for _ in range(3):
