@@ -58,7 +58,6 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
     )
 
 
-PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/pack.h", "core/radial.h")
 LOOP = (
     *(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h", "cholesky.h")),
@@ -76,7 +75,7 @@ setup(
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("interior._passes", "core/clones.h", "interior/passes.h", flags=STRICT),
-        compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
+        compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
         compiled("working_set._classes", *LOOP),
         compiled("working_set._coordinates", flags=STRICT),
         compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),

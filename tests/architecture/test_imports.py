@@ -239,8 +239,10 @@ def _needs_absent(name):
 
 
 def _code_lines(path):
-    """The number of lines without blank lines, comments and, in Python, docstrings."""
+    """The number of lines without blank lines, comments and, in Python and Cython, docstrings."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".pyx":
+        text = re.sub(r'^ *"""(?s:.*?)"""', "", text, flags=re.MULTILINE)
     kept = {
         n for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith(("#", "//"))
     }

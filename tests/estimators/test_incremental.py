@@ -21,7 +21,7 @@ from dualflow.estimators._streaming import optimum
 from dualflow.online import incremental
 from dualflow.online.incremental import Engine
 from dualflow.online.near import Near
-from dualflow.online.seating import seat
+from dualflow.online.seating import set_optimum
 from dualflow.online.settling import settle
 
 CS = (0.1, 1.0, 10.0, 100.0)
@@ -154,11 +154,11 @@ def test_four_thousand_points_of_which_two_thousand_are_forgotten(name):
 @pytest.fixture
 def few_near(monkeypatch):
     """Every path is followed among a handful of variables first, whatever the size of the problem."""
-    monkeypatch.setattr(Engine, "near_from", 0)
-    monkeypatch.setattr(incremental, "NEAR_LEAST", 3)
-    monkeypatch.setattr(incremental, "NEAR_PART", 1000)
-    monkeypatch.setattr(incremental, "CHEAP", 0)
-    monkeypatch.setattr(incremental, "SHARE", 1 << 40)
+    monkeypatch.setattr(Engine, "min_work_near", 0)
+    monkeypatch.setattr(incremental, "MIN_NEAR", 3)
+    monkeypatch.setattr(incremental, "NEAR_DIVISOR", 1000)
+    monkeypatch.setattr(incremental, "MAX_VALUES_RECOMPUTE", 0)
+    monkeypatch.setattr(incremental, "RECOMPUTE_COST_RATIO", 1 << 40)
     paths, write_back = [], Near.write_back
     monkeypatch.setattr(Near, "write_back", lambda near: paths.append(near) or write_back(near))
     return paths
@@ -180,7 +180,7 @@ def test_paths_among_near_variables_lead_to_the_same_optimum(name, C, few_near):
 
 def test_who_is_not_near_is_behind_on_the_way_and_not_in_the_end(few_near, monkeypatch):
     behind, in_the_end, gradient_of = [], [], Near.gradient_of
-    monkeypatch.setattr(Near, "gradient_of", lambda near, k: behind.append(near.lags) or gradient_of(near, k))
+    monkeypatch.setattr(Near, "gradient_of", lambda near, k: behind.append(near.is_stale) or gradient_of(near, k))
 
     def look(engine, exact=False):
         g = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
@@ -316,7 +316,7 @@ def test_a_constant_in_the_kernel_hides_no_change_of_a_gradient(seed):
     for gone in (np.arange(0, n, 3), np.arange(1, n, 3)):
         engine = model._streams[0].engine
         computed = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
-        engine.measure()
+        engine.update_floor()
         assert np.abs(engine.g - computed).max() <= engine.figures[incremental.FLOOR]
         assert model.certificate_.relative_gap < 1e-9
         model.forget(gone)
@@ -327,7 +327,7 @@ def test_a_state_with_most_variables_wrong_is_solved_anew_and_not_led_one_by_one
     X, y = make_moons(200, noise=0.3, random_state=0)
     model = IncrementalSVC(C=10.0).fit(X, y)
     best, (stream,) = model.certificate_.objective, model._streams
-    seat(stream.engine, np.zeros(200), 0.0, lead=False)
+    set_optimum(stream.engine, np.zeros(200), 0.0, lead=False)
     before = model.n_pivots_
     settle(stream, optimum)
     assert model.n_pivots_ - before < 20
