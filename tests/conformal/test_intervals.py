@@ -150,7 +150,7 @@ def test_many_new_points_are_taken_a_stretch_at_a_time(monkeypatch):
     X, y, Z = friedman()
     model = ConformalSVR(SVR(C=50, gamma=0.3)).fit(X, y)
     wanted = model.predict_interval(Z)
-    monkeypatch.setattr("dualflow.conformal._base.ENTRIES", 100)
+    monkeypatch.setattr("dualflow.conformal._base.MAX_BLOCK_VALUES", 100)
     np.testing.assert_allclose(model.predict_interval(Z), wanted, rtol=1e-12)
 
 
@@ -176,7 +176,7 @@ def test_too_few_and_too_many_points(monkeypatch):
         ConformalSVR().fit(X[:1], y[:1])
     two = ConformalSVR(confidence_level=0.5).fit(X[:2], y[:2])
     np.testing.assert_allclose(two.left_out_predictions_, y[[1, 0]])  # a constant, of the other point
-    monkeypatch.setattr(_models, "POINTS", 40)
+    monkeypatch.setattr(_models, "MAX_POINTS_LEFT_OUT", 40)
     with pytest.raises(ProblemError, match="give cv=10"):
         ConformalSVR().fit(X, y)
     assert np.isfinite(ConformalSVR(cv=10).fit(X, y).predict_interval(Z)).all()

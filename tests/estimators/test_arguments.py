@@ -154,7 +154,7 @@ def test_verbose_ends_with_a_line_and_changes_nothing(model, capsys):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_verbose_tells_of_gap_survivors_and_time(monkeypatch, capsys, n_jobs):
-    monkeypatch.setattr(_solving, "EVERY", 0.0)
+    monkeypatch.setattr(_solving, "LINE_INTERVAL_S", 0.0)
     steps = []
     model = SVC(solver="gradient-flow", verbose=1, n_jobs=n_jobs, callback=lambda progress: steps.append(progress.step))
     model.fit(*IRIS)
@@ -171,7 +171,7 @@ def test_verbose_tells_of_gap_survivors_and_time(monkeypatch, capsys, n_jobs):
 def test_verbose_on_a_terminal_keeps_one_line(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(_solving, "EVERY_LIVE", 0.0)
+    monkeypatch.setattr(_solving, "LIVE_INTERVAL_S", 0.0)
     SVC(solver="gradient-flow", verbose=True).fit(X, Y)
     said = capsys.readouterr().out
     assert "1 of 1 solved" in said

@@ -177,7 +177,7 @@ def test_shares_of_time_count_those_side_by_side():
     engine = type("Engine", (), {"quantum": False})()
     for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
         solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine)
-        assert solving.share_of()[0] == pytest.approx(share, rel=1e-2)
+        assert solving.time_share()[0] == pytest.approx(share, rel=1e-2)
 
 
 def test_a_callback_is_called_by_one_at_a_time():

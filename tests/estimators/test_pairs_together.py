@@ -224,7 +224,7 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     assert model.solution_.provenance["refine"] is False
     assert SVC(tol=1e-3).fit(X, y).solution_.provenance["refine"] == "early"
     X, y = SETS["iris"]
-    monkeypatch.setattr(_one_vs_one, "RAW", len(y) - 1)
+    monkeypatch.setattr(_one_vs_one, "MAX_POINTS_UNREFINED", len(y) - 1)
     SVC().fit(X, y)
     monkeypatch.setattr(solve_module, "solve_directly", lambda *given: None)
     with pytest.raises(AssertionError, match="a run was made"):

@@ -926,7 +926,6 @@ def test_loading_imports_no_pickle_of_ours():
         "persistence/container",
         "persistence/files",
         "estimators/_persistence",
-        "estimators/_values",
         "estimators/_packing",
     ):
         source = (Path(dualflow.__file__).parent / f"{name}.py").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ import dualflow
 from dualflow import SVC, Gram, ProblemError, VariationalFlow, problems, solve
 from dualflow.driver import checkpoint
 from dualflow.estimators import _persistence
-from dualflow.estimators._persistence import REACHING, unconfirmed
+from dualflow.estimators._persistence import EXTERNAL_OPTIONS, unconfirmed
 from dualflow.persistence import container
 from dualflow.persistence.npy import array_of
 from dualflow.persistence.unconfirmed import Unconfirmed
@@ -91,14 +91,14 @@ def test_a_shape_that_is_not_that_of_its_entries_costs_nothing(saved, shape):
 
 def test_what_takes_long_to_make_is_counted_over_the_whole_file(saved):
     array = {"$array": ["<f8", [0], []]}
-    many = {f"x{k}": [array] * (_persistence.MOST_TAGS // 4) for k in range(5)}
+    many = {f"x{k}": [array] * (_persistence.MAX_TAGS // 4) for k in range(5)}
     forged(saved, lambda header: header["objects"].update(many))
     with pytest.raises(ProblemError, match="more tagged values than are allowed"):
         dualflow.load(saved)
 
 
 def test_keys_that_collide_are_not_made(saved):
-    pairs = [[k * (2**61 - 1), 0] for k in range(_persistence.MOST_PAIRS + 1)]  # all have the hash 0
+    pairs = [[k * (2**61 - 1), 0] for k in range(_persistence.MAX_PAIRS + 1)]  # all have the hash 0
     forged(saved, lambda header: header["parameters"].__setitem__("class_weight", {"$map": pairs}))
     with pytest.raises(ProblemError, match="more keys that are not text than are allowed"):
         dualflow.load(saved)
@@ -116,7 +116,7 @@ def test_a_header_that_would_take_long_is_not_parsed(saved, text, monkeypatch):
 
 
 def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(container, "HEADER_VALUES", 50)
+    monkeypatch.setattr(container, "MAX_HEADER_VALUES", 50)
     with pytest.raises(ProblemError, match=r"cannot be written: its header\.json has more than"):
         SVC(random_state=0).fit(X, Y).save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
@@ -327,10 +327,10 @@ def test_no_solver_has_an_option_that_names_code_or_files_and_is_forgotten_here(
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
                 # An ansatz that is no name is not written; one out of a file is one of two names.
-                assert field.name in (*REACHING, "inner_options", "ansatz"), (name, field.name)
+                assert field.name in (*EXTERNAL_OPTIONS, "inner_options", "ansatz"), (name, field.name)
 
 
-@pytest.mark.parametrize("name", REACHING)
+@pytest.mark.parametrize("name", EXTERNAL_OPTIONS)
 def test_options_of_an_inner_solver_name_neither(name):
     with pytest.raises(ProblemError, match=f"inner_options: '{name}' is an option of 'quantum-invasion' itself"):
         registry.make_solver("quantum-invasion", {"inner_options": {name: "backend:os:abort"}})
