@@ -1,4 +1,4 @@
-"""Labels that differ stay different, whatever NumPy would make of them."""
+"""Labels that differ stay different, also where NumPy would merge them."""
 
 from __future__ import annotations
 

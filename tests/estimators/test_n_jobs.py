@@ -1,4 +1,4 @@
-"""Pairs of classes side by side: the bits of one after another, and the same endings."""
+"""Pairs of classes in threads: the same bits as in sequence, and the same errors and interrupts."""
 
 import itertools
 import multiprocessing
@@ -33,7 +33,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_answers_do_not_depend_on_it(way):
+def test_results_do_not_depend_on_n_jobs(way):
     rows = slice(0, 150) if way == "stochastic" else slice(None)
     data = X[rows] @ X[rows].T if way == "precomputed" else X[rows]
     with warnings.catch_warnings():
@@ -53,7 +53,7 @@ def test_answers_do_not_depend_on_it(way):
         np.testing.assert_array_equal(model.decision_function(data), first.decision_function(data))
 
 
-def test_so_many_are_at_work_at_once(monkeypatch):
+def test_n_jobs_threads_work_at_the_same_time(monkeypatch):
     honest, together = pair_batch.solve_small_pairs, threading.Barrier(3)
     who = set()
 
@@ -69,7 +69,7 @@ def test_so_many_are_at_work_at_once(monkeypatch):
     assert threading.get_ident() not in who
 
 
-def test_what_the_number_means(monkeypatch):
+def test_the_meaning_of_n_jobs(monkeypatch):
     assert jobs_of(None) == 1
     assert jobs_of(3) == 3
     assert jobs_of(np.int64(2)) == 2
@@ -92,7 +92,7 @@ def test_circuits_wait_for_one_another():
 
 
 @pytest.mark.parametrize("where", ["settled", "runs"])
-def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
+def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypatch):
     honest, calls, count = pair_batch.solve_small_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
     heard_by_all, fail = threading.Event(), _solving.Solving.fail
@@ -101,7 +101,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     def strikes(*given):
         calls.append(1)
         number = next(count)
-        if number == 3:  # whoever makes this call has done with all pairs of the first class, or of the second
+        if number == 3:  # this call comes after all pairs of the first class, or of the second
             signal.raise_signal(signal.SIGINT)
         if number >= 3:
             heard_by_all.wait(60)
@@ -173,14 +173,14 @@ def test_time_is_that_of_the_whole_fit():
     assert len(slow.solutions_) == 45
 
 
-def test_shares_of_time_count_those_side_by_side():
+def test_time_shares_count_the_threads():
     engine = type("Engine", (), {"quantum": False})()
     for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
         solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine)
         assert solving.time_share()[0] == pytest.approx(share, rel=1e-2)
 
 
-def test_a_callback_is_called_by_one_at_a_time():
+def test_a_callback_is_called_by_one_thread_at_a_time():
     inside, most = [], []
 
     def callback(progress):

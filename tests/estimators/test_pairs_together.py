@@ -39,7 +39,7 @@ def no_runs(monkeypatch):
 
 
 def watched(**parameters):
-    """The same model by a run for each pair: somebody looks on."""
+    """Return the same model by a run for each pair, which a callback forces."""
     return SVC(callback=lambda progress: False, **parameters)
 
 
@@ -144,12 +144,12 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
 
     assert settled(X) == [None]
     assert settled(X - X.mean(axis=0)) != [None]
-    # Without a look at the digits, what float64 may have rounded away says the same.
+    # Without the check of digits, the result is the same.
     assert settled(X, other(min_relative_spread=-1.0)) == [None]
 
 
 @pytest.mark.parametrize("bound", [0.0, np.inf])
-def test_bounds_that_are_none_are_left_to_a_run(bound):
+def test_infinite_bounds_are_left_to_a_run(bound):
     X, y = SETS["iris"]
     groups = [np.flatnonzero(y == k) for k in range(3)]
     upper = [np.ones(50) for _ in range(3)]
@@ -184,7 +184,7 @@ def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, coun
     assert model.fit_status_ == 1
 
 
-def test_no_time_is_a_model_still():
+def test_a_tiny_time_limit_still_gives_a_model():
     X, y = SETS["digits"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -208,7 +208,7 @@ def test_no_time_is_a_model_still():
     ],
     ids=str,
 )
-def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
+def test_a_requested_run_is_used(other, monkeypatch):
     monkeypatch.setattr(pair_batch, "solve_small_pairs", None)
     X, y = SETS["two"]
     with warnings.catch_warnings():
@@ -216,7 +216,7 @@ def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
         assert SVC(**other).fit(X, y).score(X, y) > 0.9
 
 
-def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_runs, monkeypatch):
+def test_unrefined_results_take_a_run_where_it_is_faster(no_runs, monkeypatch):
     X, y = SETS["two"]
     model = SVC(refine=False, tol=1e-3).fit(X, y)
     assert not model.solution_.refined

@@ -95,7 +95,7 @@ class _Immutable(_Fitted):
 
     def __set__(self, model: Any, value: Any) -> None:
         raise AttributeError(
-            f"{type(model).__name__}.{self.name} is made of what was fitted and cannot be set: fit the model anew"
+            f"{type(model).__name__}.{self.name} is computed from the fitted model and cannot be set: fit it again"
         )
 
 

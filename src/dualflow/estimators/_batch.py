@@ -1,4 +1,4 @@
-"""`BatchMachine`, the base class of the estimators that solve their problems anew at each `fit`.
+"""`BatchMachine`, the base class of the estimators that solve their problems from scratch at each `fit`.
 
 It chooses the solver, checks solutions, warns of those above the tolerance, freezes the certified attributes, decides
 what pickles hold, and predicts by feature weights where the kernel is linear.
@@ -48,7 +48,7 @@ MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
 
 
 class BatchMachine(KernelMachine):
-    """Base class of the estimators that solve anew at each `fit`, with the solver given by ``solver``."""
+    """Base class of the estimators that solve from scratch at each `fit`, with the solver given by ``solver``."""
 
     solver: Any
     solver_options: Any

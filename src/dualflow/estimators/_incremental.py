@@ -109,8 +109,8 @@ class IncrementalMachine(StreamMachine):
             name, value = next(iter(changed.items()))
             raise ProblemError(
                 f"{name}={value!r}, but the points so far were learned with {name}="
-                f"{getattr(self._as_fitted, name)!r}, and the path leads from that optimum only: begin anew with fit, "
-                "or set it back with set_params"
+                f"{getattr(self._as_fitted, name)!r}, and the path starts from that optimum only: start again with "
+                "fit, or set it back with set_params"
             )
 
     def _keep_to_reserve(self, stream: Stream) -> None:

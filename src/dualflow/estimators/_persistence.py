@@ -70,6 +70,7 @@ def unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(options: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return a solver's options with those of `EXTERNAL_OPTIONS` marked."""
     return {name: _mark(name, value) if name in EXTERNAL_OPTIONS else value for name, value in options.items()}
 
 
@@ -89,7 +90,7 @@ _NUMPY = re.compile(r"\|b1|[<|][iu][1248]|<f[248]|<U\d{1,9}|\|S\d{1,9}", re.ASCI
 
 
 def encode(value: Any, where: str) -> Any:
-    """Return a value as JSON can hold it; `ProblemError` if it cannot, with the place of the part, from ``where`` on."""
+    """Return a value as JSON can hold it; `ProblemError` with the place of the part, from ``where`` on, otherwise."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value

@@ -250,7 +250,7 @@ def _estimate_run(
     batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit, device)
     # A rehearsal may have used the time up; its numbers are still useful, so the device gets some time.
     left = None if time_limit is None else max(begun + time_limit - time.monotonic(), MIN_DEVICE_TIME_S)
-    with limited(left, "the device said what its circuits take", time_limit):
+    with limited(left, "the device had reported the resources of its circuits", time_limit):
         for batch in batches:
             device.check(batch.circuit, batch.shots)
         price, jobs = Price(0.0, 0.0), 0
@@ -317,7 +317,7 @@ def what_is_sent(
     own = twin(problem.value())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
-    with limited(time_limit, "the device said what it checks"):
+    with limited(time_limit, "the device had reported its checks"):
         schedule = rehearsed.schedule(rehearsed.open(own, Workspace(own)))
     if schedule is not None:
         return schedule.batches(rehearsed.default_max_steps), True, SCHEDULED
