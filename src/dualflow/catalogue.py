@@ -130,8 +130,8 @@ class Catalogue(Generic[ListedT]):
             known = self._all()
             target = _match(known, name)
         if target is None:
-            near = near_miss(name, known)
-            raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){near}")
+            suggestion = near_miss(name, known)
+            raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){suggestion}")
         return self._load(name, target)
 
     def rows(self) -> Iterator[tuple[str, type[ListedT] | None, str | None]]:
@@ -166,8 +166,8 @@ class Catalogue(Generic[ListedT]):
             heed(error)
             raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
-            of = f"dualflow.{self.base.__name__}"
-            raise SolverUnavailable(f"{self.what} {name!r}: {target} is not a subclass of {of}")
+            base = f"dualflow.{self.base.__name__}"
+            raise SolverUnavailable(f"{self.what} {name!r}: {target} is not a subclass of {base}")
         return found
 
 

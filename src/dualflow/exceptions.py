@@ -221,5 +221,5 @@ def heed(error: BaseException) -> None:
 
 def near_miss(word: object, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the known word most similar to ``word``, or "" if none is similar."""
-    near = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    matches = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

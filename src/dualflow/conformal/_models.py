@@ -91,17 +91,17 @@ def left_out(problem: DualProblem, alpha: NDArray) -> Models:
     best = certified_optimum(problem, alpha)
     posed = problem.centred()
     K = KeptGram(posed.gram).full()
-    whole, b = coefficients(problem, best), best.bias + posed.gram.constant(coefficients(problem, best))
+    all_weights, b = coefficients(problem, best), best.bias + posed.gram.constant(coefficients(problem, best))
     path, gap = _path(problem, posed, K, best.alpha, b) or (None, best.relative_gap or 0.0)
     if path is None:
         # Without a free variable the bias is an interval's end, which points without weight may set.
-        movers = np.flatnonzero(whole) if best.bias_interval[0] == best.bias_interval[1] else np.arange(n)
+        movers = np.flatnonzero(all_weights) if best.bias_interval[0] == best.bias_interval[1] else np.arange(n)
     else:
-        whole, b = _read(problem, *path.at_rest())
+        all_weights, b = _read(problem, *path.at_rest())
         movers = path.movers()
     count = 1 + len(movers)
     weights, biases, gaps_of = np.zeros((n, count)), np.zeros(count), np.zeros(count)
-    weights[:, 0], biases[0], gaps_of[0] = whole, b, gap
+    weights[:, 0], biases[0], gaps_of[0] = all_weights, b, gap
     is_certified = np.zeros(count, dtype=bool)  # found along the path, and then certified
     for model, point in enumerate(movers, 1):
         if path is not None and (found := path.without(int(point))) is not None:
@@ -186,24 +186,24 @@ def _relative_gaps(
     rho = sigma * (K @ weights + biases)[idx] - p
     linear = (p * alpha).sum(axis=0)
     quadratic = ((rho + p) * alpha).sum(axis=0) - biases * (sigma * alpha).sum(axis=0) * (problem.e is not None)
-    lost = (np.minimum(rho, 0.0) * upper).sum(axis=0)
+    bound_terms = (np.minimum(rho, 0.0) * upper).sum(axis=0)
     round_off = 64 * _EPS * (np.abs(p) * upper).sum(axis=0)
-    both = [gaps(f, f_dual) for f, f_dual in zip(0.5 * quadratic - linear, lost - 0.5 * quadratic, strict=True)]
+    both = [gaps(f, f_dual) for f, f_dual in zip(0.5 * quadratic - linear, bound_terms - 0.5 * quadratic, strict=True)]
     gap, relative = np.array(both).T.reshape(2, -1)
     found: NDArray = np.where(gap <= round_off, np.minimum(relative, TOL), relative)
     # The objective of an infeasible α may be below the optimum, so its gap means nothing.
-    off = np.maximum(-alpha, alpha - upper).max(axis=0)
+    violation = np.maximum(-alpha, alpha - upper).max(axis=0)
     if problem.e is not None:
-        off = np.maximum(off, np.abs(weights.sum(axis=0)))
-    found[off > MAX_INFEASIBILITY * np.abs(weights).sum(axis=0)] = np.inf
+        violation = np.maximum(violation, np.abs(weights.sum(axis=0)))
+    found[violation > MAX_INFEASIBILITY * np.abs(weights).sum(axis=0)] = np.inf
     return found
 
 
 def _refit(problem: DualProblem, posed: DualProblem, alpha: NDArray, out: NDArray) -> tuple[NDArray, float, float]:
     """Return weights, bias and relative gap of the model without the points in the mask ``out``, solved again."""
-    gone = out if problem.idx is None else out[problem.idx]
-    rest = replace(problem, upper=np.where(gone, 0.0, problem.upper))
-    certificate = certified_optimum(rest, np.where(gone, 0.0, alpha))
+    is_out = out if problem.idx is None else out[problem.idx]
+    rest = replace(problem, upper=np.where(is_out, 0.0, problem.upper))
+    certificate = certified_optimum(rest, np.where(is_out, 0.0, alpha))
     weights = coefficients(rest, certificate)
     weights[out] = 0.0
     return weights, certificate.bias + posed.gram.constant(weights), certificate.relative_gap or 0.0

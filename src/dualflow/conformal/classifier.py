@@ -237,7 +237,7 @@ def _scores(values: NDArray, classes: int) -> NDArray:
     """Return the score of each label, shape (…, classes), from the decision values of the pairs, (…, n_pairs)."""
     least = np.full((*values.shape[:-1], classes), np.inf)
     for pair, (i, j) in enumerate(pairs_of(classes)):
-        first = -values[..., pair] if classes == 2 else values[..., pair]
-        least[..., i] = np.minimum(least[..., i], first)
-        least[..., j] = np.minimum(least[..., j], -first)
+        margin = -values[..., pair] if classes == 2 else values[..., pair]
+        least[..., i] = np.minimum(least[..., i], margin)
+        least[..., j] = np.minimum(least[..., j], -margin)
     return -least

@@ -2,7 +2,7 @@
 
 The base class checks data and parameters, keeps the parameters that a fitted model is read with, restores the model
 where a call fails, and evaluates kernel expansions at new points. The helpers are descriptors for fitted attributes
-(`fitted`, `immutable`, `read_lazily`, `refused`), `Support` (the support vectors and their kernel), conversion to
+(`fitted`, `immutable`, `read_lazily`, `unavailable`), `Support` (the support vectors and their kernel), conversion to
 scipy's CSR, ids of points in a stream, and a context that defers Ctrl-C.
 """
 
@@ -49,8 +49,8 @@ __all__ = [
     "nearest",
     "new_ids",
     "read_lazily",
-    "refused",
     "set_by_fit",
+    "unavailable",
     "uninterrupted",
 ]
 
@@ -129,7 +129,7 @@ def set_by_fit() -> Any:
     return _Fitted()
 
 
-def refused(instead: str) -> Any:
+def unavailable(instead: str) -> Any:
     """Return an attribute that this class of models lacks; its error names ``instead``, the attribute to use."""
     return _Fitted(instead=f": see {instead}")
 
@@ -271,6 +271,7 @@ class _Transaction:
             self._leave(kind)
 
     def _leave(self, kind: type[BaseException] | None) -> None:
+        """Restore the model after an error, and end its time limit."""
         if kind is not None:
             with uninterrupted():
                 self.undo()
@@ -375,6 +376,7 @@ class KernelMachine(Persistent):
         return self._fitted_by in self.__dict__
 
     def _check_fitted(self) -> None:
+        """Raise `NotFittedError` before a fit."""
         if not self.__sklearn_is_fitted__():
             check_is_fitted(self)  # slow, but it raises scikit-learn's error
 
@@ -389,8 +391,8 @@ class KernelMachine(Persistent):
     def solution_(self) -> Solution:
         """The `Solution` of a model of one solve; with more than two classes, see `solutions_`."""
         if len(found := self.solutions_) != 1:
-            of = "one a pair of classes: see solutions_" if found else "of no points"
-            raise AttributeError(f"{type(self).__name__} has no solution_ but {len(found)}, {of}")
+            reason = "one a pair of classes: see solutions_" if found else "of no points"
+            raise AttributeError(f"{type(self).__name__} has no solution_ but {len(found)}, {reason}")
         return found[0]
 
     @fitted
@@ -511,6 +513,7 @@ class KernelMachine(Persistent):
         return self._finite(self._expansion(points))
 
     def _finite(self, values: NDArray) -> NDArray:
+        """Return the values; `ProblemError` if one is not finite."""
         if not np.isfinite(values).all():
             raise ProblemError(f"X: kernel={self._as_fitted.kernel!r} overflows float64 on it; scale the features")
         return values

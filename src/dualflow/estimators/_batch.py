@@ -38,7 +38,7 @@ from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, jobs_of, solve_one
 from ._validation import are_objects
 
-__all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "kept", "seeds_of"]
+__all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
 
 #: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
 _CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
@@ -118,6 +118,7 @@ class BatchMachine(KernelMachine):
         self._freeze()
 
     def _freeze(self) -> None:
+        """Make the certified attributes read-only."""
         for name in _CERTIFIED:
             if (array := self.__dict__.get(name)) is not None:
                 frozen(array)
@@ -191,10 +192,11 @@ class BatchMachine(KernelMachine):
         return super()._check_new_data(X)
 
     def _gram(self, X: Any) -> Gram:
+        """Return the Gram of the training points, or of a precomputed kernel matrix."""
         if self._objects is not None:
             return Gram(X, "precomputed")
-        kept = self._as_fitted
-        return Gram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
+        parameters = self._as_fitted
+        return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
         """Return the Gram of some of the points, with the kernel width of all of them."""
@@ -218,18 +220,22 @@ class BatchMachine(KernelMachine):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
     def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
-        of = f" of {count} solves" if count > 1 else ""
+        """Warn of solves that missed ``tol`` or have no certificate, and of circuits without influence.
+
+        Each kind of shortfall gives one warning, with the worst solve's gap; ``count`` is the number of all solves.
+        """
+        of_all = f" of {count} solves" if count > 1 else ""
         withheld = [s for s in solutions if s.certificate.gap is None]
-        early = [s for s in solutions if _reached(s, self.max_iter)]
-        short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
-        if early:
-            worst = max(early, key=_gap)
+        at_max_iter = [s for s in solutions if _reached(s, self.max_iter)]
+        above_tol = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        if at_max_iter:
+            worst = max(at_max_iter, key=_gap)
             _warn(
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. Certified relative gap{' after the refinement' * worst.refined} "
-                f"{_gap(worst):.3g}{f' (worst of {len(early)}{of})' if of else ''}."
+                f"{_gap(worst):.3g}{f' (worst of {len(at_max_iter)}{of_all})' if of_all else ''}."
             )
-            short = [s for s in short if not _reached(s, self.max_iter)]
+            above_tol = [s for s in above_tol if not _reached(s, self.max_iter)]
         # Solves that stopped at the step limit already have their raw certificate; others would compute it here.
         stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
         mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
@@ -237,14 +243,14 @@ class BatchMachine(KernelMachine):
             first = withheld[0]
             _warn(
                 f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
-                f"as it is, its certificate is withheld{f' ({len(withheld)}{of})' if of else ''}. "
+                f"as it is, its certificate is withheld{f' ({len(withheld)}{of_all})' if of_all else ''}. "
                 f"{first.status.text} A positive semidefinite kernel has a certified optimum."
             )
-        if short:
-            worst = max(short, key=_gap)
+        if above_tol:
+            worst = max(above_tol, key=_gap)
             _warn(
-                f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}"
+                f"{f'{len(above_tol)}{of_all} did not reach tol; the worst: ' if of_all else ''}{worst.status.text} "
+                f"Certified relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}"
                 f"{worst.certificate.sides}. "
                 f"{worst.advice}"
             )
@@ -252,7 +258,7 @@ class BatchMachine(KernelMachine):
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
             warnings.warn(
-                f"{f'{len(unused)}{of} owe' if of else 'The model owes'} nothing to circuits: "
+                f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
@@ -262,7 +268,7 @@ class BatchMachine(KernelMachine):
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
             _warn(
                 f"The solver stopped at max_steps={self.max_steps} with relative gap "
-                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
+                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of_all})' if of_all else ''}; the "
                 f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself converge."
             )
 
@@ -287,7 +293,7 @@ class BatchMachine(KernelMachine):
         return gram, points
 
 
-def kept(coefficients: NDArray) -> NDArray:
+def without_round_off(coefficients: NDArray) -> NDArray:
     """Return the coefficients with round-off of projections set to 0.
 
     Only coefficients up to `MIN_RELATIVE_COEF` of the largest are dropped: with a large C, many small ones add up.
@@ -310,10 +316,12 @@ def _reached(solution: Solution, max_iter: int) -> bool:
 
 
 def _relative(certificate: Certificate) -> float:
+    """Return a certificate's relative gap; ∞ if it is withheld."""
     return np.inf if certificate.relative_gap is None else certificate.relative_gap
 
 
 def _gap(solution: Solution) -> float:
+    """Return a solution's certified relative gap; ∞ if its certificate is withheld."""
     return _relative(solution.certificate)
 
 

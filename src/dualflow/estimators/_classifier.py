@@ -15,13 +15,13 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from ..core.options import OneOf
 from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
-from ._base import KernelMachine, immutable, refused, set_by_fit
+from ._base import KernelMachine, immutable, set_by_fit, unavailable
 from ._validation import winners
 
-__all__ = ["Joint", "PairClassifier", "Part", "constants_of", "joined", "laid_out", "pairs_of"]
+__all__ = ["Joint", "PairClassifier", "PairSupport", "constants_of", "join_support", "libsvm_layout", "pairs_of"]
 
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
-Part = tuple[NDArray, NDArray, NDArray]
+PairSupport = tuple[NDArray, NDArray, NDArray]
 
 
 @cache
@@ -37,10 +37,10 @@ def constants_of(classes: int, present: NDArray) -> NDArray:
     the pair is ``present``, −1 where only the second is, else 0. A class that is present thus gets a vote from each
     absent class, and always has more votes than these.
     """
-    there = np.zeros(classes)
-    there[present] = 1.0
+    is_present = np.zeros(classes)
+    is_present[present] = 1.0
     first, second = np.array(pairs_of(classes)).T
-    constants: NDArray = there[first] - there[second]
+    constants: NDArray = is_present[first] - is_present[second]
     return constants
 
 
@@ -68,7 +68,7 @@ class Joint(NamedTuple):
     n_support: NDArray
 
 
-def joined(classes: int, parts: Sequence[Part], columns: Sequence[int] | None = None) -> Joint:
+def join_support(classes: int, parts: Sequence[PairSupport], columns: Sequence[int] | None = None) -> Joint:
     """Return the support vectors of all pairs together; ``columns`` gives the pair of each part if some are missing."""
     numbers, codes, values = (np.concatenate([part[k] for part in parts]) for k in range(3))
     pair = np.repeat(np.arange(len(parts)) if columns is None else columns, [len(part[0]) for part in parts])
@@ -80,11 +80,11 @@ def joined(classes: int, parts: Sequence[Part], columns: Sequence[int] | None = 
     order = np.lexsort((support, codes[first]))
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
-    coefficients = laid_out(classes, len(support), rank[place], codes, values, pair)
+    coefficients = libsvm_layout(classes, len(support), rank[place], codes, values, pair)
     return Joint(support[order], first[order], *coefficients, np.bincount(codes[first], minlength=classes))
 
 
-def laid_out(
+def libsvm_layout(
     classes: int, count: int, place: NDArray, codes: NDArray, values: NDArray, pair: NDArray
 ) -> tuple[NDArray, NDArray]:
     """Return coefficients as (n_SV, n_pairs) and in LIBSVM's layout, for ``count`` support vectors.
@@ -117,11 +117,13 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     _present: NDArray | None = None
     #: Coefficients of the support vectors, shape (n_SV, n_pairs).
     _pair_coef: NDArray
-    offset_: ClassVar[Any] = refused("intercept_")
+    offset_: ClassVar[Any] = unavailable("intercept_")
     #: Constants that the centre of the support vectors' kernel subtracts from the pairs' values; predictions add them.
     _constants: NDArray | float = 0.0
-    radius_: ClassVar[Any] = refused("intercept_")
-    predict_proba: ClassVar[Any] = refused("sklearn.calibration.CalibratedClassifierCV, which takes decision values")
+    radius_: ClassVar[Any] = unavailable("intercept_")
+    predict_proba: ClassVar[Any] = unavailable(
+        "sklearn.calibration.CalibratedClassifierCV, which takes decision values"
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -133,8 +135,8 @@ class PairClassifier(ClassifierMixin, KernelMachine):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_pair_coef" in state:
-            kept = state["_pair_coef"]
-            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if kept is None else unpacked(kept)}
+            stored = state["_pair_coef"]
+            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if stored is None else unpacked(stored)}
         super().__setstate__(state)
 
     @property

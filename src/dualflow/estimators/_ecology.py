@@ -70,12 +70,12 @@ class Ecology(StreamMachine):
 
     def _begin(self, X: NDArray, count: int) -> None:
         """On the first batch, fix the kernel's width and start with empty communities."""
-        kept = self._as_fitted
-        if isinstance(kept.kernel, str) and kept.kernel == "precomputed":
+        params = self._as_fitted
+        if isinstance(params.kernel, str) and params.kernel == "precomputed":
             raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
         if self.__sklearn_is_fitted__():
             return
-        gram = Gram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
+        gram = Gram(X, params.kernel, gamma=params.gamma, degree=params.degree, coef0=params.coef0)
         self._gamma, self._center = gram.gamma, mean_of(X) if gram.is_translatable else None
         self.n_seen_ = 0
         self._communities = [Community.empty(X.shape[1])] * count
@@ -88,6 +88,7 @@ class Ecology(StreamMachine):
             )
 
     def _first_points(self) -> int:
+        """Return the number of points that are solved as a batch before any is forgotten."""
         return max(MIN_FIRST_POINTS, self.n_features_in_ + 1) if self.n_init is None else int(self.n_init)
 
     def _reserve_size(self, survivors: int) -> float:
@@ -137,8 +138,8 @@ class Ecology(StreamMachine):
     def _kernel_of(self, X: NDArray) -> Gram:
         """Return the Gram of some points, with the width and the centre of the first batch."""
         center = self._center if self._sum_is_fixed() else None
-        kept = self._as_fitted
-        return Gram(X, kept.kernel, gamma=self._gamma, degree=kept.degree, coef0=kept.coef0, center=center)
+        params = self._as_fitted
+        return Gram(X, params.kernel, gamma=self._gamma, degree=params.degree, coef0=params.coef0, center=center)
 
     def _sum_is_fixed(self) -> bool:
         """Whether the problem fixes Σσα, so that a translation of the points does not change it."""
@@ -214,9 +215,9 @@ class Ecology(StreamMachine):
         for i in range(len(X)):
             if values := unplaced.get(_key(X[i], sign[i], cap[i])):
                 alpha[i] = values.pop()
-        if lost := sum(map(len, unplaced.values())):
+        if missing := sum(map(len, unplaced.values())):
             raise ProblemError(
-                f"X: {lost} of {len(community.survivors)} survivors are not among its rows (with their labels and "
+                f"X: {missing} of {len(community.survivors)} survivors are not among its rows (with their labels and "
                 "weights); certify needs all points that were learned"
             )
         return certify(self._pose(X, sign, cap, len(X)), alpha)

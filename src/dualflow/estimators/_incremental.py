@@ -67,13 +67,13 @@ class IncrementalMachine(StreamMachine):
         if not again:
             self._refuse_changes()
             self._take_parameters()
-        kept = self._as_fitted
+        params = self._as_fitted
         dealt = self._deal(targets)
         if first:
-            gram = GrowingGram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
-            if not (gram.is_psd_by_kernel or callable(kept.kernel)):
+            gram = GrowingGram(X, params.kernel, gamma=params.gamma, degree=params.degree, coef0=params.coef0)
+            if not (gram.is_psd_by_kernel or callable(params.kernel)):
                 raise ProblemError(
-                    f"kernel={kept.kernel!r} with these parameters is not positive semidefinite, and the path of the "
+                    f"kernel={params.kernel!r} with these parameters is not positive semidefinite, and the path of the "
                     "optimum then does not exist; take 'rbf', 'linear', or 'poly' with a whole degree and coef0 ≥ 0"
                 )
             self._kernel_center = gram.center
@@ -82,11 +82,11 @@ class IncrementalMachine(StreamMachine):
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
             stream.learn(X[rows], values, new[rows])
             self._bring_to_optimum(stream)
-        if kept.reserve is not None:
+        if params.reserve is not None:
             # Points cannot come back once dropped: drop them after all streams have learned, and from all streams.
             with uninterrupted():
                 for stream in self._streams:
-                    self._keep_to_reserve(stream)
+                    self._drop_beyond_reserve(stream)
         self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
 
     def _bring_to_optimum(self, stream: Stream, *gone: NDArray) -> None:
@@ -94,13 +94,15 @@ class IncrementalMachine(StreamMachine):
         warn_of_gap(settle(stream, optimum, *gone), TOL, stacklevel=5)
 
     def _new_stream(self, model: Growing, some: NDArray) -> Stream:
+        """Return an empty stream; ``some`` points fix the number of features."""
         gram = GrowingGram(some, **self._kernel_facts(), gamma=self._gamma, center=self._kernel_center)
         gram.truncate(0)
         return Stream(model, gram)
 
     def _kernel_facts(self) -> dict[str, Any]:
-        kept = self._as_fitted
-        return {"kernel": kept.kernel, "degree": kept.degree, "coef0": kept.coef0}
+        """Return the kernel's parameters, without its width."""
+        params = self._as_fitted
+        return {"kernel": params.kernel, "degree": params.degree, "coef0": params.coef0}
 
     def _refuse_changes(self) -> None:
         """Raise `ProblemError` if a parameter other than ``reserve`` was changed since points were learned."""
@@ -113,22 +115,22 @@ class IncrementalMachine(StreamMachine):
                 "fit, or set it back with set_params"
             )
 
-    def _keep_to_reserve(self, stream: Stream) -> None:
+    def _drop_beyond_reserve(self, stream: Stream) -> None:
         """Drop the points without weight that are farther from the margin than ``reserve`` (CP section 2.3)."""
         if stream.n == 0:
             return
         engine = stream.engine
-        near = (engine.alpha > 0) | (engine.g < self._as_fitted.reserve * stream.unit)
-        near[engine.margin] = True
-        points = np.flatnonzero(near.reshape(-1, stream.model.per).any(axis=1))
+        is_remembered = (engine.alpha > 0) | (engine.g < self._as_fitted.reserve * stream.unit)
+        is_remembered[engine.margin] = True
+        points = np.flatnonzero(is_remembered.reshape(-1, stream.model.per).any(axis=1))
         if len(points) < stream.n:
             stream.keep(points)
 
     def _undo(self) -> Callable[[], None]:
-        kept = [(stream, stream.snapshot()) for stream in self.__dict__.get("_streams", ())]
+        snapshots = [(stream, stream.snapshot()) for stream in self.__dict__.get("_streams", ())]
 
         def undo() -> None:
-            for stream, snapshot in kept:
+            for stream, snapshot in snapshots:
                 stream.restore(snapshot)
 
         return undo
@@ -265,6 +267,7 @@ class IncrementalMachine(StreamMachine):
         return recorded(self._only_stream("path"))
 
     def _only_stream(self, what: str) -> Stream:
+        """Return the only stream; `ProblemError` names the method ``what`` if there are several."""
         self._check_fitted()
         if len(self._streams) != 1:
             raise ProblemError(f"{what}() needs one pair of classes; this model has {len(self._streams)}")

@@ -24,7 +24,7 @@ from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
 from ..problems.checks import SHARE
 from ..problems.description import SHARE_OR_NONE
-from ._base import KernelMachine, fitted, immutable, refused, set_by_fit
+from ._base import KernelMachine, fitted, immutable, set_by_fit, unavailable
 from ._solving import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
 
@@ -139,8 +139,8 @@ def left_out_scores(problem: DualProblem, alpha: NDArray) -> LeftOutScores:
             "that is positive semidefinite (dualflow.repair mends a matrix)"
         )
     upper, total = problem.upper, float(problem.upper.sum())
-    soft = bool(np.isfinite(upper).all())
-    stretches = total / (total - upper) if soft else np.ones(n)
+    is_soft = bool(np.isfinite(upper).all())
+    stretches = total / (total - upper) if is_soft else np.ones(n)
     ball = problem.reading.needs_self_kernel
     diag = problem.centred().gram.diag()
     values, model_of, gaps = np.empty(n), np.full(n, -1), np.zeros(n)
@@ -148,7 +148,7 @@ def left_out_scores(problem: DualProblem, alpha: NDArray) -> LeftOutScores:
     squares: list[float] = []
     refits = 0
 
-    equal_bounds = bool(np.ptp(upper) == 0) if soft else True
+    equal_bounds = bool(np.ptp(upper) == 0) if is_soft else True
     idle = np.flatnonzero(certificate.alpha == 0) if equal_bounds else np.empty(0, dtype=np.intp)
     # Each support vector, and one point without weight; the others join below if they do not share its model.
     pending = [np.append(np.setdiff1d(np.arange(n), idle), idle[:1])]
@@ -167,11 +167,11 @@ def left_out_scores(problem: DualProblem, alpha: NDArray) -> LeftOutScores:
             if len(idle) and c == idle[0]:
                 # This point is inside, so every idle point without weight in this model leaves the same model behind.
                 limit = -(float(left.certificate.radius or 0.0) ** 2) if ball else -left.certificate.bias
-                same = idle[1:][model[idle[1:]] == 0] if values[c] >= limit else idle[:0]
+                sharing = idle[1:][model[idle[1:]] == 0] if values[c] >= limit else idle[:0]
                 (J,) = np.nonzero(model)
-                inner = left.gram.block(same, J) @ model[J]
-                values[same] = 2.0 * inner - square - diag[same] if ball else inner
-                model_of[same], gaps[same] = model_of[c], gaps[c]
+                inner = left.gram.block(sharing, J) @ model[J]
+                values[sharing] = 2.0 * inner - square - diag[sharing] if ball else inner
+                model_of[sharing], gaps[sharing] = model_of[c], gaps[c]
                 if len(others := idle[model_of[idle] < 0]):
                     pending.append(others)
     slack = 64 * _EPS * (float(np.abs(diag).max()) + max(squares))
@@ -226,11 +226,13 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         return None if self._rejects is None else self._left_out().threshold(self._rejects)
 
     def _left_out(self) -> Scores:
+        """Return the leave-one-out scores, computed on first use."""
         if self._scores_left is None:
             self._scores_left = self._models_left = self._leave_out()
         return self._scores_left
 
     def _leave_out(self) -> LeftOutScores:
+        """Compute the leave-one-out scores and models, within the time limit."""
         (solution,) = self.solutions_
         what = f"the models without each of {solution.problem.n} points were found"
         with (
@@ -425,7 +427,7 @@ class Ball(OutlierMixin, KernelMachine):
 
     radius_: float = set_by_fit()
     offset_: float = set_by_fit()
-    intercept_: ClassVar[Any] = refused("offset_ and radius_")
+    intercept_: ClassVar[Any] = unavailable("offset_ and radius_")
     #: αᵀKα = ‖a‖².
     _center_square: float
     #: k(x, x) of a precomputed kernel whose diagonal is constant.

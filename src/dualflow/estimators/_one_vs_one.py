@@ -32,19 +32,27 @@ from ..solvers import Solver
 from ..solvers.working_set import WorkingSet
 from ._base import fitted
 from ._batch import MIN_RELATIVE_COEF, BatchMachine, iterations_of
-from ._classifier import constants_of, laid_out, pairs_of
+from ._classifier import constants_of, libsvm_layout, pairs_of
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, class_weights, classes_with_weight, encode, kept_weight, several
+from ._validation import checked_data, class_weights, classes_with_weight, encode, nonnegative_weight, several
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
-__all__ = ["PairSolutions", "Pairs", "SavedPairs", "read_pairs", "runs_of", "spread_to_all_pairs", "takes_batch"]
+__all__ = [
+    "PairSolutions",
+    "Pairs",
+    "SavedPairs",
+    "can_use_batch",
+    "read_pairs",
+    "run_solutions",
+    "spread_to_all_pairs",
+]
 
 
 #: Points up to which ``refine=False`` also takes the batch. Above, a run is faster, because it may end at ``tol``.
 MAX_POINTS_UNREFINED = 8192
 
 
-def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
+def can_use_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     """Whether a fit of several classes may solve its small pairs in one batch instead of a run each.
 
     That needs the default solver without options or limits, the hinge loss with a free bias, a finite C and a kernel
@@ -56,12 +64,12 @@ def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     return bool(is_default and is_hinge and is_small and gram.is_psd_by_kernel)
 
 
-def runs_of(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
+def run_solutions(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
     """Return the solutions of the pairs that took a run, and None for each pair that a direct method solved."""
-    return [None if pair_of(pair) else pair for pair in found]  # type: ignore[misc]
+    return [None if direct_result_of(pair) else pair for pair in found]  # type: ignore[misc]
 
 
-def pair_of(found: Solution | PairResult) -> PairResult | None:
+def direct_result_of(found: Solution | PairResult) -> PairResult | None:
     """Return a pair's result if a direct method solved it, else None."""
     if isinstance(found, PairResult):
         return found
@@ -140,23 +148,23 @@ def read_pairs(
         The same coefficients in LIBSVM's layout.
     """
     weights, biases, done = [], [], 0
-    results = [pair_of(pair) for pair in found]
+    results = [direct_result_of(pair) for pair in found]
     batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
     for _, group in groupby(range(len(found)), key=batches.__getitem__):
-        same = list(group)
-        own = [result for k in same if (result := results[k]) is not None]
+        members = list(group)
+        own = [result for k in members if (result := results[k]) is not None]
         if own:
             values, intercepts = together(own)
         else:
-            solution = found[same[0]]
+            solution = found[members[0]]
             values, intercepts = np.empty(len(solution.coefficients)), np.array([solution.bias])
             values[pairs.places(done)] = solution.coefficients
         weights.append(values)
         biases.append(intercepts)
-        done += len(same)
+        done += len(members)
     one = len(weights) == 1
-    joined, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
-    places, n_support, pair_coef, dual_coef = read_listed(joined, starts, MIN_RELATIVE_COEF)
+    weights_of_all, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
+    places, n_support, pair_coef, dual_coef = read_listed(weights_of_all, starts, MIN_RELATIVE_COEF)
     return pairs.order[places], n_support, biases[0].copy() if one else np.concatenate(biases), pair_coef, dual_coef
 
 
@@ -179,9 +187,14 @@ def spread_to_all_pairs(
     )
     counts[present], biases[solved], iterations[solved] = n_support, sign * bias, steps
     codes = np.repeat(np.arange(classes), counts)
-    place, pair = np.nonzero(pair_coef)
-    values = sign * pair_coef[place, pair]
-    return counts, biases, *laid_out(classes, len(pair_coef), place, codes[place], values, solved[pair]), iterations
+    row, pair = np.nonzero(pair_coef)
+    values = sign * pair_coef[row, pair]
+    return (
+        counts,
+        biases,
+        *libsvm_layout(classes, len(pair_coef), row, codes[row], values, solved[pair]),
+        iterations,
+    )
 
 
 class PairSolutions:
@@ -303,7 +316,7 @@ class SavedPairs(BatchMachine):
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
-            weight, self._present, solved = kept_weight(sample_weight, points), None, len(classes)
+            weight, self._present, solved = nonnegative_weight(sample_weight, points), None, len(classes)
             if sample_weight is not None or self.class_weight is not None:
                 weight *= self.class_weight_[codes]
                 if not (weight > 0).all():
@@ -337,7 +350,7 @@ class SavedPairs(BatchMachine):
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
         """Set the fitted attributes from the results of the pairs."""
-        runs = runs_of(found)
+        runs = run_solutions(found)
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
         if self._present is not None:

@@ -184,8 +184,8 @@ def _solution(
     certifier = Certifier(problem)
     certificate = certifier.certify(alpha if facts["refined"] else raw_alpha, primal=primal)
     # The certificate scales the α of a hard margin by Σα/αᵀQα, which is subject to round-off.
-    lost = 1e-9 + (scale_loss(problem, certificate) if problem.kind.may_be_unbounded else 0.0)
-    agree("alpha", alpha, certificate.alpha, lost * float(np.abs(alpha).max()))
+    relative = 1e-9 + (scale_loss(problem, certificate) if problem.kind.may_be_unbounded else 0.0)
+    agree("alpha", alpha, certificate.alpha, relative * float(np.abs(alpha).max()))
     return Solution(
         problem=problem,
         alpha=alpha,

@@ -75,6 +75,7 @@ def _marked(options: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _mark(name: str, value: Any) -> Any:
+    """Return the value of an option, marked if it is a text that does not name one of dualflow's devices."""
     is_ours = name == "device" and value in DEVICES and "<" not in value
     return Unconfirmed(value) if isinstance(value, str) and not is_ours else value
 
@@ -179,9 +180,9 @@ class _Decoder:
             return bytes.fromhex(content)
         if tag == "$tuple":
             return tuple(self.decode(content))
-        self.tags = _less(self.tags, 1, "tagged values")
+        self.tags = _spend(self.tags, 1, "tagged values")
         if tag == "$map":
-            self.pairs = _less(self.pairs, len(content), "keys that are not text")
+            self.pairs = _spend(self.pairs, len(content), "keys that are not text")
             return {self.decode(key): self.decode(item) for key, item in content}
         if tag == "$scalar":
             name, number = content
@@ -201,6 +202,7 @@ class _Decoder:
         raise ValueError(f"its header has an unknown tag {tag!r}")
 
     def array(self, content: list[Any]) -> NDArray:
+        """Return the array of dtype, shape and entries, each of which is checked."""
         name, shape, items = content
         if math.prod(shape) != len(items) or not all(type(d) is int and 0 <= d <= MAX_EMPTY_DIMENSION for d in shape):
             raise ValueError(f"its header has an array of shape {shape} with {len(items)} entries")
@@ -214,7 +216,7 @@ class _Decoder:
         dtype = np.dtype(name)
         if dtype.kind in "US":
             # Every entry is as wide as the dtype says, even if its text is short; an empty array also allocates one.
-            self.text_bytes = _less(self.text_bytes, dtype.itemsize * max(1, len(items)), "bytes of text")
+            self.text_bytes = _spend(self.text_bytes, dtype.itemsize * max(1, len(items)), "bytes of text")
         array = np.array(self.decode(items), dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
         if _encode_numpy(array, "header") != {"$array": content}:
             raise ValueError(f"its header has an array whose entries are not of dtype {name!r}")
@@ -240,7 +242,7 @@ def _quantum_kernel(kind: Any, options: Any, state: Any) -> Any:
     return kernels[kind].from_plain(options, state)
 
 
-def _less(left: int, taken: int, what: str) -> int:
+def _spend(left: int, taken: int, what: str) -> int:
     """Return what is left of a budget; ValueError if it is exceeded."""
     if taken > left:
         raise ValueError(f"its header has more {what} than are allowed")
@@ -531,4 +533,5 @@ def _model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool)
 
 
 def _same(first: NDArray, second: NDArray) -> bool:
+    """Whether two arrays have equal dtypes, shapes and entries."""
     return first.dtype == second.dtype and first.shape == second.shape and bool(np.array_equal(first, second))

@@ -98,7 +98,7 @@ class ProgressReporter:
         """Return a callback for solve ``k`` that prints its progress and then calls the user's ``callback``."""
 
         def reported(progress: Progress) -> bool | None:
-            self._say(k, progress)
+            self._print(k, progress)
             return None if callback is None else callback(progress)
 
         return reported
@@ -112,7 +112,8 @@ class ProgressReporter:
         for line in raw_summaries([found]):
             self.console.print(f"{self.name}: {line}", markup=False)
 
-    def _say(self, k: int, progress: Progress) -> None:
+    def _print(self, k: int, progress: Progress) -> None:
+        """Print the progress of solve ``k``, unless the last line is too recent."""
         now = time.monotonic()
         with self.lock:
             if now - self.printed < (LINE_INTERVAL_S if self.live is None else LIVE_INTERVAL_S):
@@ -128,6 +129,7 @@ class ProgressReporter:
             self.live.update(text)
 
     def _line(self, where: str, gap: float | None, survivors: int | None) -> str:
+        """Return a line of output: where the fit is, its gap, its survivors and the seconds since its start."""
         known = "no certified gap" if gap is None or gap == np.inf else f"certified relative gap {gap:.1e}"
         parts = [f"{self.name}: {where}", known]
         if survivors is not None:

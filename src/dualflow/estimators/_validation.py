@@ -35,9 +35,9 @@ __all__ = [
     "codes_of",
     "encode",
     "exact_labels",
-    "kept_weight",
     "label_text",
     "names_not_in",
+    "nonnegative_weight",
     "several",
     "winners",
 ]
@@ -58,8 +58,8 @@ def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
     # scikit-learn's check takes as long as a small fit; only fractions and objects need it.
     if (known := _of_numbers(labels)) is not None:
         return known
-    whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
-    if not whole and labels.dtype.kind not in "biuUS":
+    is_whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
+    if not is_whole and labels.dtype.kind not in "biuUS":
         check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes
@@ -252,7 +252,7 @@ def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     return weight
 
 
-def kept_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
+def nonnegative_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     """Return the sample weights: finite, not all of them 0, and 0 for those below 0, as in LIBSVM."""
     if sample_weight is None:
         return filled(X.shape[0], 1.0)
@@ -394,11 +394,11 @@ def exact_labels(y: Any, name: str = "y") -> Any:
         kind = np.asarray(y, dtype=None if _is_flat(y) else object).dtype.kind
         if kind == "U" and any(isinstance(label, str) and label.endswith("\0") for label in y):
             raise ProblemError(f"{name} holds text that ends in NUL characters, which NumPy drops; take them off")
-        whole = [int(label) for label in y if isinstance(label, (int, np.integer))] if kind == "f" else []
-        if any(float(label) != label for label in whole):
+        integers = [int(label) for label in y if isinstance(label, (int, np.integer))] if kind == "f" else []
+        if any(float(label) != label for label in integers):
             raise ProblemError(
-                f"{name} holds integers as large as {max(whole, key=abs)}, and no integer dtype holds all its labels; "
-                "as floats some would be equal: give text, [str(label) for label in y]"
+                f"{name} holds integers as large as {max(integers, key=abs)}, and no integer dtype holds all its "
+                "labels; as floats some would be equal: give text, [str(label) for label in y]"
             )
     return y
 

@@ -12,8 +12,8 @@ from sklearn.base import RegressorMixin
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.solution import Status
-from ._base import immutable, refused, set_by_fit
-from ._batch import BatchMachine, iterations_of, kept
+from ._base import immutable, set_by_fit, unavailable
+from ._batch import BatchMachine, iterations_of, without_round_off
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._verify import agree, round_off, stored
 
@@ -40,15 +40,15 @@ class ValueMachine(RegressorMixin, BatchMachine):
     """Base class of the batch regressors."""
 
     intercept_: NDArray = set_by_fit()
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
     #: The constant that the centre of the support vectors' kernel subtracts from the expansion; predictions add it.
     _constant: float = 0.0
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
         """Set the fitted attributes from the solution, whose points are these rows of the Gram."""
         (solution,) = self.solutions_
-        coefficients = kept(solution.coefficients)
+        coefficients = without_round_off(solution.coefficients)
         (support,) = coefficients.nonzero()
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
         moved = gram.is_translatable and solution.problem.reading.moves(solution.problem)

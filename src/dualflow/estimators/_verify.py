@@ -178,14 +178,14 @@ def check_stream(stream: Stream) -> None:
     # Coefficients that have become 0 leave round-off of their former size.
     agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
     problem = replace(stream.problem(), upper=np.full(len(engine.u), engine.u[0] / unit))
-    alpha, near = stream.alpha(), entry_round_off(problem)
+    alpha, entry_tol = stream.alpha(), entry_round_off(problem)
     price = float(np.abs(engine.p).max())
-    drift = (_DRIFT * float(engine.diag.max()) + near) * total + _DRIFT * (price + abs(engine.b))
+    drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (price + abs(engine.b))
     agree("p", engine.p, stream.variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
     _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]
-    agree("columns", columns, matrix.block(S, np.arange(engine.n)), near)
+    agree("columns", columns, matrix.block(S, np.arange(engine.n)), entry_tol)
     # The engine checks an inverse that it has updated; one without updates is checked here.
     if len(S) and engine.updates == 0:
         A = np.zeros((len(S) + 1, len(S) + 1))

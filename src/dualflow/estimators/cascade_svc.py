@@ -35,11 +35,19 @@ from ..driver.checkpoint import Checkpoint
 from ..driver.solve import ON_INTERRUPT, limited
 from ..exceptions import ProblemError
 from ..problems.classification import FINITE_COST
-from ._base import frozen, refused, set_by_fit
-from ._batch import kept, seeds_of
-from ._classifier import Joint, PairClassifier, constants_of, joined, pairs_of
+from ._base import frozen, set_by_fit, unavailable
+from ._batch import seeds_of, without_round_off
+from ._classifier import Joint, PairClassifier, constants_of, join_support, pairs_of
 from ._solving import jobs_of
-from ._validation import checked_data, class_weights, classes_with_weight, encode, exact_labels, kept_weight, several
+from ._validation import (
+    checked_data,
+    class_weights,
+    classes_with_weight,
+    encode,
+    exact_labels,
+    nonnegative_weight,
+    several,
+)
 
 __all__ = [
     "CascadeSVC",
@@ -86,7 +94,7 @@ def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> li
         points: NDArray = X
     else:
         points, labels = checked_data(model, X, y, first=True, least=2)
-        weight = None if sample_weight is None else kept_weight(sample_weight, points)
+        weight = None if sample_weight is None else nonnegative_weight(sample_weight, points)
     return parts_of(points, labels, weight, int(model.partitions), model.partitioner, np.random.default_rng(seed))
 
 
@@ -107,24 +115,24 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[Ended]) -
     """Return the support vectors of all pairs, by class and then by row, with their coefficients, and their points."""
     of_pairs, points = [], []
     for (i, j), ended in zip(summary.pairs, found, strict=True):
-        weights, survivors = kept(ended.coefficients), ended.survivors
-        heavy = np.flatnonzero(weights)
-        numbers = numbered(parts, summary.sizes, survivors.part, survivors.row)[heavy]
+        weights, survivors = without_round_off(ended.coefficients), ended.survivors
+        support = np.flatnonzero(weights)
+        numbers = numbered(parts, summary.sizes, survivors.part, survivors.row)[support]
         positive, negative = signed(len(summary.classes), i, j)
-        codes = np.where(survivors.sign[heavy] > 0, positive, negative)
+        codes = np.where(survivors.sign[support] > 0, positive, negative)
         order = np.lexsort((numbers, codes))
-        of_pairs.append((numbers[order], codes[order], weights[heavy][order]))
-        points.append(survivors.X[heavy][order])
-    joint = joined(len(summary.classes), of_pairs, summary.columns)
+        of_pairs.append((numbers[order], codes[order], weights[support][order]))
+        points.append(survivors.X[support][order])
+    joint = join_support(len(summary.classes), of_pairs, summary.columns)
     return joint, np.concatenate(points)[joint.first]
 
 
 def warn_unless_optimal(found: list[Ended]) -> None:
     """Warn of the worst pair of classes that ended above the tolerance, if any did."""
-    if short := [ended for ended in found if ended.status is not Status.OPTIMAL]:
-        worst = max(short, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
-        of = f" ({len(short)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
-        gap = f"{worst.certificate.relative_gap:.3g}{of}"
+    if above_tol := [ended for ended in found if ended.status is not Status.OPTIMAL]:
+        worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
+        of_all = f" ({len(above_tol)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
+        gap = f"{worst.certificate.relative_gap:.3g}{of_all}"
         warnings.warn(
             f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning, stacklevel=3
         )
@@ -135,9 +143,9 @@ def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> 
     numbers = (np.cumsum(sizes) - sizes)[part] + row
     for k, own in enumerate(parts):
         if isinstance(own, Rows):
-            mine = part == k
+            is_own = part == k
             rows = np.arange(own.rows.start, own.rows.stop) if isinstance(own.rows, slice) else own.rows
-            numbers[mine] = rows[row[mine]]
+            numbers[is_own] = rows[row[is_own]]
     return numbers
 
 
@@ -413,7 +421,7 @@ class CascadeSVC(PairClassifier):
     }
 
     __sklearn_clone__, __getstate__ = cloned, state_without_client
-    solutions_ = refused("certificates_")
+    solutions_ = unavailable("certificates_")
     certificates_: list[Certificate] = set_by_fit()
     statuses_: list[Status] = set_by_fit()
     rounds_: list[Round] = set_by_fit()

@@ -24,7 +24,7 @@ from ..online.newcomers import Equilibrium, Standing, equilibrium_of
 from ..online.stream import BLOCK, Community, are_distinct, meet_at_once
 from ..problems.classification import COST, hinge
 from ._base import read_lazily
-from ._classifier import PairClassifier, joined
+from ._classifier import PairClassifier, join_support
 from ._ecology import Ecology
 from ._validation import (
     check_same_classes,
@@ -68,8 +68,9 @@ class BatchUpdates(Ecology):
         self._kernel_then = self._kernel_now()
 
     def _kernel_now(self) -> tuple[Any, ...]:
-        kept = self._as_fitted
-        return kept.kernel, kept.degree, kept.coef0, self._sum_is_fixed()
+        """Return the current parameters that the stored gradients depend on."""
+        params = self._as_fitted
+        return params.kernel, params.degree, params.coef0, self._sum_is_fixed()
 
     def _with_current_kernel(self, c: Community) -> Community:
         """Return a community at the equilibrium of the current kernel, if that changed since the last call."""
@@ -90,9 +91,11 @@ class BatchUpdates(Ecology):
         return c
 
     def _takes_batch_updates(self) -> bool:
+        """Whether blocks are checked in one batch: for a named kernel and exact equilibria."""
         return not callable(self._as_fitted.kernel) and self.reequilibrate == "working-set"
 
     def _batch_update(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
+        """Return the community after a block of new points; None if it must be learned point by point."""
         return meet_at_once(
             c,
             X,
@@ -279,7 +282,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
         """Forget all points and learn X as a stream, in its order; arguments and errors are those of `partial_fit`."""
         with self._transaction():
             self._forget_everything()
-            self._learn(X, y, None, sample_weight, whole=True)
+            self._learn(X, y, None, sample_weight, is_fit=True)
         return self
 
     def partial_fit(
@@ -321,7 +324,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
             An equilibrium was not reached to ``tol``.
         """
         with self._transaction():
-            self._learn(X, y, classes, sample_weight, whole=False)
+            self._learn(X, y, classes, sample_weight, is_fit=False)
         return self
 
     def certify(
@@ -360,16 +363,16 @@ class EcoSVC(PairClassifier, BatchUpdates):
     # --- learning --------------------------------------------------------------------------------
 
     def _learn(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, whole: bool
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, is_fit: bool
     ) -> None:
         self._take_parameters()
-        points, labels = self._check_batch(X, y, least=2 if whole else 1)
-        if whole:
+        points, labels = self._check_batch(X, y, least=2 if is_fit else 1)
+        if is_fit:
             self._set_classes(encode(labels)[0], "y")
         else:
             self._set_classes(classes, "classes")
         weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
-        if whole:
+        if is_fit:
             classes_with_weight(np.bincount(codes, weight > 0, minlength=len(self.classes_)), self.classes_)
         pairs = range(len(self._pairs))
         self._begin(points, len(pairs))
@@ -383,6 +386,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
         self._read()
 
     def _set_classes(self, classes: ArrayLike | None, name: str) -> None:
+        """Set the classes in the first call, and check them in later ones; ``name`` is the argument in errors."""
         first = not self.__sklearn_is_fitted__()
         if classes is None:
             if first:
@@ -412,12 +416,13 @@ class EcoSVC(PairClassifier, BatchUpdates):
         self._reading: dict[str, Any] = {}
 
     def _read_now(self) -> dict[str, Any]:
+        """Return all lazy attributes, computed from the communities."""
         parts, points = [], []
         for k, c in enumerate(self._communities):
             J, (positive, negative) = c.survivors, self._sides(k)
             parts.append((c.ids[J], np.where(c.sign[J] > 0, positive, negative), c.sign[J] * c.alpha[J]))
             points.append(c.X[J])
-        joint, X = joined(len(self.classes_), parts), np.concatenate(points)
+        joint, X = join_support(len(self.classes_), parts), np.concatenate(points)
         X = X[joint.first]
         gram, constants = KeptGram(self._kernel_of(X)) if len(X) else None, np.zeros(len(parts))
         if gram is not None:

@@ -133,6 +133,7 @@ class EcoSVDD(Ball, Ecology):
         return self._certify_all(0, points, np.ones(len(points)), np.ones(len(points)))
 
     def _learn(self, X: ArrayLike, least: int = 1) -> None:
+        """Learn a batch; the first one must have ``least`` points."""
         self._take_parameters()
         (points,) = self._check_batch(X, least=least)
         self._begin(points, 1)

@@ -23,7 +23,7 @@ from ..core.problem import DualProblem
 from ..driver.solve import limited
 from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
-from ._batch import kept
+from ._batch import without_round_off
 from ._classifier import constants_of
 from ._packing import joint_gram
 from ._solving import LEFT_OUT_TOL, certified_optimum
@@ -154,7 +154,7 @@ class PairReport:
             "" if self.squared_radius is None else f", R² {self.squared_radius:.6g}, R²‖w‖²/n {self.radius_margin:.4g}"
         )
         finite = np.isfinite(self.gamma)
-        far = float(np.abs(self.gamma[finite] - self.twice_energy[finite]).max(initial=0.0))
+        difference = float(np.abs(self.gamma[finite] - self.twice_energy[finite]).max(initial=0.0))
         left_out = ""
         if self.loo_relative_gap is not None and len(self.loo_relative_gap):
             worst = f"{self.loo_relative_gap.max():.1e}"
@@ -165,7 +165,7 @@ class PairReport:
             f"  margin 1/‖w‖ {self.margin:.6g}{ball}\n"
             f"  ‖w‖² {self.squared_norm:.10g} = Σα {self.alpha_sum:.10g} − Σαξ {self.slack_sum:.10g} "
             f"(differs by {abs(self.squared_norm - self.alpha_sum + self.slack_sum):.1e})\n"
-            f"  γ_c = 2W_c to {far:.1e}; median γ_c {np.median(self.gamma) if len(self.gamma) else np.nan:.4g}"
+            f"  γ_c = 2W_c to {difference:.1e}; median γ_c {np.median(self.gamma) if len(self.gamma) else np.nan:.4g}"
             f"{left_out}"
         )
 
@@ -191,7 +191,7 @@ def pair_report(
     leave_one_out : bool
         Whether to compute the exact leave-one-out margins.
     """
-    weights = kept(coefficients(problem, certificate))
+    weights = without_round_off(coefficients(problem, certificate))
     alpha = problem.sigma * weights
     support = np.flatnonzero(alpha)
     a, ridge = alpha[support], problem.ridge[support]
@@ -401,27 +401,27 @@ def _report_fitted(model: SVC, leave_one_out: bool) -> GeneralizationReport:
     codes = np.zeros(len(points), dtype=np.intp)
     classes, present = len(model.classes_), model._present
     constants = constants_of(classes, np.arange(classes) if present is None else present)
-    first = np.tile(constants, (len(points), 1))
-    exact, pairs = first.copy(), []
+    first_segment = np.tile(constants, (len(points), 1))
+    exact, pairs = first_segment.copy(), []
     for k, (solution, column) in enumerate(zip(solutions, model._columns(), strict=True)):
         high, low = model._sides(k)
         # Votes of several classes take values positive for the first class of a pair; a model of the two classes that
         # alone have weight has y = +1 for the second, so its values change sign.
-        turn = -1.0 if classes > 2 and high > low else 1.0
+        sign = -1.0 if classes > 2 and high > low else 1.0
         place = np.searchsorted(points, rows[k])
         problem, certificate = solution.problem, certified_optimum(solution.problem, solution.alpha)
         codes[place] = np.where(problem.sigma > 0, high, low)
         names = model.classes_[low], model.classes_[high]
         pair = pair_report(problem, certificate, names, rows[k], leave_one_out)
         weights = np.zeros(len(points))
-        weights[place] = kept(coefficients(problem, certificate))
+        weights[place] = without_round_off(coefficients(problem, certificate))
         values = gram.matvec(weights) + certificate.bias
-        hit = np.searchsorted(points, pair.support)
+        support_rows = np.searchsorted(points, pair.support)
         signs = problem.sigma[np.searchsorted(rows[k], pair.support)]
-        first[:, column] = exact[:, column] = turn * values
-        first[hit, column] = turn * signs * pair.first_segment
+        first_segment[:, column] = exact[:, column] = sign * values
+        first_segment[support_rows, column] = sign * signs * pair.first_segment
         if pair.loo_margin is not None:
-            exact[hit, column] = turn * signs * pair.loo_margin
+            exact[support_rows, column] = sign * signs * pair.loo_margin
         pairs.append(pair)
     voting = len(model.classes_), model.break_ties
     n_support = len(np.unique(np.concatenate([pair.support for pair in pairs])))
@@ -430,7 +430,7 @@ def _report_fitted(model: SVC, leave_one_out: bool) -> GeneralizationReport:
         n_support=n_support,
         loo_bound=n_support / len(points),
         loo_error=float(np.mean(winners(exact, *voting) != codes)) if leave_one_out else None,
-        first_segment_error=float(np.mean(winners(first, *voting) != codes)),
+        first_segment_error=float(np.mean(winners(first_segment, *voting) != codes)),
         pairs=tuple(pairs),
         circuits=model.raw_summaries_,
     )

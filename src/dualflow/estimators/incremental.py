@@ -18,8 +18,8 @@ from ..online.leave_one_out import LeaveOneOut, left_out
 from ..problems import Growing, GrowingBall, GrowingHinge, GrowingTube
 from ..problems.classification import FINITE_COST
 from ..problems.regression import TUBE
-from ._base import fitted, nearest, refused
-from ._classifier import Joint, PairClassifier, joined
+from ._base import fitted, nearest, unavailable
+from ._classifier import Joint, PairClassifier, join_support
 from ._incremental import IncrementalMachine
 from ._one_class import Ball, sphere
 from ._validation import check_same_classes, codes_of, encode, exact_labels, label_text, several
@@ -225,7 +225,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             (J,) = np.nonzero(weights)
             parts.append((stream.ids[J], self._codes_of_pair(k)[J], weights[J]))
             points.append(stream.gram.X[J])
-        joint = joined(len(self.classes_), parts)
+        joint = join_support(len(self.classes_), parts)
         return joint, np.concatenate(points)[joint.first]
 
     def _support(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
@@ -457,8 +457,8 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
 
     _rules = {"C": FINITE_COST, "epsilon": TUBE}
 
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
 
     _kept = (*IncrementalMachine._kept, "C", "epsilon")
 

@@ -26,7 +26,7 @@ from ..driver.solve import Progress
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ..solvers.registry import make_solver
-from ._base import refused, set_by_fit
+from ._base import set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, seeds_of
 from ._packing import pack_attributes, pack_solutions, unpack_solutions, unpacked
 from ._solving import Solving
@@ -114,10 +114,10 @@ class Scatter:
             basis = np.eye(m)[varies]
             return cls(priors, means, unit, basis, (rows @ basis.T).T.copy(), ridge[varies])
         _, sizes, directions = scipy.linalg.svd(rows, full_matrices=False, check_finite=False)
-        kept = sizes > rank_tol
-        if not kept.any():
+        is_kept = sizes > rank_tol
+        if not is_kept.any():
             raise ProblemError(f"X: no direction varies within classes by more than rank_tol={rank_tol!r}; lower it")
-        basis = np.eye(m) if kept.sum() == m else directions[kept]
+        basis = np.eye(m) if is_kept.sum() == m else directions[is_kept]
         return cls(priors, means, unit, basis, (rows @ basis.T).T.copy(), np.zeros(len(basis)))
 
     def differences(self) -> NDArray:
@@ -238,12 +238,12 @@ class LDA(ClassifierMixin, BatchMachine):
 
     # The base class of kernel machines needs these; they are constants here, or refused.
     kernel, gamma, degree, coef0, predict_dtype = "linear", 1.0, 3, 0.0, "float64"
-    support_: NDArray = refused("coef_")
-    support_vectors_: NDArray = refused("coef_")
-    n_support_: NDArray = refused("coef_")
-    dual_coef_: NDArray = refused("coef_")
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
+    support_: NDArray = unavailable("coef_")
+    support_vectors_: NDArray = unavailable("coef_")
+    n_support_: NDArray = unavailable("coef_")
+    dual_coef_: NDArray = unavailable("coef_")
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
 
     classes_: NDArray = set_by_fit()
     coef_: NDArray = set_by_fit()

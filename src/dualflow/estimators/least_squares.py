@@ -24,7 +24,7 @@ from ._batch import seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
 from ._solving import Solving
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["DEFAULT_SOLVER", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
@@ -47,9 +47,9 @@ def posed_again(problem: DualProblem, column: Mapping[str, NDArray]) -> DualProb
     return replace(problem, ridge=column["ridge"])
 
 
-def _posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
     """Return a pair's problem from a file, which holds its labels, its intercept, and C times the weights."""
-    problem = problems.least_squares(gram, column["sigma"], fit_intercept=intercept_of(solve_facts))
+    problem = problems.least_squares(gram, column["sigma"], fit_intercept=intercept_of(facts))
     return posed_again(problem, column)
 
 
@@ -368,7 +368,7 @@ class LSSVR(ValueMachine):
         with self._transaction():
             self._take_parameters()
             points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = kept_weight(sample_weight, points)
+            weight = nonnegative_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             problem = problems.least_squares(
                 self._part(gram, rows),

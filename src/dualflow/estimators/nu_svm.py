@@ -25,7 +25,7 @@ from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
 from ._solving import Solving
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["NuSVC", "NuSVR"]
@@ -35,10 +35,10 @@ __all__ = ["NuSVC", "NuSVR"]
 FEASIBLE_NU = 1e-12
 
 
-def _posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
     """Return a pair's problem from a file, which holds its labels, the weights of the points, and ν."""
     problem = problems.nu_svc(gram, column["sigma"], nu=FEASIBLE_NU)
-    return replace(problem, upper=column["upper"], total=solve_facts["total"])
+    return replace(problem, upper=column["upper"], total=facts["total"])
 
 
 class NuSVC(SavedPairs, PairClassifier, BatchMachine):
@@ -380,7 +380,7 @@ class NuSVR(ValueMachine):
         with self._transaction():
             self._take_parameters()
             points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = kept_weight(sample_weight, points)
+            weight = nonnegative_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             part, values = self._part(gram, rows), values.astype(float)[rows]
             given = None if sample_weight is None else weight[rows]

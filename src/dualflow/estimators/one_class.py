@@ -16,11 +16,11 @@ from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
-from ._base import immutable, refused, set_by_fit
-from ._batch import BatchMachine, iterations_of, kept
+from ._base import immutable, set_by_fit, unavailable
+from ._batch import BatchMachine, iterations_of, without_round_off
 from ._one_class import NU_RULE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off
 
 __all__ = ["OneClassSVM"]
@@ -103,7 +103,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
 
     _rules = {"nu": NU_RULE}
 
-    radius_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
     intercept_: NDArray = set_by_fit()
 
     def __init__(
@@ -189,7 +189,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
             (points,) = checked_data(self, self._kernel_input(X), first=True)
             gram, rows, given, total = self._gram(points), np.arange(points.shape[0]), None, float(points.shape[0])
             if sample_weight is not None:
-                weight = kept_weight(sample_weight, points)
+                weight = nonnegative_weight(sample_weight, points)
                 (rows,) = (weight > 0).nonzero()
                 given, total = weight[rows], float(weight.sum())
             self._set_share(len(rows))
@@ -206,7 +206,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         ``total`` is the sum of the coefficients.
         """
         (solution,) = self.solutions_
-        coefficients = total * kept(solution.coefficients)
+        coefficients = total * without_round_off(solution.coefficients)
         (support,) = coefficients.nonzero()
         self._keep_support(gram, rows[support])
         self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])

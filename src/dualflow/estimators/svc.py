@@ -22,7 +22,7 @@ from ..problems.classification import COST, hinge
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, PairSolutions, SavedPairs, takes_batch
+from ._one_vs_one import Pairs, PairSolutions, SavedPairs, can_use_batch
 from ._solving import Solving, solve_batch, solve_one
 
 __all__ = ["SVC"]
@@ -291,7 +291,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         def progress(k: int, pair: PairResult) -> Progress:
             return Progress(1, 1.0, pair.alpha[pairs.places(k)], pair.certificate, pair.wall_time_s)
 
-        if takes_batch(self, engine, gram):
+        if can_use_batch(self, engine, gram):
             check_limits(self.tol, self.max_steps, self.time_limit)
             batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
             found = solve_batch(self, batch)

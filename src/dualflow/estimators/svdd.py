@@ -17,10 +17,10 @@ from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
 from ..solvers import Solver
-from ._batch import BatchMachine, iterations_of, kept
+from ._batch import BatchMachine, iterations_of, without_round_off
 from ._one_class import NU_RULE_OR_NONE, Ball, ShareOfNew, sphere
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off, stored
 
 __all__ = ["SVDD"]
@@ -209,7 +209,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
             (points,) = checked_data(self, X, first=True, least=2)
             gram, rows, given = self._gram(points), np.arange(points.shape[0]), None
             if sample_weight is not None:
-                weight = kept_weight(sample_weight, points)
+                weight = nonnegative_weight(sample_weight, points)
                 (rows,) = (weight > 0).nonzero()
                 given = weight[rows]
             self._set_share(len(rows))
@@ -228,7 +228,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
     def _read(self, gram: Gram, rows: NDArray) -> None:
         """Set the fitted attributes from the solution, whose points are these rows of the Gram."""
         (solution,) = self.solutions_
-        coefficients = kept(solution.coefficients)
+        coefficients = without_round_off(solution.coefficients)
         (support,) = coefficients.nonzero()
         own = solution.problem.centred().gram  # translation does not change the ball, and centring saves digits
         self._keep_support(own, support)

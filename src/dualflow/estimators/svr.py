@@ -21,7 +21,7 @@ from ..problems.classification import COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
 from ._base import LEAST_S
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["SVR"]
@@ -183,7 +183,7 @@ class SVR(ValueMachine):
         with self._transaction():
             self._take_parameters()
             points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = kept_weight(sample_weight, points)
+            weight = nonnegative_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             part, values = self._part(gram, rows), values.astype(float)[rows]
             given = None if sample_weight is None else weight[rows]

@@ -155,6 +155,7 @@ def _check_header(text: bytes) -> None:
 
 
 def _error_text(error: Exception) -> str:
+    """Return an error's message, or its class if that is empty."""
     return str(error) or type(error).__name__
 
 
@@ -211,5 +212,6 @@ def _check_directory(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
 
 
 def _check_dtype(name: str, dtype: np.dtype) -> None:
+    """Raise `ProblemError` for an array of a dtype that a file cannot hold."""
     if dtype.kind not in DTYPES or not dtype.itemsize or (dtype.kind in "iuf" and dtype.itemsize > 8):
         raise ProblemError(f"{name} has dtype {dtype}, which cannot be stored without pickle on every machine")

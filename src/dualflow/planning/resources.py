@@ -294,27 +294,24 @@ def _row(problem: DualProblem, engine: Any) -> ResourceRow | None:
         shots = sum(batch.circuits * (batch.shots or 0) * times for batch, times in sent.items()) or None
     found = logical_counts(rehearsed.circuit(context, None))
     counts = (found.qubits, found.cx, found.depth, found.rotations, found.t_gates)
-    return _with_models(problem.n, True, *counts, circuits, shots)
+    return _with_models(problem.n, True, counts, circuits, shots)
 
 
 def _with_models(
     n: int,
     counted: bool,
-    qubits: float,
-    cx: float,
-    depth: float,
-    rotations: float,
-    t_gates: float,
+    counts: tuple[float, float, float, float, float],
     circuits: float | None,
     shots: float | None,
 ) -> ResourceRow:
-    """Return a row from the counts, with the models of T gates and of the machine."""
+    """Return a row from the counts (qubits, cx, depth, rotations, t_gates), with models of T gates and machine."""
     from ..quantum.circuits.clifford_t import t_count
     from ..quantum.circuits.surface_code import footprint
 
+    qubits, _, _, rotations, t_gates = counts
     count = t_count(rotations, t_gates)
     machine = footprint(math.ceil(qubits), count)
-    return ResourceRow(n, counted, qubits, cx, depth, rotations, t_gates, count, circuits, shots, machine)
+    return ResourceRow(n, counted, *counts, count, circuits, shots, machine)
 
 
 def _extrapolated(n: int, counted: list[ResourceRow], growth: dict[str, Growth]) -> ResourceRow:
@@ -328,7 +325,7 @@ def _extrapolated(n: int, counted: list[ResourceRow], growth: dict[str, Growth])
         shots = None if shots_per_circuit is None else shots_per_circuit * circuits
     cx, depth, rotations, t_gates = (growth[name].at(n) for name in MODELLED_FIELDS[:4])
     qubits = last.qubits + qubits_per_doubling * math.log2(n / last.n)
-    return _with_models(n, False, qubits, cx, depth, rotations, t_gates, circuits, shots)
+    return _with_models(n, False, (qubits, cx, depth, rotations, t_gates), circuits, shots)
 
 
 def _number(value: float | None) -> str:
