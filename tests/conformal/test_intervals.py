@@ -155,7 +155,7 @@ def test_many_new_points_are_predicted_in_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"confidence_level": 1.0}, "confidence_level=1.0 must be"),
         ({"method": "jackknife"}, "'plus', 'minmax', 'base'"),
@@ -164,9 +164,9 @@ def test_many_new_points_are_predicted_in_blocks(monkeypatch):
         ({"estimator": SVR(C=1.0, epsilon=-1.0)}, "epsilon"),
     ],
 )
-def test_refused(arguments, says):
+def test_refused(arguments, message):
     X, y, _ = friedman()
-    with pytest.raises(ProblemError, match=says):
+    with pytest.raises(ProblemError, match=message):
         ConformalSVR(**arguments).fit(X, y)
 
 

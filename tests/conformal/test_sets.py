@@ -159,7 +159,7 @@ def test_a_broken_path_is_replaced_by_refits(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"estimator": SVC(class_weight="balanced")}, "give the weights"),
         ({"confidence_level": 0}, "confidence_level=0 must be"),
@@ -169,9 +169,9 @@ def test_a_broken_path_is_replaced_by_refits(monkeypatch):
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_refused(arguments, says):
+def test_refused(arguments, message):
     X, y, _ = two()
-    with pytest.raises(ProblemError, match=says):
+    with pytest.raises(ProblemError, match=message):
         ConformalSVC(**arguments).fit(X, y)
 
 

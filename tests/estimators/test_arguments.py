@@ -21,8 +21,8 @@ every_kind = pytest.mark.parametrize("model", ALL, ids=lambda model: type(model)
 @every_kind
 def test_ignored_arguments_warn_once(model):
     silly, plain = clone(model).set_params(shrinking=False, cache_size=500), clone(model).fit(X, Y)
-    said = r"ignores them: shrinking=False \(.*\); cache_size=500 \(.*release_memory"
-    with pytest.warns(UserWarning, match=said) as caught:
+    text = r"ignores them: shrinking=False \(.*\); cache_size=500 \(.*release_memory"
+    with pytest.warns(UserWarning, match=text) as caught:
         silly.fit(X, Y)
     assert len(caught) == 1
     assert type(model).__name__ in str(caught[0].message)
@@ -35,8 +35,8 @@ def test_probability_leads_to_calibration():
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError, match=r"SVC has no predict_proba: see .*CalibratedClassifierCV"):
         model.predict_proba(X)
-    for said in ("deprecated", False):
-        SVC(probability=said).fit(X, Y)
+    for value in ("deprecated", False):
+        SVC(probability=value).fit(X, Y)
 
 
 @every_kind
@@ -145,11 +145,11 @@ def test_a_limited_model_is_saved(tmp_path):
 
 @every_kind
 def test_verbose_ends_with_a_line_and_changes_nothing(model, capsys):
-    quiet, told = clone(model).fit(X, Y), clone(model).set_params(verbose=True).fit(X, Y)
-    said = capsys.readouterr().out
-    assert re.search(rf"^{type(model).__name__}: 1 of 1 solved, certified relative gap \S+, \d+\.\d s$", said.strip())
-    np.testing.assert_array_equal(quiet.dual_coef_, told.dual_coef_)
-    np.testing.assert_array_equal(quiet.predict(X), told.predict(X))
+    quiet, verbose = clone(model).fit(X, Y), clone(model).set_params(verbose=True).fit(X, Y)
+    text = capsys.readouterr().out
+    assert re.search(rf"^{type(model).__name__}: 1 of 1 solved, certified relative gap \S+, \d+\.\d s$", text.strip())
+    np.testing.assert_array_equal(quiet.dual_coef_, verbose.dual_coef_)
+    np.testing.assert_array_equal(quiet.predict(X), verbose.predict(X))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -173,8 +173,8 @@ def test_verbose_on_a_terminal_keeps_one_line(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(_solving, "LIVE_INTERVAL_S", 0.0)
     SVC(solver="gradient-flow", verbose=True).fit(X, Y)
-    said = capsys.readouterr().out
-    assert "1 of 1 solved" in said
+    text = capsys.readouterr().out
+    assert "1 of 1 solved" in text
 
 
 def test_verbose_says_that_a_gap_is_withheld(capsys):

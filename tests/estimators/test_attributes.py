@@ -183,8 +183,8 @@ def test_solutions_cover_the_points_and_predict_as_the_model(name):
 def test_solution_exists_for_one_solve_only(name):
     model, data = trained(name)
     if data is MANY:
-        said = f"^{type(model).__name__} has no solution_ but 6, one a pair of classes: see solutions_$"
-        with pytest.raises(AttributeError, match=said):
+        text = f"^{type(model).__name__} has no solution_ but 6, one a pair of classes: see solutions_$"
+        with pytest.raises(AttributeError, match=text):
             _ = model.solution_
         assert not hasattr(model, "solution_")
     else:

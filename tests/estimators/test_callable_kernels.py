@@ -147,13 +147,13 @@ def test_every_form_gives_the_same_report_and_front(form):
     def kernel(A, B):
         return FORMS[form](whole_numbers(A, B))
 
-    def said(k):
+    def scores_of(k):
         model = SVC(kernel=k).fit(X, Y)
         report = generalization_report(model, X, Y)
         front = pareto_front(X, Y, kernel=k, max_points=5)
         return repr(report), [point.error for point in front.points]
 
-    assert said(kernel) == said(whole_numbers)
+    assert scores_of(kernel) == scores_of(whole_numbers)
 
 
 @pytest.mark.parametrize("form", ["Fortran order", "list", "frame", "float32"])

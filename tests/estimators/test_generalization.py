@@ -263,18 +263,18 @@ def test_ctrl_c_gives_no_partial_report(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(calls) == 2
-    asked, without = [], leave_one_out.Response.without
+    removed, without = [], leave_one_out.Response.without
 
     def struck(response, gone, stretch=1.0):
-        asked.append(gone)
-        if len(asked) == 5:
+        removed.append(gone)
+        if len(removed) == 5:
             raise KeyboardInterrupt
         return without(response, gone, stretch)
 
     monkeypatch.setattr(leave_one_out.Response, "without", struck)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
-    assert len(asked) == 5
+    assert len(removed) == 5
 
 
 # --- geometry --------------------------------------------------------------------------------------

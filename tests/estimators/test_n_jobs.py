@@ -23,7 +23,7 @@ DIGITS = load_digits(return_X_y=True)
 X, Y = DIGITS[0][:600] / 16, DIGITS[1][:600]
 IRIS = load_iris(return_X_y=True)
 WAYS = {
-    "settled": {},
+    "direct": {},
     "runs": {"refine": False},
     "linear": {"kernel": "linear", "C": 0.1},
     "squared hinge": {"loss": "squared_hinge"},
@@ -39,7 +39,7 @@ def test_results_do_not_depend_on_n_jobs(way):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # What 1 and -1 mean is one matter for all ways.
-        numbers = (None, 1, 2, -1, 7) if way == "settled" else (None, 2, 7)
+        numbers = (None, 1, 2, -1, 7) if way == "direct" else (None, 2, 7)
         models = [SVC(n_jobs=jobs, **{"random_state": 0} | WAYS[way]).fit(data, Y[rows]) for jobs in numbers]
     first = models[0]
     for model in models[1:]:
@@ -55,18 +55,18 @@ def test_results_do_not_depend_on_n_jobs(way):
 
 def test_n_jobs_threads_work_at_the_same_time(monkeypatch):
     honest, together = pair_batch.solve_small_pairs, threading.Barrier(3)
-    who = set()
+    thread_ids = set()
 
     def meets(*given):
-        if threading.get_ident() not in who:
-            who.add(threading.get_ident())
+        if threading.get_ident() not in thread_ids:
+            thread_ids.add(threading.get_ident())
             together.wait(60)
         return honest(*given)
 
     monkeypatch.setattr(pair_batch, "solve_small_pairs", meets)
     SVC(n_jobs=3).fit(X, Y)
-    assert len(who) == 3
-    assert threading.get_ident() not in who
+    assert len(thread_ids) == 3
+    assert threading.get_ident() not in thread_ids
 
 
 def test_the_meaning_of_n_jobs(monkeypatch):
@@ -91,7 +91,7 @@ def test_circuits_wait_for_one_another():
     assert engine.jobs == 1
 
 
-@pytest.mark.parametrize("where", ["settled", "runs"])
+@pytest.mark.parametrize("where", ["direct", "runs"])
 def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypatch):
     honest, calls, count = pair_batch.solve_small_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
@@ -112,7 +112,7 @@ def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypat
             signal.raise_signal(signal.SIGINT)
             heard_by_all.wait(60)
 
-    if where == "settled":
+    if where == "direct":
         monkeypatch.setattr(pair_batch, "solve_small_pairs", strikes)
     else:
         options["callback"] = heard
@@ -122,7 +122,7 @@ def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypat
     assert len(ended) == 45
     assert Status.INTERRUPTED in ended
     assert all(each in (Status.INTERRUPTED, Status.OPTIMAL) for each in ended[12:])
-    if where == "settled":
+    if where == "direct":
         assert len(calls) <= 4
         assert set(ended[:9]) == {Status.OPTIMAL} or set(ended[9:17]) == {Status.OPTIMAL}
     assert model.fit_status_ == 1
@@ -132,12 +132,12 @@ def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypat
 def test_ctrl_c_ends_all_threads_and_leaves_the_model_as_it_was(monkeypatch):
     model = SVC(n_jobs=2).fit(*IRIS)
     before = model.dual_coef_
-    told, heard, fail = [], threading.Event(), _solving.Solving.fail
+    calls, heard, fail = [], threading.Event(), _solving.Solving.fail
     monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard.set()])
 
     def strikes(progress):
-        told.append(1)
-        if len(told) == 1:
+        calls.append(1)
+        if len(calls) == 1:
             signal.raise_signal(signal.SIGINT)
             heard.wait(60)
 

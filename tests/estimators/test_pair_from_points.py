@@ -123,8 +123,8 @@ def test_more_points_of_many_free_variables_are_left_to_a_run():
     assert model.certificate_.relative_gap <= 1e-9
 
     def pair(updates):
-        told = other(max_row_share=1, max_rows=900, max_updates=updates)
-        return PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+        thresholds = other(max_row_share=1, max_rows=900, max_updates=updates)
+        return PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0]
 
     assert pair(100_000).certificate.relative_gap <= 1e-11
     assert pair(50) is None  # updates, and not the end
@@ -134,17 +134,17 @@ def test_where_most_are_at_their_bounds_more_rows_are_made():
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 1.0) for group in groups]
-    told = other(max_row_share=0.4)
-    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+    thresholds = other(max_row_share=0.4)
+    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0]
     assert pair.certificate.relative_gap <= 1e-11
     many = np.count_nonzero(pair.alpha)
-    assert many > told.max_row_share * 900
+    assert many > thresholds.max_row_share * 900
     wide = np.random.default_rng(0).normal(size=(900, 8))  # nearly all are support vectors, and at their bounds
-    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0]
     assert all_of_them.certificate.relative_gap <= 1e-11
-    assert np.count_nonzero(all_of_them.alpha) > told.max_row_share_bounded * 900
-    told = other(max_row_share=0.4, max_values_bounded=900 * (many - 10))
-    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0] is None
+    assert np.count_nonzero(all_of_them.alpha) > thresholds.max_row_share_bounded * 900
+    thresholds = other(max_row_share=0.4, max_values_bounded=900 * (many - 10))
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0] is None
 
 
 @pytest.fixture
@@ -163,8 +163,8 @@ def test_certificates_use_the_points_and_not_the_rows(monkeypatch):
     X, y = SETS["moons"]
     order, m = np.argsort(y, kind="stable"), int((y == 0).sum())
     fits_with(monkeypatch, min_rows_float32=np.inf)
-    told = other(min_rows_float32=np.inf)
-    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0, thresholds=told)
+    thresholds = other(min_rows_float32=np.inf)
+    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0, thresholds=thresholds)
     objective, bound = found.figures[0, :2]
     assert objective - bound > 1e-3 * abs(objective)
     model = SVC(C=10.0).fit(X, y)  # which leaves it to a run

@@ -103,16 +103,16 @@ def test_pairs_that_are_hard_and_large_are_left_to_runs():
 
 def test_expensive_pairs_may_be_larger_and_harder_among_many():
     """Of more features than the compiled kernel takes, where a run would compute most of a matrix for each pair."""
-    told = other(max_pair_points=0, max_pair_numbers_wide_shared=0)  # nor by kernel rows on demand
+    thresholds = other(max_pair_points=0, max_pair_numbers_wide_shared=0)  # nor by kernel rows on demand
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 850)
-    for width, settled in ((65, True), (64, False)):
+    for width, is_direct in ((65, True), (64, False)):
         X = rng.normal(size=(2550, width)) * np.where(np.arange(width) < 8, 1.0, 0.01)
         gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
         bounds = [np.full(850, 5.0)] * 3
-        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6, thresholds=told)[0]
-        assert (pair is not None) == settled
-        if settled:
+        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6, thresholds=thresholds)[0]
+        assert (pair is not None) == is_direct
+        if is_direct:
             assert certify(posed(gram, groups, bounds, 0, 1), pair.alpha).within(1e-9)
 
 

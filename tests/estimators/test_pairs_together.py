@@ -138,14 +138,14 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
     X, y = rng.normal(size=(12, 3)) + 1e5, np.arange(12) % 2
     groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
 
-    def settled(points, told=USUAL):
+    def batch_results(points, thresholds=USUAL):
         gram = Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0)
-        return list(PairBatch(gram, groups, np.concatenate(upper), 1e-6, thresholds=told))
+        return list(PairBatch(gram, groups, np.concatenate(upper), 1e-6, thresholds=thresholds))
 
-    assert settled(X) == [None]
-    assert settled(X - X.mean(axis=0)) != [None]
+    assert batch_results(X) == [None]
+    assert batch_results(X - X.mean(axis=0)) != [None]
     # Without the check of digits, the result is the same.
-    assert settled(X, other(min_relative_spread=-1.0)) == [None]
+    assert batch_results(X, other(min_relative_spread=-1.0)) == [None]
 
 
 @pytest.mark.parametrize("bound", [0.0, np.inf])

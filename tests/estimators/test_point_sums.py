@@ -25,9 +25,9 @@ def wrong(request, monkeypatch):
     rough, rng = point_sums.rough_sums, np.random.default_rng(0)
 
     def wrong_by_all(*given):
-        sums, doubt = rough(*given)
+        sums, error_bound = rough(*given)
         sign = rng.choice([-1.0, 1.0], len(sums)) if request.param is None else request.param
-        return sums + 0.999 * sign * doubt, doubt
+        return sums + 0.999 * sign * error_bound, error_bound
 
     monkeypatch.setattr(point_sums, "rough_sums", wrong_by_all)
 
@@ -70,11 +70,11 @@ def test_figures_of_descriptions_are_those_of_float64(model, nu, gamma, refine, 
 
 
 def test_float32_is_used_only_where_it_is_faster_and_safe(monkeypatch):
-    asked = []
+    row_counts = []
     rough = point_sums.rough_sums
 
     def noted(*given):
-        asked.append(len(given[0]))
+        row_counts.append(len(given[0]))
         return rough(*given)
 
     monkeypatch.setattr(point_sums, "rough_sums", noted)
@@ -84,21 +84,21 @@ def test_float32_is_used_only_where_it_is_faster_and_safe(monkeypatch):
         return pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, thresholds=thresholds)
 
     certified(X, 1.0)
-    assert len(asked) == 1
-    assert asked[0] < 1200  # variables with weight are in float64 anyway
+    assert len(row_counts) == 1
+    assert row_counts[0] < 1200  # variables with weight are in float64 anyway
     certified(X * 1e4, 1.0)  # distances that float32 has no digits for
     certified(X, 1e-31)  # and weights
-    assert len(asked) == 1
+    assert len(row_counts) == 1
     certified(X, 1.0, other(min_product_float32=1 << 60))
-    assert len(asked) == 1
+    assert len(row_counts) == 1
 
 
 def test_all_sums_are_float64_where_most_signs_are_undetermined(monkeypatch):
     rough, exact, made = point_sums.rough_sums, point_sums.PointSums._exact, []
 
     def doubtful(*given):
-        sums, doubt = rough(*given)
-        return 1.5 * sums, np.full(len(doubt), np.inf)
+        sums, error_bound = rough(*given)
+        return 1.5 * sums, np.full(len(error_bound), np.inf)
 
     def counted(self, rows, *rest):
         made.append(rows)

@@ -81,11 +81,11 @@ def test_single_precision_is_used_where_it_is_accurate(monkeypatch):
     gram, sums = KeptGram(Gram(points(5, 80), "poly")), []
     plain = gram_module.KernelMatrix._sums
 
-    def told(self, new, J, W, dtype):
+    def recorded(self, new, J, W, dtype):
         sums.append((len(new), dtype))
         return plain(self, new, J, W, dtype)
 
-    monkeypatch.setattr(gram_module.KernelMatrix, "_sums", told)
+    monkeypatch.setattr(gram_module.KernelMatrix, "_sums", recorded)
     gram.expand(points(6, 5000), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, np.float32)
     assert sum(count for count, _ in sums[:-1]) <= 2 * gram_module.TRIED  # predictions stay cheap

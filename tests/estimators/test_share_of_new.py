@@ -384,9 +384,9 @@ def test_a_file_with_another_threshold_is_refused(kind):
     ):
         with pytest.raises(ValueError, match="its"):
             fresh(kind, model)._unpack(arrays | spoilt, dict(facts))
-    for told in ({"nu_": 0.9}, {"nu_": None}, {"rejects": 0.7}, {"rejects": 0.001}, {"loo_relative_gap": -1.0}):
+    for changed in ({"nu_": 0.9}, {"nu_": None}, {"rejects": 0.7}, {"rejects": 0.001}, {"loo_relative_gap": -1.0}):
         with pytest.raises((ValueError, ProblemError)):
-            fresh(kind, model)._unpack(arrays, facts | told)
+            fresh(kind, model)._unpack(arrays, facts | changed)
 
 
 def fresh(kind, model):

@@ -140,12 +140,12 @@ def test_the_problems_that_take_this_way(problem, suits):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "options",
     [{"solver": "smo"}, {"max_iter": 5}, {"solver_options": {"gap_tol": 1e-9}}],
 )
-def test_other_options_take_a_run(told, no_runs):
+def test_other_options_take_a_run(options, no_runs):
     with pytest.raises(AssertionError, match="a run was made"):
-        SVDD(**told).fit(SETS["iris"])
+        SVDD(**options).fit(SETS["iris"])
 
 
 @pytest.mark.parametrize("name", ["moons", "iris"])

@@ -138,8 +138,8 @@ def test_no_state_is_silently_inexact(make, kernel, scale, heavy):
             warnings.simplefilter("always")
             model = make(C=C, kernel=kernel).fit(X[:40], y[:40])
             model.partial_fit(X[40:], y[40:])
-        told = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-        assert told or model.certificate_.within(TOL)
+        warned = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+        assert warned or model.certificate_.within(TOL)
 
 
 @pytest.mark.parametrize("make", [IncrementalSVC, EcoSVC])
