@@ -78,7 +78,7 @@ def test_calls_of_one_point_find_the_batch_optimum(kernel, reserve, monkeypatch)
     models = []
     for shortcut in (True, False):
         if not shortcut:
-            monkeypatch.setattr(EcoSVC, "_meet_at_once", lambda *given: None)
+            monkeypatch.setattr(EcoSVC, "_batch_update", lambda *given: None)
         model = EcoSVC(**parameters)
         for k in range(len(X)):
             model.partial_fit(X[k : k + 1], y[k : k + 1], classes=[-1.0, 1.0])
@@ -158,7 +158,7 @@ def test_a_call_that_fails_leaves_the_kernel_that_gradients_are_of(monkeypatch):
     model = EcoSVC(gamma=1.0, C=5.0, reserve=np.inf).partial_fit(X[:120], y[:120], classes=[-1, 1])
     model.set_params(kernel="linear")
     with monkeypatch.context() as broken:
-        broken.setattr(EcoSVC, "_meet", lambda *given: 1 / 0)
+        broken.setattr(EcoSVC, "_learn_block", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.partial_fit(X[120:121], y[120:121])
     model.partial_fit(X[120:121], y[120:121])

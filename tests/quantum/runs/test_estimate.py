@@ -168,7 +168,7 @@ def test_what_depends_on_measurements_is_a_labelled_forecast_from_the_emulator(s
 def test_a_rehearsal_that_is_cut_short_says_so():
     said = estimate(problem("box"), "hamiltonian-descent", Silent(), shots=200, time_limit=1e-3)
     assert not said.fixed
-    assert said.basis.startswith("at least")
+    assert said.basis.startswith("lower bounds")
 
 
 def test_nothing_of_the_run_is_touched(tmp_path):
