@@ -144,7 +144,7 @@ def test_a_block_has_the_f_of_everybody_up_to_a_constant(model):
 def test_survivors_stay_and_the_best_invaders_join_them():
     problem = posed("svdd")
     best = dualflow.solve(problem, "cvxopt", tol=1e-10).certificate.alpha
-    alive, never = np.flatnonzero(quantum_invasion.living(best)), np.zeros(problem.n, dtype=int)
+    alive, never = np.flatnonzero(quantum_invasion.is_survivor(best)), np.zeros(problem.n, dtype=int)
     # Without one of the survivors the others are all that is left of it, and it is the one to invade.
     gone = best.copy()
     gone[alive[0]] = 0.0
@@ -163,7 +163,7 @@ def test_survivors_stay_and_the_best_invaders_join_them():
 def test_noise_is_what_shots_add_to_f():
     problem, shots = posed("l2"), 1000
     alpha = np.random.default_rng(0).dirichlet(np.ones(problem.n))
-    found = quantum_invasion.noise(problem, alpha, problem.gradient(alpha), shots)
+    found = quantum_invasion.noise_excess(problem, alpha, problem.gradient(alpha), shots)
     draws = [np.random.default_rng(s).multinomial(shots, alpha) / shots for s in range(2000)]
     added = np.array([problem.objective(draw) for draw in draws]) - problem.objective(alpha)
     assert abs(added.mean() - found) <= 4 * added.std() / np.sqrt(len(added))

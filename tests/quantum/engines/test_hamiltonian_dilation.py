@@ -80,7 +80,7 @@ def test_the_circuit_is_the_evolution(qubits, kind):
     n = max(2, 2 ** (qubits - 1) - 1)
     dilation = make_dilation(build(kind, n))
     assert dilation.circuit.n_qubits == qubits
-    angles = dilation.angles(dilation.settled(np.random.default_rng(qubits).normal(scale=3.0, size=n)))
+    angles = dilation.angles(dilation.feasible_potential(np.random.default_rng(qubits).normal(scale=3.0, size=n)))
     circuit = dilation.circuit.build()
     values = dict(zip(circuit.parameters, dilation.circuit.gate_parameters(angles), strict=True))
     expected = evolution(angles)
@@ -92,7 +92,7 @@ def test_the_circuit_is_the_evolution(qubits, kind):
 def test_the_simplex_is_read_from_ancilla_0(n):
     problem = custom(n)
     dilation = SimplexDilation(problem)
-    V = dilation.settled(np.random.default_rng(0).normal(scale=4.0, size=n))
+    V = dilation.feasible_potential(np.random.default_rng(0).normal(scale=4.0, size=n))
     reading = dilation.read(dilation.circuit.distribution(dilation.angles(V)), None)
     mu = np.exp(V) / np.exp(V).sum()
     np.testing.assert_allclose(reading.alpha, 2.5 * mu, rtol=1e-12)
@@ -104,7 +104,7 @@ def test_the_simplex_is_read_from_ancilla_0(n):
 def test_the_box_is_read_from_both_outcomes_and_meets_its_equality(kind):
     problem = build(kind, 12)
     dilation = BoxDilation(problem)
-    V = dilation.settled(np.random.default_rng(0).normal(scale=4.0, size=12))
+    V = dilation.feasible_potential(np.random.default_rng(0).normal(scale=4.0, size=12))
     reading = dilation.read(dilation.circuit.distribution(dilation.angles(V)), None)
     u = problem.effective_upper
     np.testing.assert_allclose(reading.alpha, u * expit(V), rtol=1e-12)
@@ -119,7 +119,7 @@ def test_what_counts_miss_of_the_equality_raises_nobody_off_a_bound(shares):
     live = np.isin(np.arange(12), [2, 3, 4, 5, 7], invert=True)
     alpha = np.where(live, u * np.random.default_rng(1).uniform(*shares, 12), 0.0)
     alpha[7] = u[7]
-    found = dilation.balanced(alpha)
+    found = dilation.feasible_alpha(alpha)
     assert problem.infeasibility(found) <= 1e-12
     np.testing.assert_array_equal(found[~live], alpha[~live])
     V0, V = (np.log(a[live] / (u - a)[live]) for a in (alpha, found))
@@ -132,12 +132,12 @@ def test_what_cannot_be_balanced_stays():
     problem = build("soft svdd", 12)
     dilation, u = BoxDilation(problem), problem.effective_upper
     corner = np.where(np.arange(12) < 4, u, 0.0)  # nobody is between the bounds
-    np.testing.assert_array_equal(dilation.balanced(corner), corner)
+    np.testing.assert_array_equal(dilation.feasible_alpha(corner), corner)
     few = np.where(np.arange(12) == 0, 0.5 * u, 0.0)  # one alone cannot be enough
-    np.testing.assert_allclose(dilation.balanced(few), np.where(np.arange(12) == 0, u, 0.0), rtol=1e-9)
+    np.testing.assert_allclose(dilation.feasible_alpha(few), np.where(np.arange(12) == 0, u, 0.0), rtol=1e-9)
     without = build("box", 12)
     alpha = np.random.default_rng(2).uniform(0.0, without.effective_upper)
-    np.testing.assert_array_equal(BoxDilation(without).balanced(alpha), alpha)
+    np.testing.assert_array_equal(BoxDilation(without).feasible_alpha(alpha), alpha)
 
 
 def test_an_index_without_counts_keeps_what_was_known():
@@ -164,7 +164,7 @@ def test_the_lipschitz_constant_holds_and_the_distance_is_bregmans(kind):
     problem, rng = build(kind, 12), np.random.default_rng(1)
     dilation, closest = make_dilation(problem), np.inf
     for _ in range(300):
-        V0, V = (dilation.settled(rng.normal(scale=rng.uniform(0.1, 5), size=12)) for _ in range(2))
+        V0, V = (dilation.feasible_potential(rng.normal(scale=rng.uniform(0.1, 5), size=12)) for _ in range(2))
         a, b = dilation.model(V), dilation.model(V0)
         if kind in SIMPLEX:
             expected = (a * np.log(a / b)).sum()
@@ -181,7 +181,7 @@ def test_the_lipschitz_constant_of_the_simplex_is_sharp():
     """Two points of opposite classes at the same place: ½ΔᵀQΔ reaches L·D near the even point."""
     problem = DualProblem(Gram(np.zeros((2, 1))), p=[0, 0], lower=0.0, upper=np.inf, e=[1, 1], d=1.0, sigma=[1, -1])
     dilation = SimplexDilation(problem)
-    V, V0 = dilation.settled(np.array([1e-3, -1e-3])), np.zeros(2)
+    V, V0 = dilation.feasible_potential(np.array([1e-3, -1e-3])), np.zeros(2)
     move = dilation.model(V) - dilation.model(V0)
     ratio = 0.5 * move @ problem.dense() @ move / (dilation.lipschitz * dilation.distance(V, V0))
     assert ratio == pytest.approx(1, rel=1e-3)
@@ -191,7 +191,7 @@ def test_the_lipschitz_constant_of_the_simplex_is_sharp():
 def test_the_implicit_direction_solves_its_system(problem):
     rng, h = np.random.default_rng(3), 7.0
     dilation = make_dilation(problem)
-    V = dilation.settled(rng.normal(size=problem.n))
+    V = dilation.feasible_potential(rng.normal(size=problem.n))
     reading = dilation.read(dilation.circuit.distribution(dilation.angles(V)), None)
     delta, W = implicit_direction(problem, dilation, reading, h), np.diag(reading.response)
     g = problem.p - problem.dense() @ reading.alpha
