@@ -20,7 +20,7 @@ from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.solvers import box_zoom
 from dualflow.quantum.solvers.blocks import Block, block_of, choose_block, move_towards, pattern_move
-from dualflow.quantum.solvers.box_zoom import FIELD, STEEPEST, box_angles, follow, open_box
+from dualflow.quantum.solvers.box_zoom import FIELD_PER_CURVATURE, MAX_FIELD_ANGLE, box_angles, first_box, next_box
 from dualflow.solvers.registry import make_solver
 
 SOLVERS = ("hamiltonian-descent", "hamiltonian-adiabatic")
@@ -190,7 +190,7 @@ def test_angles_are_the_lagrangian_on_the_box_in_units_of_the_field(bits):
     e = np.array([1.0, 1, -1, 1])
     block = a_block(e)
     block = replace(block, g=0.1 * block.g - block.Q @ block.start - 0.7 * e)  # slopes that are not cut
-    box = replace(open_box(block, 0.7), reach=0.3, held=np.array([1.0, 0.5, 1.0, 1.0]))
+    box = replace(first_box(block, 0.7), reach=0.3, held=np.array([1.0, 0.5, 1.0, 1.0]))
     qubo, theta = box_angles(block, box, 0.7, bits)
     half = 0.3 / np.sqrt(np.diag(block.Q)) * box.held
     corners = qubo.decode(bit_table(4 * bits))
@@ -198,15 +198,15 @@ def test_angles_are_the_lagrangian_on_the_box_in_units_of_the_field(bits):
     np.testing.assert_allclose(corners.mean(axis=0), block.start, atol=1e-14)
     z = 1 - 2 * bit_table(4 * bits)
     first, second = np.triu_indices(4 * bits, 1)
-    energy = (z @ theta[: 4 * bits] + (z[:, first] * z[:, second]) @ theta[4 * bits :]) * FIELD * 0.3**2
+    energy = (z @ theta[: 4 * bits] + (z[:, first] * z[:, second]) @ theta[4 * bits :]) * FIELD_PER_CURVATURE * 0.3**2
     direct = [0.5 * x @ block.Q @ x + block.g @ x + 0.7 * (e @ x - block.d) for x in corners]
     np.testing.assert_allclose(energy - energy[0], np.array(direct) - direct[0], atol=1e-12)
 
 
 def test_steep_fields_are_cut():
     block = a_block()
-    theta = box_angles(block, replace(open_box(block, 0.0), reach=1e-6), 0.0)[1]
-    np.testing.assert_allclose(abs(theta[:4]), STEEPEST)
+    theta = box_angles(block, replace(first_box(block, 0.0), reach=1e-6), 0.0)[1]
+    np.testing.assert_allclose(abs(theta[:4]), MAX_FIELD_ANGLE)
 
 
 def test_in_the_matching_field_a_free_spin_answers_as_its_parabola():
@@ -221,7 +221,7 @@ def test_the_circuit_s_mean_is_that_of_the_ground_state():
     """The prepared state against exact diagonalisation of −ΣX + V by dense matrices."""
     p = problem("digits", 6, bias=False, C=10.0)
     block = block_of(p, np.zeros(6), np.arange(6), p.gradient(np.zeros(6)))
-    theta = box_angles(block, open_box(block, 0.0), 0.0)[1]
+    theta = box_angles(block, first_box(block, 0.0), 0.0)[1]
     z = 1.0 - 2.0 * bit_table(6)
     first, second = np.triu_indices(6, 1)
     H = np.diag(z @ theta[:6] + (z[:, first] * z[:, second]) @ theta[6:])
@@ -300,24 +300,24 @@ def test_pattern_move_is_the_lowest_feasible_point_of_its_ray(bias):
 def test_boxes_follow_the_mean():
     block = replace(a_block(), start=np.full(4, 0.5))
     unit = 1 / np.sqrt(np.diag(block.Q))
-    box = replace(open_box(block, 0.0), reach=0.1, last=np.full(4, 0.1))
+    box = replace(first_box(block, 0.0), reach=0.1, last=np.full(4, 0.1))
 
     def reach(way):
-        return follow(block, box, block.start + 0.1 * unit * way, way, 0.5).reach
+        return next_box(block, box, block.start + 0.1 * unit * way, way, 0.5).reach
 
     assert reach(np.full(4, 0.9)) == pytest.approx(0.15)  # on at the edge: wider
     assert reach(np.full(4, -0.9)) == pytest.approx(0.05)  # back at the edge: ``shrink``
     assert reach(np.full(4, 0.2)) == pytest.approx(0.04)  # inside: two steps
     assert reach(np.full(4, 0.01)) == pytest.approx(0.03)  # but not at once
-    assert 0 < follow(block, replace(box, reach=1e-12), block.start, np.zeros(4), 0.5).reach < 1e-8
+    assert 0 < next_box(block, replace(box, reach=1e-12), block.start, np.zeros(4), 0.5).reach < 1e-8
 
 
 def test_what_is_pressed_against_its_bound_is_held():
     block = a_block()  # the last variable is at its upper bound, the third at 0
-    box = open_box(block, 0.0)
-    pressed = follow(block, box, block.start, np.array([0.1, -0.1, -0.1, 0.1]), 0.5)
+    box = first_box(block, 0.0)
+    pressed = next_box(block, box, block.start, np.array([0.1, -0.1, -0.1, 0.1]), 0.5)
     np.testing.assert_allclose(pressed.held, [1, 1, 0.3, 0.3])
-    again = follow(block, pressed, block.start, np.array([0.1, -0.1, 0.1, 0.1]), 0.5)
+    again = next_box(block, pressed, block.start, np.array([0.1, -0.1, 0.1, 0.1]), 0.5)
     np.testing.assert_allclose(again.held, [1, 1, 0.6, 0.1])
 
 

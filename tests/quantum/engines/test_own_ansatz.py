@@ -222,7 +222,7 @@ def of_phase():
         ({"ansatz": real_amplitudes(2), "angles": 4}, "angles=4 goes with an ansatz that is a PennyLane function"),
         ({"qubits": 4}, "qubits=4 goes with an ansatz that is a PennyLane function"),
         ({"ansatz": real_amplitudes(2), "qubits": 0}, "qubits=0 must be an integer ≥ 1"),
-        ({"ansatz": real_amplitudes}, "real_amplitudes is a function of Qiskit's that makes circuits"),
+        ({"ansatz": real_amplitudes}, "real_amplitudes is a Qiskit function that returns circuits"),
     ],
 )
 def test_what_is_no_ansatz_is_refused(options, message):
@@ -262,13 +262,13 @@ def far_out(w, wires):
     [
         ({"ansatz": layered}, "layered is called with weights of shape angles"),
         ({"ansatz": layered, "angles": (2, 0)}, r"angles=\(2, 0\), but layered is called with"),
-        ({"ansatz": layered, "angles": (2, 3)}, "layered takes wires; say how many by qubits"),
+        ({"ansatz": layered, "angles": (2, 3)}, "layered takes wires; set their number by qubits"),
         ({"ansatz": fickle, "angles": 1}, "applies other gates at other weights"),
         ({"ansatz": curved, "angles": 2}, "in curved, the angle of ry on wire 1 is no affine function"),
         ({"ansatz": measuring, "angles": 1}, "the function measures; an ansatz prepares a state"),
         ({"ansatz": far_out, "angles": 1, "qubits": 2}, "RX acts on wire 7, and the wires are 0 to 1; set qubits"),
         ({"ansatz": lambda w: None, "angles": 1}, "applies no operation of PennyLane's"),
-        ({"ansatz": lambda w: QuantumCircuit(2), "angles": 1}, "makes a circuit; give one that it made"),
+        ({"ansatz": lambda w: QuantumCircuit(2), "angles": 1}, "returns a circuit; give such a circuit"),
         ({"ansatz": lambda a, b, c: None, "angles": 1}, "takes a, b, c: set the others by functools.partial"),
     ],
 )

@@ -13,7 +13,13 @@ from dualflow.quantum.circuits import ChebyshevCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
-from dualflow.quantum.solvers.dqc_model import COLLOCATIONS, DENSITY, REACH, Executor, Window
+from dualflow.quantum.solvers.dqc_model import (
+    COLLOCATIONS,
+    DENSE_POINTS_PER_COLLOCATION,
+    WINDOW_SHARE,
+    Executor,
+    Window,
+)
 from dualflow.quantum.solvers.variational_dqc import Rules
 from dualflow.testing import check_solver, zoo
 
@@ -92,7 +98,7 @@ def test_values_and_slopes_from_the_grid_are_those_of_the_circuit(collocation):
     theta = np.random.default_rng(1).uniform(0, 6, 6)
 
     def at(xi):
-        return run.run(circuit.angles(np.arccos(REACH * xi), theta))
+        return run.run(circuit.angles(np.arccos(WINDOW_SHARE * xi), theta))
 
     values, slopes = window.readers
     grid = run.run(circuit.angles(window.grid, theta))
@@ -140,7 +146,7 @@ def test_the_dense_check_is_right_about_a_residual_known_otherwise():
     rate = 0.25 * flow.rate(y)
     assert residual == pytest.approx(np.sqrt(np.mean((slopes - rate) ** 2)), rel=1e-2)
     assert size == pytest.approx(np.sqrt(np.mean(rate**2)))
-    assert len(window.dense) == DENSITY * 30
+    assert len(window.dense) == DENSE_POINTS_PER_COLLOCATION * 30
     assert residual > 2 * size
 
 

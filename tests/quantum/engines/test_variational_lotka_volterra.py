@@ -15,7 +15,7 @@ from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.quantum.circuits import AncillaCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.solvers.variational_lotka_volterra import LEAST_ANGLE, BoxEncoding, primal_dual_step
+from dualflow.quantum.solvers.variational_lotka_volterra import MIN_ANGLE, BoxEncoding, primal_dual_step
 from dualflow.testing import checks, zoo
 from dualflow.testing.bench import Bench
 
@@ -162,7 +162,7 @@ def test_encoding_and_circuit_agree():
     unseen[[4, 20]] = 0.0
     assert encoding.read(unseen, np.full(11, 0.7))[0][4] == 0.7
     # Balanced: eᵀα = d by one shift of all log-odds along e.
-    shifted = encoding.balanced(theta, LEAST_ANGLE)
+    shifted = encoding.on_equality(theta, MIN_ANGLE)
     assert abs(problem.e @ encoding.alpha(shifted)) < 1e-12
     odds = [2 * np.log(np.tan(angles / 2)) for angles in (theta, shifted)]
     shifts = problem.e * (odds[1] - odds[0])

@@ -233,9 +233,6 @@ def _accepted(state: DilationState, V: NDArray, found: Measured) -> DilationStat
 METHODS = {"implicit": _implicit, "accelerated": _accelerated, "plain": _plain}
 
 
-
-
-
 @dataclass(frozen=True)
 class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     """Mirror descent whose mirror map is a circuit with a diagonal Hamiltonian and one ancilla; hybrid.
