@@ -33,7 +33,7 @@ def test_of_an_exact_fidelity_kernel_it_is_plain_variance_against_the_binomial_o
     assert seen.shot_variance == pytest.approx((k * (1 - k)).mean() / 50)
     assert not seen.concentrated
     assert seen.shots_needed == np.ceil((k * (1 - k)).mean() / k.var(ddof=1))
-    assert "told apart" in str(seen)
+    assert "distinguishable" in str(seen)
 
 
 def test_deep_wide_circuits_concentrate_and_narrow_ones_do_not():

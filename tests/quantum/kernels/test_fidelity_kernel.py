@@ -177,7 +177,7 @@ def test_all_pairs_go_out_as_one_batch_and_none_twice():
 
 def test_a_batch_too_large_for_memory_is_split(monkeypatch):
     whole = quantum_kernel("zz", X, device="aer", shots=None)
-    monkeypatch.setattr("dualflow.quantum.kernels.fidelity.BATCH_NUMBERS", 8 * 10)
+    monkeypatch.setattr("dualflow.quantum.kernels.fidelity.MAX_BATCH_NUMBERS", 8 * 10)
     device = Counting()
     np.testing.assert_allclose(quantum_kernel("zz", X, device=device), whole, atol=1e-12)
     assert [rows for rows, _ in device.batches] == [10, 10, 8]
@@ -345,7 +345,7 @@ def test_a_function_of_pennylanes_that_measures_is_no_feature_map(device, end, k
         qml.AngleEmbedding(x, wires)
         return qml.state()
 
-    with pytest.raises(ProblemError, match=f"ends in a measurement of PennyLane's .{kind}"):
+    with pytest.raises(ProblemError, match=f"ends in a PennyLane measurement .{kind}"):
         quantum_kernel(measuring, X, device=device)
     np.testing.assert_allclose(quantum_kernel(of_states, X, device=device), quantum_kernel("angle", X), atol=1e-12)
 

@@ -46,7 +46,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_adjoint_gradient_is_that_of_differences(name):
     kernel = KERNELS[name]()
-    losses = Losses(kernel, kernel._settle(2), X, target_matrix(Y, len(X)))
+    losses = Losses(kernel, kernel._map_for(2), X, target_matrix(Y, len(X)))
     weights = kernel.weights + 0.1 * RNG.normal(size=kernel.weights.shape)
     value, gradient = losses(weights)
     assert value == pytest.approx(-kernel_alignment(kernel.with_weights(weights)(X, X), Y), abs=1e-12)
@@ -129,7 +129,7 @@ def test_training_raises_the_alignment_and_says_what_it_is_on_points_held_out(na
 def test_what_is_learnt_from_noise_is_warned_of():
     rng = np.random.default_rng(0)
     points, y = rng.normal(size=(40, 2)), rng.permutation(np.repeat([0, 1], 20))
-    with pytest.warns(UserWarning, match="holds for new points is not seen"):
+    with pytest.warns(UserWarning, match="the points held out do not confirm"):
         found = train_kernel(FidelityKernel(Reuploading(4)), points, y, steps=60, random_state=1)
     assert found.alignment[-1] > found.alignment[0] + 0.1
     assert found.p_value > 0.05

@@ -105,13 +105,13 @@ def test_a_function_of_the_number_of_features_makes_the_circuit(make):
 
 
 def test_angles_that_are_affine_in_every_feature_are_not_bound_one_by_one():
-    known = [ProjectedKernel(c)._settle(3).angles.expressions for c in (zz_feature_map(3), tangled())]
+    known = [ProjectedKernel(c)._map_for(3).angles.expressions for c in (zz_feature_map(3), tangled())]
     assert all(expression.coefficients is not None for expression in known[0])
     assert any(expression.coefficients is None for expression in known[1])
     x = ParameterVector("x", 1)
     bent = QuantumCircuit(1)
     bent.ry(abs(x[0] + 1.0), 0)
-    there = ProjectedKernel(bent)._settle(1)
+    there = ProjectedKernel(bent)._map_for(1)
     np.testing.assert_allclose(there.angles_of(np.array([[-3.0], [0.5]])), [[2.0], [1.5]])
 
 
@@ -144,7 +144,7 @@ def test_same_seed_same_matrix_and_another_seed_another():
 
 def test_a_batch_too_large_for_memory_is_split(monkeypatch):
     whole = ProjectedKernel("zz", device="aer")(X, Z)
-    monkeypatch.setattr("dualflow.quantum.kernels.projected.BATCH_NUMBERS", 8 * 7)
+    monkeypatch.setattr("dualflow.quantum.kernels.projected.MAX_BATCH_NUMBERS", 8 * 7)
     np.testing.assert_allclose(ProjectedKernel("zz", device="aer")(X, Z), whole, atol=1e-12)
 
 

@@ -130,7 +130,7 @@ REFUSED = {
     "empty": (QuantumCircuit(2), "has 0 parameters"),
     "phase only": (QuantumCircuit(1, global_phase=sum(ParameterVector("x", 2))), "no gate of the circuit depends"),
     "complex": (complex_angle(), "an angle of the point .* is not finite, or not real"),
-    "name": ("ZZFeatureMap", "'ZZFeatureMap' is not one of 'angle', .*give any other map itself"),
+    "name": ("ZZFeatureMap", "'ZZFeatureMap' is not one of 'angle', .*give any other map as a circuit"),
 }
 
 
