@@ -1,4 +1,4 @@
-"""The netlist: what a problem becomes, read back from the text itself, without ngspice."""
+"""The netlist of a problem, evaluated from its text without ngspice."""
 
 import re
 
@@ -122,7 +122,7 @@ def test_the_text_is_the_flow(name, flow, cells):
         assert nu == pytest.approx(field.multiplier(alpha), rel=1e-9)
 
 
-def test_a_person_can_read_it():
+def test_the_netlist_is_readable():
     text = build(l2()).netlist(1e-2)
     title, *comments = [line for line in text.splitlines() if line.startswith("* ")]
     assert title == "* gradient flow of an L2-SVM dual (simplex), 6 variables, multiplier cells, ideal parts"
@@ -180,7 +180,7 @@ def test_resistors_are_within_their_tolerance_and_of_their_seed():
     assert build(l2(), parts=Parts(tolerance=0.01), seed=5).netlist(1.0) != drawn
 
 
-def test_faults_of_amplifiers_stand_in_the_text():
+def test_faults_of_amplifiers_are_in_the_text():
     text = build(l2(), parts=Parts(offset=1e-3, gain_bandwidth=1e6), seed=1).netlist(1.0)
     offsets = np.array([float(found) for found in re.findall(r"vos=(\S+) ", text)])
     assert len(offsets) == build(l2()).amplifiers + 1  # and the model's own default, 0
@@ -189,7 +189,7 @@ def test_faults_of_amplifiers_stand_in_the_text():
     assert "vos" not in build(l2()).netlist(1.0)
 
 
-def test_noise_has_the_density_that_was_asked_for():
+def test_noise_has_the_requested_density():
     circuit = build(l2(), parts=Parts(noise=1e-6))
     text = circuit.netlist(0.2, noise_seed=3)
     points = " ".join(re.findall(r"^\+ ([-\d.].*)$", text, flags=re.MULTILINE)).split()
@@ -242,6 +242,6 @@ def test_a_table_is_read_as_it_was_written(problem, cells):
         (lambda: build(l2(), control="null"), "control='null' is not one of 'shuffled', None"),
     ],
 )
-def test_what_is_out_of_range_is_named(make, message):
+def test_values_out_of_range_are_named(make, message):
     with pytest.raises(ProblemError, match=message):
         make()

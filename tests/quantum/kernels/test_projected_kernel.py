@@ -90,7 +90,7 @@ def test_the_circuits_distribution_is_qiskits():
     np.testing.assert_allclose(circuit.distribution(theta), theirs, atol=1e-12)
 
 
-# --- any map of Qiskit's library -------------------------------------------------------------------------
+# --- maps of Qiskit's library ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_batch_too_large_for_memory_is_split(monkeypatch):
     np.testing.assert_allclose(ProjectedKernel("zz", device="aer")(X, Z), whole, atol=1e-12)
 
 
-def test_the_null_device_tells_no_points_apart():
+def test_the_null_device_gives_a_constant_kernel():
     np.testing.assert_allclose(ProjectedKernel("zz", device="null")(X, Z), 1.0)
 
 
@@ -165,7 +165,7 @@ def test_estimators_take_the_kernel_exact_or_sampled():
     np.testing.assert_allclose(direct.decision_function(points[40:]), given.decision_function(K[40:, :40]), atol=1e-6)
     np.testing.assert_array_equal(clone(direct).fit(points[:40], y[:40]).dual_coef_, direct.dual_coef_)
     sampled = SVC(C=5.0, kernel=ProjectedKernel("zz", shots=200)).fit(points[:40], y[:40])
-    assert sampled.certificate_.relative_gap <= 1e-3  # positive semidefinite: nothing is withheld
+    assert sampled.certificate_.relative_gap <= 1e-3  # positive semidefinite: the certificate is given
     assert sampled.predict(points[40:]).shape == (20,)
     assert SVDD(nu=0.2, kernel=kernel).fit(points).certificate_.relative_gap <= 1e-3
     assert SVR(kernel=kernel, C=10, epsilon=0.01).fit(points, points[:, 0]).score(points, points[:, 0]) > 0.9
