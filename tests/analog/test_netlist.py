@@ -7,7 +7,7 @@ import pytest
 
 from dualflow import DualProblem, Gram, ProblemError, problems
 from dualflow.analog import Parts, Trace, build
-from dualflow.analog.parts import FULL_SCALE, LOG_SCALE, RESISTOR, TIME_CONSTANT
+from dualflow.analog.parts import FULL_SCALE, LOG_SCALE_V, RESISTOR_OHM, TIME_CONSTANT
 from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.testing.by_hand import SIX_LABELS, SIX_POINTS
@@ -78,12 +78,12 @@ class Read:
             self.v["h"] = self.amplified("sh", "Rhf")
         if "Bu1" in self.sources:  # the currents out of u are a straight line in V(u)
             flows = [
-                sum(self.value(self.sources[f"Bu{i}"], u=u) for i in index) - self.v["h"] / RESISTOR for u in (0, 1)
+                sum(self.value(self.sources[f"Bu{i}"], u=u) for i in index) - self.v["h"] / RESISTOR_OHM for u in (0, 1)
             ]
             self.v["u"] = flows[0] / (flows[0] - flows[1])
         rates = [self.value(self.sources[f"Bc{i}"]) / self.capacitors[f"x{i}"] for i in index]
         if "u" in self.v and "Bu1" not in self.sources:
-            rates.append(self.v["h"] / RESISTOR / self.capacitors["u"])
+            rates.append(self.v["h"] / RESISTOR_OHM / self.capacitors["u"])
         return np.array(rates), np.array([self.v[f"a{i}"] for i in index])
 
 
@@ -111,7 +111,7 @@ def test_the_text_is_the_flow(name, flow, cells):
     if cells == "translinear":  # of the logarithm, or logit
         caps = circuit.plan.caps * circuit.unit / FULL_SCALE
         a = alpha[circuit.live]
-        rates = rates / LOG_SCALE * np.where(np.isfinite(caps), a * (1 - a / caps), a)
+        rates = rates / LOG_SCALE_V * np.where(np.isfinite(caps), a * (1 - a / caps), a)
     else:
         rates = rates * circuit.unit / FULL_SCALE
     np.testing.assert_allclose(rates, expected[: problem.n][circuit.live], atol=1e-9 * max(1.0, np.abs(expected).max()))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..flows.gradient import balance, interior_point, weights
-from .parts import FULL_SCALE, LOG_SCALE, TIME_CONSTANT, Parts
+from .parts import FULL_SCALE, LOG_SCALE_V, TIME_CONSTANT, Parts
 from .text import DrawnFaults, NetlistPlan, netlist_text
 from .trace import Trace
 
@@ -142,7 +142,7 @@ class Circuit:
             caps = self.plan.caps
             with np.errstate(divide="ignore", invalid="ignore"):
                 odds = np.where(np.isfinite(caps), volts / (caps - volts), volts / FULL_SCALE)
-                volts = LOG_SCALE * np.log(np.clip(odds, 1e-30, 1e30))
+                volts = LOG_SCALE_V * np.log(np.clip(odds, 1e-30, 1e30))
         return np.append(volts, [] if self.plan.e is None else [multiplier * (FULL_SCALE / self.fitness_unit)])
 
 

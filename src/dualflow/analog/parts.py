@@ -6,20 +6,30 @@ from dataclasses import dataclass
 
 from ..core.options import Number, OneOf, check_fields, option
 
-__all__ = ["CELLS", "CELL_RULE", "FULL_SCALE", "LOG_SCALE", "RAIL", "RESISTOR", "RULES", "TIME_CONSTANT", "Parts"]
+__all__ = [
+    "CELLS",
+    "CELL_RULE",
+    "FULL_SCALE",
+    "LOG_SCALE_V",
+    "RAIL_V",
+    "RESISTOR_OHM",
+    "RULES",
+    "TIME_CONSTANT",
+    "Parts",
+]
 
 CELLS = ("multiplier", "translinear")
 
 #: Volts of the largest α.
 FULL_SCALE = 5.0
 #: Ohms of the unit resistor.
-RESISTOR = 1e4
+RESISTOR_OHM = 1e4
 #: Seconds of the integrators' time constant: 10 kΩ times 10 nF.
 TIME_CONSTANT = 1e-4
 #: Volts by which α changes by a factor of e in translinear cells.
-LOG_SCALE = 0.5
+LOG_SCALE_V = 0.5
 #: Volts of the supply, the limit of every amplifier's output.
-RAIL = 12.0
+RAIL_V = 12.0
 
 CELL_RULE = OneOf(words=CELLS)
 #: The rule of each fault's value, by its name.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .parts import FULL_SCALE, LOG_SCALE, RAIL, RESISTOR, TIME_CONSTANT, Parts
+from .parts import FULL_SCALE, LOG_SCALE_V, RAIL_V, RESISTOR_OHM, TIME_CONSTANT, Parts
 
 __all__ = ["DrawnFaults", "NetlistPlan", "netlist_text"]
 
@@ -56,7 +56,7 @@ class NetlistPlan:
     ----------
     title : str
     conductances : array of shape (m, m)
-        In units of 1/`RESISTOR`; negative ones are connected to the inverted copy.
+        In units of 1/`RESISTOR_OHM`; negative ones are connected to the inverted copy.
     prices : array of shape (m,)
         Conductances from the reference, in the same units.
     e : array of shape (m,) or None
@@ -152,7 +152,7 @@ class _Writer:
         yield f"* V(a<i>) is alpha_i: {FULL_SCALE:g} V for the largest that is allowed; n<i> its inverted copy"
         yield f"* V(f<i>) is the fitness (p - Q alpha)_i: {FULL_SCALE:g} V for its largest term; V(u) the multiplier"
         yield f"* x<i> is a capacitor, of {'alpha_i' if parts.cells == 'multiplier' else 'log alpha_i'}"
-        yield f"* unit resistor {RESISTOR:g} ohm, integrators' time constant {TIME_CONSTANT:g} s"
+        yield f"* unit resistor {RESISTOR_OHM:g} ohm, integrators' time constant {TIME_CONSTANT:g} s"
         yield OPTIONS_IDEAL.format(reltol=1e-6 if plan.slowness is None else 1e-7) if parts.ideal else OPTIONS_REAL
         yield from self.amplifier()
         yield f"Vref ref 0 {FULL_SCALE:g}"
@@ -173,22 +173,22 @@ class _Writer:
             return
         gbw = self.parts.gain_bandwidth or UNLIMITED_HZ
         pole = GAIN / (2 * math.pi * gbw)
-        yield REAL.format(gain=GAIN, gbw=gbw, rail=RAIL, twice=2 * RAIL, pole=pole)
+        yield REAL.format(gain=GAIN, gbw=gbw, rail=RAIL_V, twice=2 * RAIL_V, pole=pole)
 
     def opamp(self, name: str, pins: str, offset: float, out: float = 0.0) -> str:
         """Return the line of an amplifier; ``out`` is its output at the start in V."""
         if self.parts.amplifiers_ideal:
             return f"X{name} {pins} opamp"
-        pole = RAIL * math.atanh(min(max(out / RAIL, -0.999), 0.999))
+        pole = RAIL_V * math.atanh(min(max(out / RAIL_V, -0.999), 0.999))
         return f"X{name} {pins} opamp vos={float(offset)!r} ic={pole!r}"
 
     def variable(self, i: int) -> Iterator[str]:
         """Yield capacitor, cell, buffer, inverter and fitness amplifier of a variable."""
         plan, drawn, k = self.plan, self.drawn, i + 1
-        price, feedback, first, second, _ = (float(RESISTOR * error) for error in drawn.singles[i])
+        price, feedback, first, second, _ = (float(RESISTOR_OHM * error) for error in drawn.singles[i])
         offsets, alpha = drawn.offsets[i], self.alpha(i)
         yield f"* --- variable {k}"
-        yield f"Cx{k} x{k} 0 {TIME_CONSTANT / RESISTOR:g} IC={float(self.held[i])!r}"
+        yield f"Cx{k} x{k} 0 {TIME_CONSTANT / RESISTOR_OHM:g} IC={float(self.held[i])!r}"
         yield from self.cell(i, f"({self.drive(i)})")
         yield self.opamp(f"a{k}", f"{'x' if self.parts.cells == 'multiplier' else 'y'}{k} a{k} a{k}", offsets[0], alpha)
         if plan.inverted[i]:
@@ -197,7 +197,7 @@ class _Writer:
             yield self.opamp(f"n{k}", f"0 m{k} n{k}", offsets[1], -alpha)
         for j in np.flatnonzero(plan.conductances[i]):
             g = plan.conductances[i, j]
-            ohms = RESISTOR / abs(g) * drawn.network[i, j]
+            ohms = RESISTOR_OHM / abs(g) * drawn.network[i, j]
             yield f"Rq{k}_{j + 1} {'a' if g > 0 else 'n'}{j + 1} s{k} {float(ohms)!r}"
         if (g := plan.prices[i]) != 0:
             yield f"Rp{k} {'nref' if g > 0 else 'ref'} s{k} {float(price / abs(g))!r}"
@@ -213,7 +213,7 @@ class _Writer:
         x, cap = float(self.held[i]), float(self.plan.caps[i])
         if self.parts.cells == "multiplier":
             return x
-        share = math.exp(min(x / LOG_SCALE, 300.0))
+        share = math.exp(min(x / LOG_SCALE_V, 300.0))
         return FULL_SCALE * min(share, 1.0) if math.isinf(cap) else cap * share / (1.0 + share)
 
     def drive(self, i: int) -> str:
@@ -232,36 +232,36 @@ class _Writer:
         k, cap = i + 1, float(self.plan.caps[i])
         if self.parts.cells == "multiplier":
             back = f"min(V(x{k}),0)" + ("" if math.isinf(cap) else f"+max(V(x{k})-{cap!r},0)")
-            yield f"Bc{k} 0 x{k} I={self.weight(i)}*{drive}/{FULL_SCALE * RESISTOR:g}-({back})/{RESISTOR:g}"
+            yield f"Bc{k} 0 x{k} I={self.weight(i)}*{drive}/{FULL_SCALE * RESISTOR_OHM:g}-({back})/{RESISTOR_OHM:g}"
             return
-        stop = "" if self.parts.amplifiers_ideal else f"-(max(V(x{k})-{RAIL:g},0)+min(V(x{k})+{RAIL:g},0))/100"
-        yield f"Bc{k} 0 x{k} I={drive}/{RESISTOR * FULL_SCALE / LOG_SCALE:g}{stop}"
+        stop = "" if self.parts.amplifiers_ideal else f"-(max(V(x{k})-{RAIL_V:g},0)+min(V(x{k})+{RAIL_V:g},0))/100"
+        yield f"Bc{k} 0 x{k} I={drive}/{RESISTOR_OHM * FULL_SCALE / LOG_SCALE_V:g}{stop}"
         if math.isinf(cap):
-            yield f"By{k} y{k} 0 V={FULL_SCALE:g}*exp(min(V(x{k})/{LOG_SCALE:g},30))"
+            yield f"By{k} y{k} 0 V={FULL_SCALE:g}*exp(min(V(x{k})/{LOG_SCALE_V:g},30))"
         else:
-            yield f"By{k} y{k} 0 V={cap!r}/(1+exp(-max(V(x{k})/{LOG_SCALE:g},-300)))"
+            yield f"By{k} y{k} 0 V={cap!r}/(1+exp(-max(V(x{k})/{LOG_SCALE_V:g},-300)))"
 
     def equality(self, e: NDArray) -> Iterator[str]:
         """Yield the amplifier that holds eᵀα at d, and the multiplier."""
         plan, drawn, offset = self.plan, self.drawn, self.drawn.hold_offset
         yield "* --- equality: h = -(sum of e_i a_i - its target)"
         for i, sign in enumerate(e):
-            yield f"Rh{i + 1} {'a' if sign > 0 else 'n'}{i + 1} sh {float(RESISTOR * drawn.singles[i, 4])!r}"
+            yield f"Rh{i + 1} {'a' if sign > 0 else 'n'}{i + 1} sh {float(RESISTOR_OHM * drawn.singles[i, 4])!r}"
         if plan.target != 0:
-            ohms = RESISTOR * FULL_SCALE / abs(plan.target) * drawn.rest[0]
+            ohms = RESISTOR_OHM * FULL_SCALE / abs(plan.target) * drawn.rest[0]
             yield f"Rht {'nref' if plan.target > 0 else 'ref'} sh {float(ohms)!r}"
-        yield f"Rhf sh h {float(RESISTOR * drawn.rest[1])!r}"
+        yield f"Rhf sh h {float(RESISTOR_OHM * drawn.rest[1])!r}"
         yield self.opamp("h", "0 sh h", offset)
         if plan.slowness is not None:
             yield "* multiplier: a capacitor that h charges"
-            yield f"Cu u 0 {float(TIME_CONSTANT / RESISTOR * plan.slowness)!r} IC={float(self.held[-1])!r}"
-            yield f"Gu 0 u h 0 {1 / RESISTOR:g}"
+            yield f"Cu u 0 {float(TIME_CONSTANT / RESISTOR_OHM * plan.slowness)!r} IC={float(self.held[-1])!r}"
+            yield f"Gu 0 u h 0 {1 / RESISTOR_OHM:g}"
             return
         yield "* multiplier: the voltage at which the cells' currents, and what h draws, sum to nothing"
         for i, sign in enumerate(e):
             product = f"{'' if sign > 0 else '-'}{self.weight(i)}*({self.drive(i)})"
-            yield f"Bu{i + 1} u 0 I={product}/{FULL_SCALE * RESISTOR:g}"
-        yield f"Gu 0 u h 0 {1 / RESISTOR:g}"
+            yield f"Bu{i + 1} u 0 I={product}/{FULL_SCALE * RESISTOR_OHM:g}"
+        yield f"Gu 0 u h 0 {1 / RESISTOR_OHM:g}"
         yield f"Cu u 0 {WIRE_F:g} IC={float(self.held[-1])!r}"
 
     def noise(self, k: int) -> Iterator[str]:

@@ -86,10 +86,12 @@ class FreeFlow:
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
             alpha = alpha + self._solve(g, missing)
         after, nu = self._residual(best)
-        rests = before <= ROUND_OFF or (h >= self.longest and not after < 0.5 * before)
-        kept = at.alpha if rests and before <= after else best
-        state = replace(at, t=at.t + h, h=min(h * growth, self.longest), alpha=kept, nu=nu, moved=0.0 if rests else 1.0)
-        return state, min(before, after) if rests else after
+        is_optimal = before <= ROUND_OFF or (h >= self.longest and not after < 0.5 * before)
+        kept = at.alpha if is_optimal and before <= after else best
+        state = replace(
+            at, t=at.t + h, h=min(h * growth, self.longest), alpha=kept, nu=nu, moved=0.0 if is_optimal else 1.0
+        )
+        return state, min(before, after) if is_optimal else after
 
     # --- the residual ----------------------------------------------------------------------------
 

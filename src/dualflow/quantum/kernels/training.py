@@ -175,11 +175,7 @@ def train_kernel(
     best = kernel.with_weights(found.x)
     outside, p = None, None
     if len(rest):
-        parts = np.concatenate([rest, train])
-        (first, _), (last, p) = (
-            alignment_between(losses.matrix(w, X[parts])[: len(rest), len(rest) :], y[rest], y[train])
-            for w in (begin, found.x)
-        )
+        (first, _), (last, p) = (_held_out_alignment(losses, w, X, y, train, rest) for w in (begin, found.x))
         outside = (first, last)
     trained = KernelTraining(
         best,
@@ -225,6 +221,14 @@ class Losses:
         angles = here.angles_of(self.X)
         gradients = angle_gradients(here.n_qubits, here.steps, angles, states, cotangents)
         return -value, -here.angles.pull(self.X, here.weights, gradients)
+
+
+def _held_out_alignment(
+    losses: Losses, weights: NDArray, X: NDArray, y: NDArray, train: NDArray, rest: NDArray
+) -> tuple[float, float]:
+    """Return the alignment between held-out and training points at some weights, and its p-value."""
+    K = losses.matrix(weights, X[np.concatenate([rest, train])])
+    return alignment_between(K[: len(rest), len(rest) :], y[rest], y[train])
 
 
 def _split(y: NDArray, share: float, rng: np.random.Generator) -> tuple[NDArray, NDArray]:

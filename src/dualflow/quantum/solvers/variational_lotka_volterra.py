@@ -161,7 +161,7 @@ class BoxState(AngleState):
     lam : float
         λ, as in ρ = Qα − p − λe.
     drowned : bool
-        The outcome of the last circuit, or of one tried from here, cannot be told from uniform noise.
+        The outcome of the last circuit, or of one tried from here, cannot be distinguished from uniform noise.
     """
 
     useful: float = 1.0
