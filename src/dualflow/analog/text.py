@@ -32,13 +32,13 @@ OPTIONS_IDEAL = (
 OPTIONS_REAL = ".options reltol=1e-4 abstol=1e-12 vntol=1e-8 chgtol=1e-15 gmin=1e-15 method=gear maxord=2 itl4=200"
 
 #: Subcircuit of an ideal amplifier.
-IDEAL = """\
+IDEAL_AMPLIFIER = """\
 .subckt opamp p m out
 Eout out 0 p m 1e9
 .ends"""
 
 #: Subcircuit of a real amplifier.
-REAL = """\
+REAL_AMPLIFIER = """\
 * gain {gain:g}, gain-bandwidth {gbw:g} Hz, output within +-{rail:g} V
 .subckt opamp p m out vos=0 ic=0
 Bgain 0 pole I={twice:g}*tanh({gain:g}*(V(p)-V(m)+{{vos}})/{twice:g})
@@ -169,11 +169,11 @@ class _Writer:
     def amplifier(self) -> Iterator[str]:
         """Yield the subcircuit of an amplifier."""
         if self.parts.amplifiers_ideal:
-            yield IDEAL
+            yield IDEAL_AMPLIFIER
             return
         gbw = self.parts.gain_bandwidth or UNLIMITED_HZ
         pole = GAIN / (2 * math.pi * gbw)
-        yield REAL.format(gain=GAIN, gbw=gbw, rail=RAIL_V, twice=2 * RAIL_V, pole=pole)
+        yield REAL_AMPLIFIER.format(gain=GAIN, gbw=gbw, rail=RAIL_V, twice=2 * RAIL_V, pole=pole)
 
     def opamp(self, name: str, pins: str, offset: float, out: float = 0.0) -> str:
         """Return the line of an amplifier; ``out`` is its output at the start in V."""

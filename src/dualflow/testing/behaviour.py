@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.solution import Solution, Status
 from ..driver import checkpoint
-from .bench import CLASS_GAP, REFERENCE, Bench, digest, objective, relative_violation, require, require_finite
+from .bench import CLASS_GAP, REFERENCE_ACCURACY, Bench, digest, objective, relative_violation, require, require_finite
 from .specimen import ZooProblem
 
 __all__ = [
@@ -58,7 +58,7 @@ def different_seeds(bench: Bench, z: ZooProblem) -> None:
     if bench.accuracy != "sampled":
         excess = (objective(z, found[1].raw_certificate.alpha) - z.optimum) / abs(z.optimum)
         require(excess <= bench.allowed_gap(z), f"with seed 1, (f − f*)/|f*| = {excess:.3g}")
-    elif bench.allowed_gap(z) > 2 * REFERENCE:
+    elif bench.allowed_gap(z) > 2 * REFERENCE_ACCURACY:
         require(not np.array_equal(found[0].raw_alpha, found[1].raw_alpha), "two seeds gave the same samples")
 
 

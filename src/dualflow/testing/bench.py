@@ -41,7 +41,7 @@ MAX_RUN_FLOOR_RATIO = 8.0
 #: Number of samples of the exact optimum for the bounds of answers that are read index by index.
 BOX_DRAWS = 128
 #: Relative accuracy of the zoo's f*.
-REFERENCE = 2e-9
+REFERENCE_ACCURACY = 2e-9
 
 
 @dataclass
@@ -104,19 +104,19 @@ class Bench:
         For a finished sampled run it follows from all shots that the run has ``spent``.
         """
         if self.accuracy != "sampled":
-            return CLASS_GAP[self.accuracy] + REFERENCE
+            return CLASS_GAP[self.accuracy] + REFERENCE_ACCURACY
         shots, encoding = spent or self.shots, getattr(self.solver, "encoding", None)
         factor = MAX_RUN_FLOOR_RATIO if spent else MAX_CIRCUIT_FLOOR_RATIO
         floor = sampled_floor(z, shots, max(16, self.seeds), encoding)
         if (encoding or encoding_of(z.problem)) == "simplex":
-            return factor * floor + REFERENCE
+            return factor * floor + REFERENCE_ACCURACY
         gaps = _sampled_gaps(z, shots, BOX_DRAWS, encoding)
         if np.median(_sampled_gaps(z, self.shots, BOX_DRAWS, encoding) if spent else gaps) >= 1.0:
             return np.inf  # α = 0 has a smaller gap than the optimum sampled by one circuit, which shows no answer
         # Noise that violates the equality costs more in one direction than in the other, and the median of a few seeds
         # can fall on either side: samples of the exact optimum must pass.
         medians = np.median(np.random.default_rng(20261121).choice(gaps, (1000, self.seeds)), axis=1)
-        return max(factor * floor, float(np.quantile(medians, 0.99))) + REFERENCE
+        return max(factor * floor, float(np.quantile(medians, 0.99))) + REFERENCE_ACCURACY
 
     def allowed_violation(self, z: ZooProblem) -> float:
         """Return the largest relative violation of a raw sampled answer: three standard deviations of sampling."""

@@ -16,7 +16,7 @@ from ..core.solution import Status
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from . import behaviour, controls
-from .bench import CLASS_GAP, REFERENCE, Bench, digest, objective, relative_violation, require, require_finite
+from .bench import CLASS_GAP, REFERENCE_ACCURACY, Bench, digest, objective, relative_violation, require, require_finite
 from .problem_zoo import ZooProblem, zoo
 
 __all__ = ["CHECKS_OF_PROBLEMS", "CHECKS_OF_SOLVERS"]
@@ -99,7 +99,7 @@ def gap(bench: Bench, z: ZooProblem) -> None:
         if max(within, len(found) - within) > seeds // 2:
             break
     bench.gaps[z.name], bench.bounds[z.name] = float(np.median(found)), bound
-    require(min(found) >= -REFERENCE, f"f lies {-min(found):.2g} below the optimum (relative): infeasible")
+    require(min(found) >= -REFERENCE_ACCURACY, f"f lies {-min(found):.2g} below the optimum (relative): infeasible")
     require(
         bench.gaps[z.name] <= bench.bounds[z.name],
         f"(f − f*)/|f*| = {bench.gaps[z.name]:.3g}, {bench.accuracy!r} allows {bench.bounds[z.name]:.3g}",
@@ -113,7 +113,7 @@ def certificate(bench: Bench, z: ZooProblem) -> None:
     if claimed is None:
         raise AssertionError("no certificate")
     true = objective(z, solution.raw_certificate.alpha) - z.optimum
-    require(claimed >= true - REFERENCE * abs(z.optimum), f"certified gap {claimed:.3g}, true gap {true:.3g}")
+    require(claimed >= true - REFERENCE_ACCURACY * abs(z.optimum), f"certified gap {claimed:.3g}, true gap {true:.3g}")
     if bench.accuracy != "sampled":
         relative, allowed = solution.raw_certificate.relative_gap, bench.allowed_gap(z)
         if relative is None or not relative <= allowed:

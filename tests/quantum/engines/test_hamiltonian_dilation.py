@@ -41,7 +41,8 @@ def build(kind, n, name="moons", C=10.0):
     return dualflow.problems.svc(gram, y, C, fit_intercept=kind == "box with equality")
 
 
-SIMPLEX, BOX = ("l2", "svdd"), ("box", "box with equality", "soft svdd")
+SIMPLEX = ("l2", "svdd")
+BOX = ("box", "box with equality", "soft svdd")
 
 
 def optimum(problem):

@@ -21,7 +21,8 @@ from dualflow.quantum.circuits.rotation import append_rotation, rotation_angles,
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.solvers import linear_model
 
-SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"
+SCHRODINGERISATION = "hamiltonian-schrodingerisation"
+LCHS = "hamiltonian-lchs"
 FAMILIES = (LCHSCircuit, SchrodingerisedCircuit)
 
 

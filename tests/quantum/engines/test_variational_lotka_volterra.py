@@ -19,7 +19,8 @@ from dualflow.quantum.solvers.variational_lotka_volterra import MIN_ANGLE, BoxEn
 from dualflow.testing import checks, zoo
 from dualflow.testing.bench import Bench
 
-NAME, SHOTS = "variational-lotka-volterra", 10_000
+NAME = "variational-lotka-volterra"
+SHOTS = 10_000
 
 
 def points(name, n):

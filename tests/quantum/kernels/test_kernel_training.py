@@ -17,7 +17,8 @@ from dualflow.quantum.kernels.training import Losses
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(9, 2))
 Y = np.array([0, 1, 2] * 3)
-THETA, FEATURES = ParameterVector("θ", 3), ParameterVector("x", 2)
+THETA = ParameterVector("θ", 3)
+FEATURES = ParameterVector("x", 2)
 VALUES = [0.3, 0.4, 0.5]
 
 

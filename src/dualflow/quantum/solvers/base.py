@@ -34,7 +34,7 @@ __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
 
 #: Options that concern the sending of jobs. They do not change the circuits and shots of a run.
-SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
+SENDING_OPTIONS = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
 
 
 class QuantumState(Protocol):
@@ -167,7 +167,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
 
     def rehearsed(self, device: str | Device) -> Self:
         """Return this solver on another device, without journal and budgets."""
-        own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING}
+        own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING_OPTIONS}
         return replace(self, **own | {"device": device})
 
     def controlled(self, control: str | Device) -> Self:
