@@ -115,13 +115,14 @@ def source_of(name: str) -> Path:
 
 
 def with_sentence(source: str, said: str) -> str:
-    """A solver's file with the sentence in the docstring of its class."""
+    """Return a solver's file with the sentence in the docstring of its class, the last dataclass of the file."""
     paragraph = fill(MARK + said, 120, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     without = re.sub(rf"    {re.escape(MARK)}.*?\n\n", "", source, flags=re.DOTALL)
-    made, count = re.subn(r"\n    Parameters\n    -{10}\n", lambda at: f"\n{paragraph}\n{at[0]}", without, count=1)
+    steps, mark, solver = without.rpartition("\n@dataclass(frozen=True)\nclass ")
+    made, count = re.subn(r"\n    Parameters\n    -{10}\n", lambda at: f"\n{paragraph}\n{at[0]}", solver, count=1)
     if count != 1:
         raise SystemExit("a solver's class has no section of parameters")
-    return made
+    return steps + mark + made
 
 
 if __name__ == "__main__":
