@@ -88,7 +88,7 @@ def test_a_state_that_never_left_uniform_weights_is_noise_dominated():
 def test_a_sampled_average_has_no_final_circuit_and_says_why(solver):
     name = "windows" if solver != "hamiltonian-dilation" else "steps"
     found = solve(ball(), solver, device="emulator", shots=1e3, random_state=0, **{name: 3})
-    with pytest.raises(ProblemError, match="average of what many circuits measured"):
+    with pytest.raises(ProblemError, match="average over many circuits"):
         final_circuit(found)
 
 
