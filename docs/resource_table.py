@@ -116,7 +116,7 @@ def source_of(name: str) -> Path:
 
 
 def with_sentence(source: str, said: str) -> str:
-    """A solver's file with the sentence in the docstring of its class."""
+    """Return a solver's file with the sentence in the docstring of its class, the last one with parameters."""
     paragraph = fill(MARK + said, 120, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     without = re.sub(rf"    {re.escape(MARK)}.*?\n\n", "", source, flags=re.DOTALL)
     # The solver's class is the last one with parameters: what it steps comes before it.

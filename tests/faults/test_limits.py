@@ -121,7 +121,7 @@ def test_a_factor_in_panels_looks_at_the_clock():
 def test_a_low_rank_in_panels_is_lapacks(m, kernel, monkeypatch):
     work = Workspace(posed(1200, m, kernel=kernel, loss="squared_hinge"))
     ours = low_rank(work)
-    monkeypatch.setattr(stiff_system, "_AT_ONCE", 1 << 30)
+    monkeypatch.setattr(stiff_system, "_MAX_N_ONE_CALL", 1 << 30)
     theirs = low_rank(work)
     assert (ours is None) == (theirs is None) == (m == 12)
     if ours is not None:

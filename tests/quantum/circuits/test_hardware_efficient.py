@@ -227,7 +227,7 @@ def test_repeats_of_the_state_are_averaged():
     fold = distributions[:, :6] + np.pad(distributions[:, 6:], ((0, 0), (0, 4)))
     np.testing.assert_allclose(ansatz.measured(distributions), fold[: P + 1].mean(axis=0))
     np.testing.assert_allclose(ansatz.measured(distributions[0]), fold[0])
-    np.testing.assert_allclose(ansatz.known(distributions), fold[: P + 1].mean(axis=0))
+    np.testing.assert_allclose(ansatz.measured_normalised(distributions), fold[: P + 1].mean(axis=0))
     mu, dP = ansatz.tangents(distributions, 100)
     np.testing.assert_allclose(mu, fold[: P + 1].mean(axis=0))
     np.testing.assert_allclose(dP.T, 0.5 * (fold[P + 1 : 2 * P + 1] - fold[2 * P + 1 :]))
@@ -238,7 +238,7 @@ def test_what_it_refuses():
     with pytest.raises(ProblemError, match="warm: ansatz='hardware-efficient' cannot be started"):
         dualflow.solve(problem, "variational-flow", device="emulator", warm=np.full(8, 0.125), **ANSATZ)
     X = np.random.default_rng(0).normal(size=(1400, 2))
-    with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 1400 variables ask for 17\d\d; set fewer"):
+    with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 1400 variables need 17\d\d; set fewer"):
         dualflow.solve(dualflow.problems.svdd(Gram(X)), "variational-flow", **ANSATZ)
 
 
