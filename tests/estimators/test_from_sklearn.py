@@ -282,7 +282,7 @@ def test_a_callable_kernel_on_objects():
 
 
 def test_inputs_that_only_dualflow_accepts():
-    """docs/how-to/from-sklearn.md: sparse rows for a model of dense ones; kernels of a wrong shape are refused by the fit."""
+    """docs/how-to/from-sklearn.md: sparse rows for a dense model; `fit` refuses kernels of a wrong shape."""
     model = SVC().fit(*TWO)
     sparse = scipy.sparse.csr_matrix(TWO[0])
     np.testing.assert_allclose(model.decision_function(sparse), model.decision_function(TWO[0]), atol=1e-9)

@@ -31,8 +31,8 @@ __all__ = ["SVC"]
 class SVC(SavedPairs, PairClassifier, BatchMachine):
     """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.
 
-    Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them; docs/how-to/from-sklearn.md lists
-    the differences.
+    Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them;
+    docs/how-to/from-sklearn.md lists the differences.
 
     Parameters
     ----------
