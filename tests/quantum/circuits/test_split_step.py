@@ -296,13 +296,13 @@ def test_too_many_bits_to_list():
 
 def test_a_run_on_the_emulator_evolves_each_circuit_once(monkeypatch):
     """Its read-outs are compared with the distributions that they were drawn from."""
-    evolve, evolved = QHDCircuit._one, []
+    evolve, evolved = QHDCircuit._distribution_of, []
 
     def counted(circuit, theta):
         evolved.append(theta)
         return evolve(circuit, theta)
 
-    monkeypatch.setattr(QHDCircuit, "_one", counted)
+    monkeypatch.setattr(QHDCircuit, "_distribution_of", counted)
     problem = problems.svc(Gram([[0.0], [1.0], [2.1], [3.3]], gamma=0.7), [-1, 1, -1, 1], C=3.0)
     found = solve(problem, HamiltonianDescent(device="emulator", shots=50), random_state=7)
     assert found.provenance["fidelity"]["circuits"] == len(evolved) > 0
