@@ -14,7 +14,7 @@ from dualflow.quantum.devices import Capabilities, Job, Noise
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.runs.journal import read_journal
-from dualflow.quantum.runs.laboratory import is_told_from_uniform, is_uniform
+from dualflow.quantum.runs.laboratory import is_distinct_from_uniform, is_uniform
 
 OPTIONS = {"shots": 300, "steps": 6}
 
@@ -263,7 +263,7 @@ def test_rates_of_the_uniformity_test(draws):
     alarms = sum(not is_uniform(row, 500) for row in uniform)
     assert abs(alarms - 1e-3 * draws) < 5 * np.sqrt(1e-3 * draws)
     tilted = np.linspace(0.5, 1.5, 16) / 16
-    told = [is_told_from_uniform(tilted, shots) for shots in (100, 500, 2000)]
+    told = [is_distinct_from_uniform(tilted, shots) for shots in (100, 500, 2000)]
     assert told == [False, False, True]
     # With 500 shots about as many pass as are said to: the noncentral χ² is the law of Pearson's statistic.
     passed = sum(is_uniform(row, 500) for row in rng.multinomial(500, tilted, draws) / 500) / draws

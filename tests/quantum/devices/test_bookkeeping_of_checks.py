@@ -21,10 +21,10 @@ class Counting(BackendDevice):
         super().__init__(GenericBackendV2(4, noise_info=True, seed=7), check_bit_order=check)
         self.circuits = self.shots = 0
 
-    def _send(self, circuit, bindings, asked, tag, seed):
-        self.circuits += asked.rows
-        self.shots += asked.rows * asked.shots
-        return super()._send(circuit, bindings, asked, tag, seed)
+    def _send(self, circuit, bindings, request, tag, seed):
+        self.circuits += request.rows
+        self.shots += request.rows * request.shots
+        return super()._send(circuit, bindings, request, tag, seed)
 
 
 def posed():

@@ -114,7 +114,7 @@ def test_a_step_of_the_parameter_shift_rule_equals_the_emulator(name, monkeypatc
     exact = make_device("emulator").submit(circuit, batch).result().probabilities
     device = make_device(name)
     np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
-    monkeypatch.setattr("dualflow.quantum.devices.pennylane.BATCH_AMPLITUDES", 7 * 16)
+    monkeypatch.setattr("dualflow.quantum.devices.pennylane.MAX_BATCH_AMPLITUDES", 7 * 16)
     np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
 
 
@@ -170,10 +170,10 @@ def test_jobs_are_fetched_by_id(name):
 
 
 def test_old_jobs_are_forgotten():
-    from dualflow.quantum.devices.local import REMEMBERED
+    from dualflow.quantum.devices.local import MAX_KEPT_JOBS
 
     device = make_device("null")
-    ids = [device.submit(TreeCircuit(1), [0.1], 1, seed=k).job_id for k in range(REMEMBERED + 1)]
+    ids = [device.submit(TreeCircuit(1), [0.1], 1, seed=k).job_id for k in range(MAX_KEPT_JOBS + 1)]
     assert device.fetch(ids[1]).job_id == ids[1]
     with pytest.raises(DeviceError):
         device.fetch(ids[0])

@@ -10,7 +10,7 @@ from dualflow import DeviceError
 from dualflow.quantum.circuits import HardwareEfficientCircuit, TreeCircuit
 from dualflow.quantum.devices import Readout, make_device
 from dualflow.quantum.devices.backend import BackendDevice
-from dualflow.quantum.devices.readouts import Asked, check_readout
+from dualflow.quantum.devices.readouts import Request, check_readout
 from dualflow.quantum.devices.sampler import SamplerDevice
 
 CIRCUIT = TreeCircuit(3)
@@ -104,7 +104,7 @@ def test_counts_are_those_of_qiskit_own_sampler_where_that_can_read_them():
 
 FAULTS = {
     "a shot too few": (lambda c: first(c, to=next(iter(c.values())) - 1), rf"{SHOTS - 1} shots where {SHOTS} were"),
-    "no shots": (lambda c: dict.fromkeys(c, 0), rf"0 shots where {SHOTS} were asked for"),
+    "no shots": (lambda c: dict.fromkeys(c, 0), rf"0 shots where {SHOTS} were requested"),
     "NaN": (lambda c: first(c, to=float("nan")), "counts that are infinite or NaN"),
     "negative": (lambda c: {**first(c, to=-5)}, "a negative count, -5"),
     "halves": (lambda c: first(c, to=next(iter(c.values())) + 0.5), "no whole numbers"),
@@ -193,7 +193,7 @@ def test_noise_is_no_permutation():
         return {f"{k:03b}": int(n) for k, n in enumerate(drawn)}
 
     for _ in range(5):
-        with pytest.raises(DeviceError, match=r"that is noise, and tells no order|no order of the qubits explains"):
+        with pytest.raises(DeviceError, match=r"that is noise, which shows no order|no order of the qubits explains"):
             BackendDevice(faulty(coins), check_bit_order=True).submit(CIRCUIT, THETA, SHOTS)
 
 
@@ -307,7 +307,7 @@ def test_a_second_register_of_another_width_is_left_alone_and_of_the_same_refuse
 
 
 def test_a_sampler_that_drops_shots():
-    with pytest.raises(DeviceError, match="3999 shots where 4000 were asked for"):
+    with pytest.raises(DeviceError, match="3999 shots where 4000 were requested"):
         SamplerDevice(Sampler(drop=1)).submit(CIRCUIT, THETA, SHOTS).result()
 
 
@@ -327,9 +327,9 @@ def test_qiskits_sampler_over_backends_is_refused():
 
 def test_any_readout_can_be_checked():
     good = Readout(np.full((2, 4), 0.25), np.full((2, 4), 25), 100, "little", "a")
-    asked = Asked(2, (2,), 100)
-    assert check_readout(good, "theirs", asked, "a") is not None
-    one = check_readout(Readout(np.full((1, 4), 0.25), None, None, "little", "a"), "theirs", Asked(2, (), None))
+    request = Request(2, (2,), 100)
+    assert check_readout(good, "theirs", request, "a") is not None
+    one = check_readout(Readout(np.full((1, 4), 0.25), None, None, "little", "a"), "theirs", Request(2, (), None))
     assert one.probabilities.shape == (4,)
     nan, total = np.full((2, 4), np.nan), np.full((2, 4), 0.3)
     for readout, message in (
@@ -342,7 +342,7 @@ def test_any_readout_can_be_checked():
         (Readout(good.probabilities, good.counts - 1, 100, "little", "a"), "96 shots where 100"),
     ):
         with pytest.raises(DeviceError, match=message):
-            check_readout(readout, "theirs", asked, "a")
+            check_readout(readout, "theirs", request, "a")
 
 
 def test_a_simulator_that_is_wrong_is_found_too():

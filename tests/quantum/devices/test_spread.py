@@ -54,7 +54,7 @@ def counts(device, shots=500, angles=ANGLES, seed=2**31 - 3):
 def warm():
     """One pool for the file, however long a test takes; what is left of pools ends with it."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(processes, "LINGER_S", 300.0)
+    patch.setattr(processes, "IDLE_POOL_S", 300.0)
     yield
     patch.undo()
     for pool in list(processes._pools.values()):
@@ -76,7 +76,7 @@ def test_two_processes_give_the_bits_of_one(name, shots):
 
 
 def test_wide_noisy_circuits_are_counted_by_aer_and_split_alike(monkeypatch):
-    monkeypatch.setattr("dualflow.quantum.devices.aer.DENSITY_QUBITS", 2)
+    monkeypatch.setattr("dualflow.quantum.devices.aer.MAX_DENSITY_QUBITS", 2)
     device, plain = make_device("aer:noisy"), make_device("aer:noisy")
     whole = plain._run(CIRCUIT, ANGLES, 200, 5)[1]
     parts = [device.run_rows(CIRCUIT, ANGLES[k : k + 3], 200, 5, k)[1] for k in (0, 3, 6)]
@@ -149,9 +149,9 @@ def test_solvers_find_the_same_and_spend_the_same(name):
     sent = []
 
     class Counting(SpreadDevice):
-        def _gathered(self, tasks, workers):
+        def _run_tasks(self, tasks, workers):
             sent.append(len(tasks))
-            return super()._gathered(tasks, workers)
+            return super()._run_tasks(tasks, workers)
 
     spread = solve(tiny(name), name, device=Counting("aer", 2), **options)
     plain = solve(tiny(name), name, device="aer", **options)

@@ -144,7 +144,7 @@ def test_ctrl_c_ends_the_processes():
     seen = []
 
     def interrupt():
-        while not pool._at_work or len(pids(pool)) < 2:
+        while not pool._n_users or len(pids(pool)) < 2:
             time.sleep(0.01)
         seen.extend(pids(pool))
         for pid in (*seen, os.getpid()):  # a terminal tells all of them
@@ -207,7 +207,7 @@ def test_a_time_limit_ends_the_processes_and_keeps_what_there_is():
 
 
 def test_idle_processes_end_by_themselves_and_those_in_use_do_not(monkeypatch):
-    monkeypatch.setattr(processes, "LINGER_S", 0.05)
+    monkeypatch.setattr(processes, "IDLE_POOL_S", 0.05)
     pool = processes.Pool(1, 1)  # it starts none before there is work
     with pool.work():
         with pool.work():
@@ -221,7 +221,7 @@ def test_idle_processes_end_by_themselves_and_those_in_use_do_not(monkeypatch):
 
 
 def test_processes_are_kept_by_with_and_ended_after_it(monkeypatch):
-    monkeypatch.setattr(processes, "LINGER_S", 0.05)
+    monkeypatch.setattr(processes, "IDLE_POOL_S", 0.05)
     with SpreadDevice(Simple(), 2) as device:
         pool = processes.pool_of(2, 1)
         time.sleep(0.2)

@@ -27,7 +27,7 @@ OPTIONS = {"shots": 100, "steps": 3, "random_state": 1}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(sending, "FIRST_S", 0.0005)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0005)
 
 
 def posed(y=Y, C=5.0, data=X):

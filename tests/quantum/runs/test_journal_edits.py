@@ -14,7 +14,7 @@ from dualflow import ProblemError
 from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.runs.job_record import COLUMNS, TABLES, UNSEALED
+from dualflow.quantum.runs.job_record import COLUMNS, TABLES, UNSEALED_FORMAT
 from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 
@@ -122,7 +122,7 @@ def test_of_random_edits_none_changes_a_number(tmp_path, edits):
 
 
 FORGED = {
-    "700 counts of 1000": (np.array([700, 0, 0, 0] * 2), "700 shots where 1000 were asked for"),
+    "700 counts of 1000": (np.array([700, 0, 0, 0] * 2), "700 shots where 1000 were requested"),
     "a negative count": (np.array([1010, -10, 0, 0] * 2), "a negative count, -10|negative"),
 }
 
@@ -182,10 +182,10 @@ def older(path, new):
     rows = database.execute(f"SELECT {', '.join(COLUMNS)}, result FROM jobs ORDER BY rowid").fetchall()
     database.close()
     database = sqlite3.connect(path)
-    for table in TABLES[UNSEALED]:
+    for table in TABLES[UNSEALED_FORMAT]:
         database.execute(table)
     database.execute(f"PRAGMA application_id = {0x64666A6C}")
-    database.execute(f"PRAGMA user_version = {UNSEALED}")
+    database.execute(f"PRAGMA user_version = {UNSEALED_FORMAT}")
     database.executemany("INSERT INTO about VALUES (?, ?)", about)
     for row in rows:
         digest = hashlib.sha256(zlib.decompress(row[-1])).hexdigest()
@@ -230,5 +230,5 @@ def test_what_fails_a_check_is_not_taken_over(tmp_path):
     values = (zlib.compress(content), hashlib.sha256(content).hexdigest(), rows_of(old)[0][0])
     write(old, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", values))
     code, text = command("convert", old, taken, "--device", "emulator")
-    assert (code, "700 shots where 1000 were asked for" in text) == (2, True)
+    assert (code, "700 shots where 1000 were requested" in text) == (2, True)
     assert not taken.exists()

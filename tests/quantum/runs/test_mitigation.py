@@ -178,7 +178,7 @@ def test_circuits_without_ends_are_refused_that_mitigation(name, options):
     if name == "hamiltonian-descent":
         X, t = make_moons(4, noise=0.15, random_state=0)
         problem = dualflow.problems.svc(dualflow.Gram(X), 2.0 * t - 1, 1.0)
-    with pytest.raises(ProblemError, match="knows no angles for that; use mitigation='confusion'"):
+    with pytest.raises(ProblemError, match="has no known angles for that; use mitigation='confusion'"):
         dualflow.solve(problem, name, device="emulator", shots=100, mitigation="circuit", **options)
 
 

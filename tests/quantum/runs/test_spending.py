@@ -33,7 +33,7 @@ THETA = np.random.default_rng(1).normal(size=(7, 3))
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(sending, "FIRST_S", 0.0005)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0005)
 
 
 def posed():
@@ -103,7 +103,7 @@ def test_a_run_ends_at_its_budget_and_a_larger_one_goes_on(tmp_path, journal):
             assert "budget of the run does not hold" in run.status.text
             assert f"max_shots={budget} does not hold the next batch, which takes 100" in run.provenance["device_error"]
             assert f"{spent} are spent and {budget - spent} are left" in run.provenance["device_error"]
-            assert ("There is no journal: what this process sent" in run.provenance["device_error"]) is not journal
+            assert ("Without a journal only the jobs of this process" in run.provenance["device_error"]) is not journal
     np.testing.assert_array_equal(run.raw_alpha, whole.raw_alpha)
 
 
@@ -207,15 +207,15 @@ def test_exact_distributions_are_split_too(monkeypatch):
 
 def test_what_fails_for_the_moment_is_tried_again_later_and_later(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(sending, "_rest", pauses.append)
-    monkeypatch.setattr(sending, "FIRST_S", 1.0)
+    monkeypatch.setattr(sending, "_sleep", pauses.append)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 1.0)
     lab = laboratory(tmp_path, Faults(unreachable=1.0))
     with pytest.raises(DeviceError, match="cannot be reached") as caught:
         lab.measure(begun(), TreeCircuit(2), THETA, 100)
     assert caught.value.transient
-    assert len(pauses) == sending.TRIES - 1
+    assert len(pauses) == sending.MAX_ATTEMPTS - 1
     assert all(0.5 * 2**k <= pause <= 2**k for k, pause in enumerate(pauses))
-    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["not sent"] * sending.TRIES
+    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["not sent"] * sending.MAX_ATTEMPTS
 
 
 def test_what_fails_for_good_is_not_tried_again(tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_lost_reply_is_not_paid_twice(tmp_path):
 def test_where_nobody_can_say_the_run_stops_with_or_without_a_journal(tmp_path):
     for journal in (None, tmp_path / "jobs.db"):
         cloud = FakeCloud(tmp_path / "cloud.db", Faults(lost_reply=1.0), tags=False)
-        with pytest.raises(DeviceError, match=r"whether job dualflow-.* is there is not known.*resend=True") as caught:
+        with pytest.raises(DeviceError, match=r"whether job dualflow-.* was sent is not known.*resend=True") as caught:
             Laboratory(cloud, "flow", journal=journal).measure(begun(), TreeCircuit(2), THETA, 100)
         assert caught.value.sent is None
     assert cloud.paid()["jobs"] == 2
@@ -254,13 +254,13 @@ def test_where_nobody_can_say_the_run_stops_with_or_without_a_journal(tmp_path):
 
 def test_looks_at_a_job_grow_rarer_and_look_at_the_clock(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(sending, "_rest", pauses.append)
+    monkeypatch.setattr(sending, "_sleep", pauses.append)
     monkeypatch.setattr(FakeCloudJob, "poll_s", 0.5)
     cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=40, seed=1))
     Laboratory(cloud, "flow").measure(begun(), TreeCircuit(2), THETA, 100)
     assert len(pauses) > 10
     assert pauses[0] == 0.5
-    assert all(a <= b <= sending.RAREST_S for a, b in itertools.pairwise(pauses))
+    assert all(a <= b <= sending.MAX_POLL_S for a, b in itertools.pairwise(pauses))
     monkeypatch.undo()
     began = time.monotonic()
     cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=10**9))
@@ -295,10 +295,10 @@ def readout(r, counts=None, shots=None, job_id=None):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: readout(r, 2 * r.counts), "200 shots where 100 were asked for"),
+        (lambda r: readout(r, 2 * r.counts), "200 shots where 100 were requested"),
         (lambda r: readout(r, r.counts[:3]), "3 circuits where 7 were sent"),
         (lambda r: readout(r, np.tile(r.counts, 2)), "8 outcomes where 2 qubits have 4"),
-        (lambda r: readout(r, shots=50), "50 shots where 100 were asked for"),
+        (lambda r: readout(r, shots=50), "50 shots where 100 were requested"),
         (lambda r: readout(r, job_id="another"), "the read-out of job another"),
         (lambda r: readout(r, r.counts - [[1000, -1000, 0, 0]]), "negative"),
         (lambda r: Readout(r.probabilities, None, None, "little", r.job_id), "None shots"),
