@@ -1,4 +1,4 @@
-"""What a device runs besides what was asked: checks of the order of bits are counted, forecast and within budgets."""
+"""Checks of the bit order, which a device runs in addition, are counted, forecast and kept within budgets."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ RUN = {"shots": 500, "steps": 5, "random_state": 3, "tol": 1e-300}
 
 
 class Counting(BackendDevice):
-    """Counts what reaches the backend."""
+    """Counts the circuits and shots that reach the backend."""
 
     def __init__(self, check=True):
         from qiskit.providers.fake_provider import GenericBackendV2

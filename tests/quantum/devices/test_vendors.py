@@ -1,4 +1,4 @@
-"""Vendors: what is said without an account or a network, what they are asked, and that no secret is repeated.
+"""Vendors: errors without an account or a network, the requests that are sent, and that no secret is repeated.
 
 Their clouds are stood in for by objects with the few methods that are used; what needs a vendor's library is skipped
 where that is not installed.
@@ -59,7 +59,7 @@ def missing(package):
         ("ionq:simulator", "qiskit_ionq", "ionq"),
     ],
 )
-def test_what_is_not_installed_says_which_line_brings_it(name, package, extra, monkeypatch):
+def test_a_missing_package_gives_the_pip_line(name, package, extra, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda what, *a: None if what == package else find(what, *a))
     with pytest.raises(SolverUnavailable, match=re.escape(f"pip install 'dualflow[{extra}]'")):
@@ -180,7 +180,7 @@ def test_secrets_are_not_repeated(monkeypatch):
 
 
 class Service:
-    """IBM's service, as far as it is asked."""
+    """The part of IBM's service that dualflow uses."""
 
     def __init__(self, *jobs):
         self.known = {job.job_id(): job for job in jobs}
@@ -213,7 +213,7 @@ class CloudJob:
 
 
 def ibm(service, backend=None):
-    """An IBM device whose service and backend are stood in for."""
+    """An IBM device with a fake service and backend."""
     from qiskit.providers.fake_provider import GenericBackendV2
 
     device = IBMDevice.__new__(IBMDevice)
@@ -369,7 +369,7 @@ def test_counts_of_a_braket_task():
         VendorJob("x", short, "a", counts_of_task, request=Request(3, (1,), 3)).result()
 
 
-def test_ionq_sends_once_and_wants_a_key(no_account):
+def test_ionq_sends_once_and_needs_a_key(no_account):
     class Client:
         tries = 0
 
