@@ -157,9 +157,9 @@ def make_device(device: Any) -> Device:
     if isinstance(device, Device):
         return device
     if not isinstance(device, str):
-        from .given import wrapped
+        from .given import device_from_object
 
-        return wrapped(device)
+        return device_from_object(device)
     try:
         cls = DEVICES.find(device)
     except DeviceError as error:

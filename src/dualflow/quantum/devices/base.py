@@ -16,7 +16,7 @@ from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
-from .guard import held, translated
+from .guard import locked, translated
 from .identity import arguments_of, fields_of
 from .values import Capabilities, Limits, Price, Readout
 
@@ -29,7 +29,7 @@ __all__ = [
     "Price",
     "Readout",
     "check_shots",
-    "is_own",
+    "is_builtin",
     "row_seed",
 ]
 
@@ -119,7 +119,7 @@ class Device(Listed):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" in vars(cls) and not is_own(cls):
+        if "__init__" in vars(cls) and not is_builtin(cls):
             cls.__init__ = _recording_arguments(cls.__init__)  # type: ignore[method-assign]
 
     @property
@@ -189,7 +189,7 @@ class Device(Listed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
         with translated(self.name, f"failed on circuit {circuit.name!r}", None if self.remote else False):
             self.check(circuit, shots)
-            with held(self.shared):
+            with locked(self.shared):
                 return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
@@ -292,7 +292,7 @@ class Device(Listed):
         return self
 
 
-def is_own(cls: type) -> bool:
+def is_builtin(cls: type) -> bool:
     """Return whether a device's class is defined in this package."""
     return cls.__module__.startswith(__name__.partition(".")[0] + ".")
 

@@ -21,7 +21,7 @@ from ..circuits.resources import Resources
 from .base import Device, Job, Readout
 from .bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check_bit_order
 from .guard import translated
-from .part import touched
+from .part import active_qubits
 from .readouts import Request, readout_of_counts
 from .vendor_errors import cause, device_error
 
@@ -304,7 +304,7 @@ class CompiledDevice(Device):
     def resources(self, circuit: ParametricCircuit) -> Resources:
         """Return the resources of the compiled circuit; only qubits that it acts on count."""
         compiled = self.compiled(circuit)
-        return replace(resources.count(compiled), qubits=len(touched(compiled)))
+        return replace(resources.count(compiled), qubits=len(active_qubits(compiled)))
 
     def queue(self) -> str | None:
         """Return the length of the queue in words, from the vendor over the network; None if it is not known."""

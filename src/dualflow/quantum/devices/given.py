@@ -12,7 +12,7 @@ from .guard import translated
 from .identity import instance_of
 from .sampler import SamplerDevice
 
-__all__ = ["ImportedDevice", "imported_backend", "wrapped"]
+__all__ = ["ImportedDevice", "device_from_factory", "device_from_object"]
 
 
 class ImportedDevice(BackendDevice):
@@ -20,10 +20,10 @@ class ImportedDevice(BackendDevice):
 
     @classmethod
     def named(cls, name: str) -> Device:
-        return imported_backend(name.removeprefix("backend:"))
+        return device_from_factory(name.removeprefix("backend:"))
 
 
-def wrapped(device: Any, **options: Any) -> Device:
+def device_from_object(device: Any, **options: Any) -> Device:
     """Return the device for a user's object, one of `DEVICE_FORMS` other than a name.
 
     Nothing is imported to find its type: the user of an instance has already imported its class.
@@ -70,7 +70,7 @@ def _is_ideal(simulator: Any) -> bool:
     return (noise is None or noise.is_ideal()) and simulator.coupling_map is None
 
 
-def imported_backend(path: str) -> Device:
+def device_from_factory(path: str) -> Device:
     """Return the device for the backend or sampler that "<module>:<factory>" returns when called without arguments.
 
     Raises
@@ -91,6 +91,6 @@ def imported_backend(path: str) -> Device:
     except Exception as error:  # a user's factory raises errors of any type
         raise DeviceError(f"{name}: {factory}() failed ({type(error).__name__}: {error})") from error
     try:
-        return backend if isinstance(backend, Device) else wrapped(backend)
+        return backend if isinstance(backend, Device) else device_from_object(backend)
     except (DeviceError, TypeError) as error:
         raise DeviceError(f"{name}: {error}") from None

@@ -22,7 +22,7 @@ from ...core.runtime import clock
 from ...exceptions import DualflowError
 from .vendor_errors import cause, device_error
 
-__all__ = ["Guard", "held", "load", "translated"]
+__all__ = ["Guard", "load", "locked", "translated"]
 
 #: Seconds between two checks of the run's deadline.
 POLL_S = 0.05
@@ -62,7 +62,7 @@ def translated(device: str, doing: str, sent: bool | None = False) -> Iterator[N
 
 
 @contextlib.contextmanager
-def held(shared: Any) -> Iterator[None]:
+def locked(shared: Any) -> Iterator[None]:
     """Allow one call at a time into a backend that several devices may share; check the deadline while waiting.
 
     Qiskit's fake backends make their simulator in their first run, and a second thread would find it without noise.

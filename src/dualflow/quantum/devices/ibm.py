@@ -13,7 +13,7 @@ from ...exceptions import DeviceError, ProblemError, near_miss
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price
 from .compiled import CompiledDevice, VendorJob
-from .part import simulator_of, touched
+from .part import active_qubits, simulator_of
 from .readouts import Request, counts_of_sampler
 from .sampler import SamplerDevice
 from .vendor_errors import cause, device_error
@@ -288,7 +288,7 @@ class FakeIBMDevice(IBMDevice):
         return {}
 
     def _runs_on(self, circuit: QuantumCircuit) -> Any:
-        qubits = touched(circuit)
+        qubits = active_qubits(circuit)
         if qubits not in self._simulators:
             self._simulators[qubits] = simulator_of(self.backend, qubits)
         return self._simulators[qubits]

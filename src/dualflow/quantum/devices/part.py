@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit_aer import AerSimulator
 
-__all__ = ["simulator_of", "touched"]
+__all__ = ["active_qubits", "simulator_of"]
 
 
-def touched(circuit: QuantumCircuit) -> frozenset[int]:
+def active_qubits(circuit: QuantumCircuit) -> frozenset[int]:
     """Return the indices of the qubits that a compiled circuit acts on."""
     return frozenset(
         circuit.find_bit(qubit).index

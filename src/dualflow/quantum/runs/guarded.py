@@ -12,7 +12,7 @@ from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources
 from ..devices import Device, Job, Price, Readout
-from ..devices.base import is_own
+from ..devices.base import is_builtin
 from ..devices.guard import Guard, load, translated
 from ..devices.local import LocalJob
 
@@ -37,7 +37,7 @@ class Guarded:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        own = is_own(type(device)) and (device.control or device.emulated)
+        own = is_builtin(type(device)) and (device.control or device.emulated)
         self._guard = None if own else Guard(device.name)
 
     def __getattr__(self, name: str) -> Any:
