@@ -352,7 +352,7 @@ def test_a_new_family_is_exported_if_it_is_public(monkeypatch, tmp_path, checks)
         assert held(tmp_path)[name] == before[name]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert (
-        "## blocks\n\nGates that Qiskit composes of others, one of them with an angle that is an expression.\n" in text
+        "## blocks\n\nA family of gates that Qiskit composes of others, one with an expression as its angle.\n" in text
     )
     for name in ("blocks_q2", "blocks_q3", "cat_q1", "cat_q3"):
         for check in checks:

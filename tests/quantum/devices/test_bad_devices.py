@@ -263,8 +263,8 @@ def test_rates_of_the_uniformity_test(draws):
     alarms = sum(not is_uniform(row, 500) for row in uniform)
     assert abs(alarms - 1e-3 * draws) < 5 * np.sqrt(1e-3 * draws)
     tilted = np.linspace(0.5, 1.5, 16) / 16
-    told = [is_distinct_from_uniform(tilted, shots) for shots in (100, 500, 2000)]
-    assert told == [False, False, True]
+    is_distinct = [is_distinct_from_uniform(tilted, shots) for shots in (100, 500, 2000)]
+    assert is_distinct == [False, False, True]
     # With 500 shots the share that passes is the predicted one: Pearson's statistic follows the noncentral χ².
     passed = sum(is_uniform(row, 500) for row in rng.multinomial(500, tilted, draws) / 500) / draws
     assert 0.01 < passed < 0.5

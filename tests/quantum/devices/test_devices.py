@@ -165,8 +165,8 @@ def test_jobs_are_fetched_by_id(name):
     assert job.done()
     assert device.fetch(job.job_id).result() is job.result()
     assert job.result().job_id == job.job_id
-    with pytest.raises(DeviceError, match="nobody"):
-        device.fetch("nobody")
+    with pytest.raises(DeviceError, match="unknown"):
+        device.fetch("unknown")
 
 
 def test_old_jobs_are_dropped():

@@ -182,7 +182,7 @@ def test_a_limit_is_kept_on_a_device_that_hangs(maker):
     assert found.status is Status.TIME_LIMIT
     assert found.cost.steps == 1
     np.testing.assert_array_equal(found.raw_alpha, whole.trajectory.alpha[1])
-    assert "had not answered when the time was over; what it gives later is dropped" in found.provenance["device_error"]
+    assert "had not answered when the time was over; its later result is dropped" in found.provenance["device_error"]
 
 
 def test_an_estimator_keeps_its_limit_too():
@@ -417,8 +417,8 @@ def test_a_device_that_returns_wrong_data(lie):
     device = Lying(lambda readout: change(readout))
     with pytest.raises(DeviceError, match=message):
         Laboratory(device, "x").measure(Account.opened(np.random.default_rng(0)), CIRCUIT, THETA[0], 200)
-    told = []
-    late = Lying(lambda readout: told.append(1) or (change(readout) if len(told) > 2 else readout))
+    results = []
+    late = Lying(lambda readout: results.append(1) or (change(readout) if len(results) > 2 else readout))
     found = dualflow.solve(posed(), "variational-flow", device=late, **RUN)
     assert (found.status, found.cost.steps) == (Status.DEVICE_FAILED, 1)
 
@@ -501,10 +501,10 @@ def test_an_import_is_waited_for_no_longer_than_the_limit(monkeypatch, tmp_path)
 
 def test_the_gates_of_a_device_that_hangs_are_not_requested():
     device = Own(Trouble("hangs"))
-    asked = []
-    device.resources = lambda circuit: asked.append(circuit) or EmulatorDevice.resources(device, circuit)
+    requested = []
+    device.resources = lambda circuit: requested.append(circuit) or EmulatorDevice.resources(device, circuit)
     found = dualflow.solve(posed(), "variational-flow", device=device, time_limit=LIMIT_S, **RUN)
     assert found.status is Status.TIME_LIMIT
-    assert not asked
+    assert not requested
     assert found.cost.depth > 0
     assert "as it was built" in found.provenance["resources"]

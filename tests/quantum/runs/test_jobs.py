@@ -211,12 +211,12 @@ class Dead(BaseException):
 
 
 def dying(word):
-    """An observer of a cloud that raises `Killed` at one word, once."""
-    told = []
+    """An observer of a cloud that raises `Dead` at one word, once."""
+    observed = []
 
     def observe(said):
-        if said == word and not told:
-            told.append(said)
+        if said == word and not observed:
+            observed.append(said)
             raise Dead
 
     return observe
@@ -306,7 +306,7 @@ def test_list_and_show(half):
         assert code == 0
         assert "with the device" in text
         assert second.bindings in text
-    assert command("show", half, "nobody")[0] == 2
+    assert command("show", half, "unknown")[0] == 2
     assert command("list", half.parent / "none")[0] == 2
 
 
@@ -342,7 +342,7 @@ def test_cancel_cancels_jobs_that_have_not_run(half):
 
 
 def test_resume_stops_at_an_unknown_job_and_sends_it_with_resend(tmp_path, half, monkeypatch):
-    path = tmp_path / "doubt.db"
+    path = tmp_path / "unknown.db"
     with pytest.raises(Dead):
         measured(path, device=FakeCloud(tmp_path / "other.db", tags=False, on_event=dying("after submit")))
     monkeypatch.setattr(FakeCloud, "lookup", lambda self, tag: super(FakeCloud, self).lookup(tag))
