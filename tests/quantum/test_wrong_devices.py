@@ -137,7 +137,7 @@ def test_a_device_wrong_in_the_ancilla_alone_is_noticed_though_the_answer_is_rig
 @pytest.mark.parametrize("device", [ANCILLA, "30 % of the shots read as 0"])
 def test_exact_read_outs_that_keep_the_slope_are_noticed_by_their_distance(device):
     problem = problems.least_squares(Gram(X, "rbf", gamma=2.0), Y, C=10.0)
-    with pytest.warns(FidelityWarning, match=r"says that it has no noise .* \(total variation\)"):
+    with pytest.warns(FidelityWarning, match=r"is declared noiseless .* \(total variation\)"):
         solution = solve(problem, "hhl", device=WrongDevice(device))
     fidelity = solution.provenance["fidelity"]
     assert fidelity["slope"] > 0.5

@@ -207,7 +207,7 @@ def test_kept_outcomes_show_the_dissipative_flow(circuit, error):
         if isinstance(circuit, LCHSCircuit):
             said = (np.linalg.norm(x) / np.abs(circuit.weights).sum()) ** 2
         else:
-            v = np.exp(np.where(circuit.p < 0, circuit.LEFT, -1.0) * circuit.p) ** 2
+            v = np.exp(np.where(circuit.p < 0, circuit.LEFT_RATE, -1.0) * circuit.p) ** 2
             said = np.linalg.norm(x) ** 2 * v[circuit.accepted].sum() / v.sum()
         assert kept.sum() == pytest.approx(said, abs=4 * error)
 
@@ -242,7 +242,7 @@ def test_the_wrong_sign_gives_a_large_error():
     for family in (SchrodingerisedCircuit, WrongPairing):
         circuit = family(10, 8)
         state = circuit.state(linear_model.window_angles(circuit, model, t))[circuit.accepted]
-        v = np.exp(np.where(circuit.p < 0, circuit.LEFT, -1.0) * circuit.p)
+        v = np.exp(np.where(circuit.p < 0, circuit.LEFT_RATE, -1.0) * circuit.p)
         read = np.abs(state) * np.linalg.norm(v) * np.exp(circuit.p[circuit.accepted])[:, None]
         errors.append(np.abs(read - np.abs(x)).max() / np.abs(x).max())
     assert errors[0] < 0.1

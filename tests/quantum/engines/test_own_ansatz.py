@@ -267,7 +267,7 @@ def far_out(w, wires):
         ({"ansatz": curved, "angles": 2}, "in curved, the angle of ry on wire 1 is no affine function"),
         ({"ansatz": measuring, "angles": 1}, "the function measures; an ansatz prepares a state"),
         ({"ansatz": far_out, "angles": 1, "qubits": 2}, "RX acts on wire 7, and the wires are 0 to 1; set qubits"),
-        ({"ansatz": lambda w: None, "angles": 1}, "applies no operation of PennyLane's"),
+        ({"ansatz": lambda w: None, "angles": 1}, "applies no PennyLane operation"),
         ({"ansatz": lambda w: QuantumCircuit(2), "angles": 1}, "returns a circuit; give such a circuit"),
         ({"ansatz": lambda a, b, c: None, "angles": 1}, "takes a, b, c: set the others by functools.partial"),
     ],

@@ -320,7 +320,7 @@ def test_an_unsuitable_pennylane_function_is_refused(device):
         qml.measure(0)
 
     for function, words in [
-        (node, "applies no operation of PennyLane's; of a QNode give the function"),
+        (node, "applies no PennyLane operation; of a QNode give the function"),
         (outside, "RX acts on wire 7, and the wires are 0 to 2; set n_qubits"),
         (named, "RX acts on wire 'a'"),
         (measured, "the function measures"),

@@ -118,12 +118,12 @@ def complex_angle() -> QuantumCircuit:
 
 
 REFUSED = {
-    "measured": (measured(), "holds 'measure', which is no unitary gate.*remove_final_measurements"),
+    "measured": (measured(), "holds 'measure', which is not a unitary gate.*remove_final_measurements"),
     "reset": (with_operation(lambda c: c.reset(0)), "holds 'reset'.*leave it out"),
     "initialize": (with_operation(lambda c: c.initialize([1, 0], 0)), "holds 'initialize'.*prepare_state"),
     "delay": (with_operation(lambda c: c.append(Delay(100), [0])), "holds 'delay'"),
     "conditional": (conditional(), "holds 'if_else'"),
-    "saved": (saved(), "Qiskit cannot take the circuit apart into cx, cz, .*save_statevector"),
+    "saved": (saved(), "Qiskit cannot decompose the circuit into cx, cz, .*save_statevector"),
     "bound": (angles().assign_parameters([0.1, 0.2]), "has 0 parameters and the points have 2.*unbound"),
     "few": (qiskit.z_feature_map(1), "has 1 parameters and the points have 2 features.*or take fewer features"),
     "many": (qiskit.z_feature_map(3), "has 3 parameters and the points have 2 features.*weights={"),
