@@ -144,33 +144,33 @@ cdef inline void add_square(double size, double *largest, double *squares) noexc
         largest[0] = size
 
 
-def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] e, double low, double high, double price,
-             double ease):
+def in_doubt(const double[::1] sums, const double[::1] error_bound, const double[::1] e, double low, double high,
+             double price, double ratio):
     """Return whether a sign of ρ = e(sums − ν) − price is undetermined, and the variables to recompute.
 
     ρ is the lesser of its values at ν = ``low`` and ν = ``high``. A sign is undetermined if ρ is at most the error
-    bound ``doubt``; variables with ρ at most ``ease`` times their error bound are to be recomputed. The error bound of
+    bound; variables with ρ at most ``ratio`` times their error bound are to be recomputed. The error bound of
     an exact entry is −∞.
     """
     cdef Index n = sums.shape[0], count = 0
-    if not doubt.shape[0] == e.shape[0] == n:
-        raise ValueError("sums, doubt and e must be of one length")
+    if not error_bound.shape[0] == e.shape[0] == n:
+        raise ValueError("sums, error_bound and e must have one length")
     found = np.empty(n, dtype=np.int64)
     cdef long long[::1] which = found
-    cdef bint some = n > 0 and doubtful(n, &sums[0], &doubt[0], &e[0], low, high, price, ease, &which[0], &count)
+    cdef bint some = n > 0 and doubtful(n, &sums[0], &error_bound[0], &e[0], low, high, price, ratio, &which[0], &count)
     return some, found[:count]
 
 
-cdef bint doubtful(Index n, const double *sums, const double *doubt, const double *e, double low, double high, double price,
-                   double ease, long long *which, Index *count) noexcept nogil:
+cdef bint doubtful(Index n, const double *sums, const double *error_bound, const double *e, double low,
+                   double high, double price, double ratio, long long *which, Index *count) noexcept nogil:
     cdef Index i
     cdef double rho
     cdef bint some = False
     count[0] = 0
     for i in range(n):
         rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - price
-        some |= rho <= doubt[i]
-        if rho <= ease * doubt[i]:
+        some |= rho <= error_bound[i]
+        if rho <= ratio * error_bound[i]:
             which[count[0]] = i
             count[0] += 1
     return some

@@ -183,7 +183,7 @@ def certify_pair(Index m, const double[::1] upper, double sign, const double[::1
 cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,
                 const double[::1] figures):
     if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == FIGURES):
-        raise ValueError("the vectors of a pair must have one length, both classes points, and figures 9 numbers")
+        raise ValueError("the vectors of a pair must have one length and points of both classes, and figures 9 numbers")
 
 
 cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,

@@ -162,7 +162,7 @@ def primal_rounding(
         return np.inf
     size, scale, nu = np.abs(alpha), problem.scale, 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
     level = level_of(problem, product) or 0.0
-    features, points = problem.gram.sizes(_of_points(problem, size), w)
+    features, points = problem.gram.term_sizes(_of_points(problem, size), w)
     if problem.idx is not None:
         points = points[problem.idx]
     off, total, mass = GROWTH * EPS * features, float(problem.sigma @ alpha), float(size.sum())
@@ -289,7 +289,7 @@ def _of_points(problem: DualProblem, weights: NDArray) -> NDArray:
 def expanded(problem: DualProblem, alpha: NDArray) -> NDArray:
     """Return Σσα(x − center), shape (m,), for a linear kernel."""
     weights = _of_points(problem, problem.sigma * alpha)
-    return problem.gram.summed(weights, np.flatnonzero(weights))
+    return problem.gram.weighted_sum(weights, np.flatnonzero(weights))
 
 
 def primal_product(problem: DualProblem, alpha: NDArray, w: NDArray) -> tuple[NDArray, float]:
@@ -299,7 +299,7 @@ def primal_product(problem: DualProblem, alpha: NDArray, w: NDArray) -> tuple[ND
     ½‖Σσαx‖² ≥ ⟨w, Σσαx⟩ − ½‖w‖², D is a lower bound of f for any w (weak duality). If columns of X differ by a factor
     of 1e7, no α in float64 gives the best w, and a bound from α alone is useless.
     """
-    values = problem.gram.along(w)
+    values = problem.gram.linear_values(w)
     values = values if problem.idx is None else values[problem.idx]
     total, r = float(problem.sigma @ alpha), problem.ridge * alpha
     product = problem.scale * problem.sigma * (values + problem.offset * total) + r

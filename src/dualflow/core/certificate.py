@@ -366,7 +366,7 @@ class Certifier:
         problem, gram = self.problem, self.problem.gram
         some = np.flatnonzero(alpha)
         weights = len(some) if problem.idx is None else int(np.count_nonzero(np.bincount(problem.idx[some])))
-        if self.workspace.gram.has_dense or gram.work(weights) <= MIN_VALUES_TIMED:
+        if self.workspace.gram.has_dense or gram.product_cost(weights) <= MIN_VALUES_TIMED:
             return 0.0
         if weights > REMEASURE_RATIO * self._timed[0]:
             rows = np.linspace(0, problem.n - 1, max(1, MIN_VALUES_TIMED // weights)).astype(np.intp)
@@ -375,8 +375,8 @@ class Certifier:
                 problem.product(alpha, rows[:1])
                 begun = time.monotonic()
                 problem.product(alpha, rows)
-            self._timed = weights, (time.monotonic() - begun) / gram.work(weights, len(rows))
-        return TIME_MARGIN * gram.work(weights) * self._timed[1]
+            self._timed = weights, (time.monotonic() - begun) / gram.product_cost(weights, len(rows))
+        return TIME_MARGIN * gram.product_cost(weights) * self._timed[1]
 
     def compute(self, alpha: NDArray) -> NDArray:
         """Return Qα, shape (n,), from `Products`."""

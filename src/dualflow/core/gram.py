@@ -217,7 +217,7 @@ class KernelMatrix:
         v = np.asarray(v, dtype=float)
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
         if self.is_linear and height * len(J) > MIN_VALUES_SUMMED and self._known() is None:
-            return self.along(self.summed(v, J), rows)
+            return self.linear_values(self.weighted_sum(v, J), rows)
         known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
             return known @ v if rows is None else (known @ v)[rows]
@@ -243,7 +243,7 @@ class KernelMatrix:
         """Whether K = XXᵀ of dense points, so that products with K need no kernel values."""
         return self.kernel == "linear" and isinstance(self.X, np.ndarray)
 
-    def work(self, columns: int, rows: int | None = None) -> int:
+    def product_cost(self, columns: int, rows: int | None = None) -> int:
         """Return how many kernel values a product with this number of columns takes, in all rows or some.
 
         A linear kernel takes none, but a pass over the points of the rows and columns: their number is returned.
@@ -254,7 +254,7 @@ class KernelMatrix:
             return self.n * columns - columns * columns // 2
         return (self.n if rows is None else rows) * columns
 
-    def summed(self, v: NDArray, J: NDArray) -> NDArray:
+    def weighted_sum(self, v: NDArray, J: NDArray) -> NDArray:
         """Return Σⱼ vⱼ(xⱼ − center) over points J, shape (m,), for a kernel that `is_linear`."""
         total = np.zeros(self.X.shape[1])
         for part in in_parts(self.X, slice(None) if len(J) == self.n else J):
@@ -262,7 +262,7 @@ class KernelMatrix:
             total += v[part] @ self._centred(self.X[part])
         return total
 
-    def along(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
+    def linear_values(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
         """Return ⟨w, xᵢ − center⟩ of all points or the given ones, for a kernel that `is_linear`."""
         out = np.empty(self.n if rows is None else len(rows))
         done = 0
@@ -273,8 +273,11 @@ class KernelMatrix:
             done += len(points)
         return out
 
-    def sizes(self, v: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
-        """Return Σᵢ|vᵢxᵢ| of each feature and Σ|wx| of each point: the sizes of the terms of `summed` and `along`."""
+    def term_sizes(self, v: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+        """Return Σᵢ|vᵢxᵢ| of each feature and Σ|wx| of each point.
+
+        They are the sizes of the terms of `weighted_sum` and `linear_values`.
+        """
         features, points, v, w = np.zeros(self.X.shape[1]), np.empty(self.n), np.abs(v), np.abs(w)
         for part in in_parts(self.X, slice(None)):
             look()

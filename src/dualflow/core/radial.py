@@ -267,7 +267,7 @@ class RadialPoints:
     def rows_per_call(self, other: RadialPoints) -> int:
         """Return the number of these points whose kernel with all other points takes a tenth of a second."""
         if self.is_sparse:
-            products_each = max(1.0, self.points.work(other.points.T))
+            products_each = max(1.0, self.points.cost_per_value(other.points.T))
             entries = min(MAX_VALUES_PER_CALL_SPARSE, int(MAX_PRODUCTS_PER_CALL_SPARSE / products_each))
         elif self.bits is not None:
             entries = 4 * MAX_VALUES_PER_CALL // (4 + self.bits.shape[1])

@@ -217,7 +217,7 @@ class SparsePoints(Value):
         product: NDArray = (self._rows() @ columns).toarray(order=None if out is not None else "C", out=out)
         return product
 
-    def work(self, columns: scipy.sparse.csr_array) -> float:
+    def cost_per_value(self, columns: scipy.sparse.csr_array) -> float:
         """Return the average number of multiplications of `times` per value of its result."""
         size = len(self) * columns.shape[1]
         each = columns.indptr[1:][self.indices] - columns.indptr[self.indices]

@@ -56,7 +56,7 @@ def thin_block(gram: Any, rows: NDArray | slice, J: NDArray | slice) -> ThinBloc
     own, columns = gram._points(rows), gram._points(J).T
     gram.count(len(own) * columns.shape[1])
     size = len(own) * columns.shape[1]
-    height = max(1, int(MAX_WORK_PER_PART / max(1.0, columns.shape[1] * own.work(columns)))) if size else 1
+    height = max(1, int(MAX_WORK_PER_PART / max(1.0, columns.shape[1] * own.cost_per_value(columns)))) if size else 1
     parts = []
     for start in range(0, len(own), height):
         look()
@@ -76,7 +76,7 @@ def thin_product(gram: Any, v: NDArray, rows: NDArray | slice, J: NDArray) -> ND
     base, left, right = _constants(gram, rows, J)
     weights = right * v[J]
     out = np.empty(len(own))
-    height = max(1, int(MAX_WORK_PER_PART / max(1.0, columns.shape[1] * own.work(columns))))
+    height = max(1, int(MAX_WORK_PER_PART / max(1.0, columns.shape[1] * own.cost_per_value(columns))))
     for start in range(0, len(own), height):
         look()
         part = slice(start, start + height)
