@@ -137,7 +137,7 @@ def test_the_provenance_names_the_strategy():
 def test_a_provenance_that_does_not_say_all_is_refused():
     _, _, problem = moons(20)
     solution = solve(problem, random_state=np.random.default_rng(0))
-    with pytest.raises(ProblemError, match="a generator was its random_state"):
+    with pytest.raises(ProblemError, match="random_state was a generator"):
         solution.provenance_as_arguments()
 
 

@@ -264,9 +264,9 @@ def test_other_kernels_and_sparse_points_are_left_alone():
 def test_vectors_that_do_not_fit_are_refused():
     ones, figures = np.ones(4), np.empty(9)
     for m, upper, values in ((0, ones, ones), (4, ones, ones), (2, ones[:3], ones), (2, ones, ones[:3])):
-        with pytest.raises(ValueError, match="pair's vectors"):
+        with pytest.raises(ValueError, match="vectors of a pair"):
             project_pair(m, upper, 1.0, ones, values.copy(), np.ones(4), figures)
-        with pytest.raises(ValueError, match="pair's vectors"):
+        with pytest.raises(ValueError, match="vectors of a pair"):
             certify_pair(m, upper, 1.0, ones, ones, values, figures, 2.0)
     project_pair(2, ones, 1.0, np.array([1.0, 1.0, 0.0, 0.0]), ones.copy(), np.ones(4), figures)
     assert np.isnan(figures).all()  # far from feasible: no figures

@@ -88,7 +88,7 @@ def test_single_precision_is_used_where_it_is_accurate(monkeypatch):
     monkeypatch.setattr(gram_module.KernelMatrix, "_sums", recorded)
     gram.expand(points(6, 5000), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, np.float32)
-    assert sum(count for count, _ in sums[:-1]) <= 2 * gram_module.TRIED  # predictions stay cheap
+    assert sum(count for count, _ in sums[:-1]) <= 2 * gram_module.TRIAL_POINTS  # predictions stay cheap
     gram = KeptGram(Gram(points(5, 80, 1000.0), "poly"))
     gram.expand(points(6, 5000, 1000.0), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, float)

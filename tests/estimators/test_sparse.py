@@ -253,7 +253,7 @@ def test_every_kind_of_solver_takes_sparse_problems(solver):
 def test_many_free_variables_are_refined_without_a_factor(kernel, monkeypatch):
     X = scipy.sparse.random(1200, 3000, density=0.003, format="csr", random_state=0)
     y = np.where(np.random.default_rng(0).random(1200) < 0.5, 1, -1)
-    monkeypatch.setattr(linear_systems, "FROM", 100)
+    monkeypatch.setattr(linear_systems, "MIN_N_CONJUGATE", 100)
     monkeypatch.setattr("dualflow.refinement.active_set.FreeSystem", None)  # none is made
     model = SVC(kernel=kernel).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9
