@@ -80,8 +80,8 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(nu, monkeyp
         return looks[-1]
 
     fits_with(monkeypatch, min_rows_float32=0)
-    monkeypatch.setattr(from_points, "SINGLE_KKT", 0.005)
-    monkeypatch.setattr(from_points, "nearly_free", lambda free, wish, margin: np.flatnonzero(free))
+    monkeypatch.setattr(from_points, "MIN_KKT_FLOAT32", 0.005)
+    monkeypatch.setattr(from_points, "nearest_free", lambda free, wish, margin: np.flatnonzero(free))
     monkeypatch.setattr(from_points.FromPoints, "look", noted)
     model = SVDD(nu=nu).fit(X)
     assert any(looks)

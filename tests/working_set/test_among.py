@@ -12,7 +12,7 @@ from dualflow.direct import from_points
 from dualflow.direct.from_points import FromPoints
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
 from dualflow.working_set import whole
-from dualflow.working_set.whole import end_among, nearly_free, solve_among
+from dualflow.working_set.whole import finish_dense, nearest_free, solve_subset
 from tests.thresholds import other
 
 X, T = make_moons(400, noise=0.3, random_state=0)
@@ -26,7 +26,7 @@ def test_the_end_of_a_few_is_cvxopts_with_all_others_held(squared):
     rough = solve(problem, "cvxopt", tol=1e-3).alpha
     alpha = problem.project(np.where(rough < 1e-3, 0.0, rough))
     W = np.flatnonzero(np.random.default_rng(0).random(400) < 0.3)
-    found, violation, _ = solve_among(Workspace(problem), alpha, W)
+    found, violation, _ = solve_subset(Workspace(problem), alpha, W)
     others = np.setdiff1d(np.arange(400), W)
     np.testing.assert_array_equal(found[others], alpha[others])
     assert violation <= 1e-12
@@ -43,10 +43,10 @@ def test_no_more_pair_updates_than_are_allowed_and_none_of_nobody():
     problem = Workspace(problems.svc(Gram(X, gamma=0.5), Y, 3.0))
     start = np.zeros(400)
     for most in (0, 1, 7):
-        _, violation, updates = solve_among(problem, start, np.arange(400), most)
+        _, violation, updates = solve_subset(problem, start, np.arange(400), most)
         assert updates == most
         assert violation > 1e-3
-    alpha, violation, updates = solve_among(problem, start, np.arange(0))
+    alpha, violation, updates = solve_subset(problem, start, np.arange(0))
     assert (violation, updates) == (0.0, 0)
     np.testing.assert_array_equal(alpha, start)
 
@@ -58,7 +58,7 @@ def test_where_no_bound_is_met_a_leap_is_the_solution_of_the_linear_system(n, eq
     points = rng.normal(size=(n, 4))
     M = np.exp(-0.5 * ((points[:, None] - points) ** 2).sum(axis=2)) + 0.1 * np.eye(n)
     gradient, beta, far = rng.normal(size=n), np.zeros(n), np.full(n, 1e3)
-    violation, updates = end_among(M, gradient.copy(), beta, -far, far, equality)
+    violation, updates = finish_dense(M, gradient.copy(), beta, -far, far, equality)
     assert violation <= 1e-12
     assert updates <= 2
     right = np.append(-gradient, 0.0)
@@ -73,7 +73,7 @@ def test_what_is_singular_or_a_little_indefinite_is_factorised_with_more_on_its_
     points = rng.normal(size=(n, 3)).repeat(times, axis=0)  # so that the least eigenvalue is -less
     M = np.exp(-0.5 * ((points[:, None] - points) ** 2).sum(axis=2)) - less * np.eye(len(points))
     gradient, beta, far = rng.normal(size=n).repeat(times), np.zeros(len(points)), np.full(len(points), 1e4)
-    _, updates = end_among(M, gradient.copy(), beta, -far, far)
+    _, updates = finish_dense(M, gradient.copy(), beta, -far, far)
     assert updates <= 2
     rest = gradient + M @ beta
     assert np.ptp(rest) <= 1e-10 * np.abs(beta).max()
@@ -81,14 +81,14 @@ def test_what_is_singular_or_a_little_indefinite_is_factorised_with_more_on_its_
 
 
 def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
-    monkeypatch.setattr(whole, "AMONG", 5)
+    monkeypatch.setattr(whole, "MAX_NEARLY_FREE", 5)
     free = np.zeros(50, dtype=bool)
     free[[3, 40]] = True
     wish = -np.arange(50) / 50.0
-    np.testing.assert_array_equal(nearly_free(free, wish, 0.01), [0, 1, 3, 40])  # up to three times as far
-    np.testing.assert_array_equal(nearly_free(free, wish, 1.0), [0, 1, 2, 3, 40])
+    np.testing.assert_array_equal(nearest_free(free, wish, 0.01), [0, 1, 3, 40])  # up to three times as far
+    np.testing.assert_array_equal(nearest_free(free, wish, 1.0), [0, 1, 2, 3, 40])
     free[:] = True
-    assert len(nearly_free(free, wish, 0.0)) == 50
+    assert len(nearest_free(free, wish, 0.0)) == 50
 
 
 def searched(gram, C, order=None, enough=1e-10, twice=0):
@@ -126,14 +126,14 @@ def test_a_gap_that_is_met_in_float32_is_the_end(monkeypatch):
         assert (len(search.members) > 0) == (enough < 1e-3)
     assert 1e-9 < gaps[0] <= 1e-2
     assert gaps[1] <= 1e-10
-    monkeypatch.setattr(from_points, "NEARLY", 0.0)  # which is not believed
+    monkeypatch.setattr(from_points, "TRUSTED_GAP_SHARE", 0.0)  # which is not believed
     search, _ = searched(gram, 1.0)
     search.settle(1e-2)
     assert certify(problem, search.alpha).relative_gap <= 1e-10
 
 
 def test_the_gap_that_float32_sees_is_about_the_certificates(monkeypatch):
-    monkeypatch.setattr(from_points, "SINGLE_KKT", 0.05)
+    monkeypatch.setattr(from_points, "MIN_KKT_FLOAT32", 0.05)
     gram = Gram(X, gamma=0.5)
     search, _ = searched(gram, 1.0)
     search.settle(np.inf)

@@ -127,8 +127,8 @@ def test_many_free_points_of_a_ball_leap_to_their_end_and_no_refinement_factors_
 def test_a_search_by_rows_is_given_up_where_float32_hardly_tells_who_is_free(monkeypatch):
     """All who were there went to their end anew each time that some joined, five times."""
     ends = []
-    end_among = from_points.end_among
-    monkeypatch.setattr(from_points, "end_among", lambda *given: ends.append(1) or end_among(*given))
+    finish_dense = from_points.finish_dense
+    monkeypatch.setattr(from_points, "finish_dense", lambda *given: ends.append(1) or finish_dense(*given))
     points = np.random.default_rng(77).normal(size=(3000, 2))
     ball = SVDD(gamma=7.35, nu=0.0293).fit(points)
     assert ball.certificate_.within(1e-6)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from dualflow.working_set._point_pairs import settle_point_pairs
+from dualflow.working_set._point_pairs import solve_point_pairs
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
@@ -25,8 +25,15 @@ SETS = {
     "wide": make_classification(500, 130, n_informative=6, n_classes=3, random_state=0),
     "one each": (np.array([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0]]), np.arange(3)),
 }
-#: What `settle_point_pairs` is told beside points and tables.
-RULES = {"enough": 1e-12, "rough": 1e-3, "worth": 1 << 23, "few": 0.3, "ease": 2.0, "start": np.empty(0)}
+#: Options of `solve_point_pairs`, in their order.
+OPTIONS = {
+    "gap_tol": 1e-12,
+    "tol_float32": 1e-3,
+    "min_product_float32": 1 << 23,
+    "max_uncertain_share": 0.3,
+    "safe_errors": 2.0,
+    "start": np.empty(0),
+}
 
 
 def pairs_of(X, y, C, gamma):
@@ -44,11 +51,11 @@ def given(pairs):
     return points.points, points.half, single.points, single.half
 
 
-def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
-    size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
+def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **options):
+    size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
     found = FoundPair(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
-    told = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *rules.values())
-    end = settle_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *told, *found, begin, seconds)
+    given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *values.values())
+    end = solve_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *given_to_all, *found, begin, seconds)
     return found, end
 
 
@@ -68,7 +75,7 @@ def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, sing
     X, y = SETS[name]
     pairs, table = pairs_of(X, y, C, 0.3)
     table[:, 4] = single
-    found, end = settled(pairs, table, worth=worth)
+    found, end = settled(pairs, table, min_product_float32=worth)
     assert end == len(table)
     for members, labels, upper, alpha, figures in parts(pairs, table, found):
         problem = problems.svc(Gram(X[members], gamma=0.3), labels, 1.0, sample_weight=upper)
@@ -92,7 +99,7 @@ def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, sing
 @pytest.mark.parametrize("name", SETS)
 def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
     pairs, table = pairs_of(*SETS[name], 10.0, 0.3)
-    table[:, 4:6] = single, 1  # nobody gives up
+    table[:, 4:6] = single, 1  # no search is given up
     right, _ = settled(pairs, table)
     rng, start = np.random.default_rng(0), np.zeros(len(right.alpha))
     for (_, labels, upper, _, _), (m, n, *_, at) in zip(parts(pairs, table, right), table.tolist(), strict=True):
@@ -183,8 +190,10 @@ def test_sums_in_float32_are_believed_as_far_as_they_can_be(spread, enough, roug
         pairs, table = pairs_of(X, y, C, 0.2)
         table[:, 4] = 1
         # Where it ends early, some have a multiplier of the wrong sign that float32 might take for the right one.
-        found, _ = settled(pairs, table, worth=0.0, few=1.0, enough=enough, rough=rough)
-        exact, _ = settled(pairs, table, worth=np.inf, enough=enough, rough=rough)
+        found, _ = settled(
+            pairs, table, min_product_float32=0.0, max_uncertain_share=1.0, gap_tol=enough, tol_float32=rough
+        )
+        exact, _ = settled(pairs, table, min_product_float32=np.inf, gap_tol=enough, tol_float32=rough)
         np.testing.assert_array_equal(found.alpha, exact.alpha)
         np.testing.assert_allclose(found.figures[:, :2], exact.figures[:, :2], rtol=1e-12)
         np.testing.assert_allclose(found.figures[:, 4:6], exact.figures[:, 4:6], rtol=1e-9, atol=1e-9)
@@ -194,11 +203,11 @@ def test_where_too_many_are_in_doubt_all_are_in_float64():
     X, y = far_apart(60.0)
     pairs, table = pairs_of(X, y, 1.0, 0.2)
     table[:, 4] = 1
-    told = {"worth": 0.0, "enough": 0.9, "rough": 0.1}
-    exact, _ = settled(pairs, table, **told | {"worth": np.inf})
-    # Nobody is looked at who only nearly is in doubt, so that it takes several turns.
+    options = {"min_product_float32": 0.0, "gap_tol": 0.9, "tol_float32": 0.1}
+    exact, _ = settled(pairs, table, **(options | {"min_product_float32": np.inf}))
+    # Only undetermined signs are computed anew, not nearly undetermined ones, so that it takes several rounds.
     for few in (0.0, 1e-2):
-        found, _ = settled(pairs, table, **told, few=few, ease=1.0)
+        found, _ = settled(pairs, table, **options, max_uncertain_share=few, safe_errors=1.0)
         np.testing.assert_allclose(found.figures, exact.figures, rtol=1e-12, atol=1e-12)
 
 
@@ -242,22 +251,22 @@ def test_a_search_that_is_given_up_leaves_its_figures():
 )
 def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
-    told = table.copy()
-    told[row, column] = value
+    wrong = table.copy()
+    wrong[row, column] = value
     found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
     points = given(pairs)
-    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *RULES.values())
+    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *OPTIONS.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):
-        settle_point_pairs(*points, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
+        solve_point_pairs(*points, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
     members = pairs.members.copy()
     members[5] = len(points[1])
     with pytest.raises(ValueError, match="members"):
-        settle_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
-    told = table.copy()
-    told[1, 4] = 1
+        solve_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
+    wrong = table.copy()
+    wrong[1, 4] = 1
     for fewer in (points[2][1:], points[3]), (points[2][:, 1:].copy(), points[3]), (points[2], points[3][1:]):
         with pytest.raises(ValueError, match="float32"):
-            settle_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
+            solve_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
     short = found._replace(figures=np.zeros((2, 9)))
-    with pytest.raises(ValueError, match="results"):
-        settle_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
+    with pytest.raises(ValueError, match="point and weights must be as long as alpha"):
+        solve_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)

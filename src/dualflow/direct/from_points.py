@@ -10,20 +10,20 @@ from ..core.radial import AN_EXPONENTIAL, RadialPoints
 from ..core.runtime.memory import borrowed
 from ..working_set._from_points import solve_points
 from ..working_set._wishes import begin, multiplier, violations, weights_of
-from ..working_set.descent import SINGLE_GAP, SINGLE_KKT
-from ..working_set.units import InUnits
+from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
+from ..working_set.units import ScaledVariables
 from ..working_set.whole import (
-    AGAIN,
-    AMONG,
-    ENOUGH,
-    FEW_UPDATES,
-    FINITE,
-    LOOKS,
-    NEAR,
-    NEARLY,
-    UPDATES,
-    end_among,
-    nearly_free,
+    FINITE_BOUND,
+    KKT_TOL,
+    MAX_LOOKS,
+    MAX_NEARLY_FREE,
+    MAX_RESTARTS,
+    MAX_UPDATES_EXACT,
+    NEARLY_FREE_FACTOR,
+    TRUSTED_GAP_SHARE,
+    UPDATES_PER_VARIABLE,
+    finish_dense,
+    nearest_free,
 )
 from .strategy import USUAL, Thresholds
 
@@ -46,7 +46,7 @@ def limits_of(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool, int
     if n > thresholds.max_points_by_share or m > thresholds.max_features_by_share:
         room = min(room, thresholds.max_rows)
     if n <= thresholds.max_points_filled:
-        return True, UPDATES * n, room, int(n * thresholds.max_row_share_bounded)
+        return True, UPDATES_PER_VARIABLE * n, room, int(n * thresholds.max_row_share_bounded)
     return False, thresholds.max_updates, room, min(n, thresholds.max_values_bounded // n)
 
 
@@ -94,7 +94,7 @@ class FromPoints:
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
-        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, price, FINITE)
+        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, price, FINITE_BOUND)
         self.members, self.looks = np.empty(0, dtype=np.intp), 0
 
     @property
@@ -121,16 +121,20 @@ class FromPoints:
             self.high,
             self.beta,
             G,
-            ENOUGH if self.single is None else SINGLE_KKT,
+            KKT_TOL if self.single is None else MIN_KKT_FLOAT32,
             limit,
             room,
             more,
             fills,
-            AGAIN if self.single is None else 1,
-            FEW_UPDATES,
+            MAX_RESTARTS if self.single is None else 1,
+            MAX_UPDATES_EXACT,
         )
         self.entries += float(n) * made
-        if made and self.single is not None and (enough <= SINGLE_GAP or self._gap(G) > NEARLY * enough):
+        if (
+            made
+            and self.single is not None
+            and (enough <= MIN_GAP_FLOAT32 or self._gap(G) > TRUSTED_GAP_SHARE * enough)
+        ):
             if self._is_undetermined(G):
                 return False
             self._among(self._nearly_free(G))
@@ -139,8 +143,10 @@ class FromPoints:
     def _is_undetermined(self, G: NDArray) -> bool:
         """Whether float32 hardly tells which variables are free: in ill-conditioned problems they join a few at a time,
         and all that were there go to their end anew each time."""
-        near = int(np.count_nonzero(self._wrong(G) > -NEAR * SINGLE_KKT))
-        return near > max(AMONG, self.thresholds.max_undetermined_per_free * int(np.count_nonzero(self._free)))
+        near = int(np.count_nonzero(self._wrong(G) > -NEARLY_FREE_FACTOR * MIN_KKT_FLOAT32))
+        return near > max(
+            MAX_NEARLY_FREE, self.thresholds.max_undetermined_per_free * int(np.count_nonzero(self._free))
+        )
 
     @property
     def _free(self) -> NDArray:
@@ -151,13 +157,13 @@ class FromPoints:
         """Whether others join, told Kβ of all in float64, β = eα, up to what is the same for all: then it has gone on
         to the optimum over these too."""
         wrong, members = self._wrong(sums - self.ep), self.members
-        if self.single is None or self.looks == LOOKS:
+        if self.single is None or self.looks == MAX_LOOKS:
             return False
         if not len(members):
             joining = members = self._nearly_free(sums - self.ep)
         else:
             wrong[members] = 0.0
-            (joining,) = (wrong > ENOUGH).nonzero()
+            (joining,) = (wrong > KKT_TOL).nonzero()
         self.looks += 1
         if len(joining):
             self._among(np.union1d(members, joining))
@@ -170,7 +176,7 @@ class FromPoints:
         return gap / max(abs(0.5 * float(beta @ (G - self.ep))), TINY)
 
     def _nearly_free(self, G: NDArray) -> NDArray:
-        return nearly_free(self._free, self._wrong(G), SINGLE_KKT)
+        return nearest_free(self._free, self._wrong(G), MIN_KKT_FLOAT32)
 
     def _multiplier(self, G: NDArray) -> float:
         """Of the equality, from the gradients of those who are free, or halfway between who wants to move most."""
@@ -178,7 +184,7 @@ class FromPoints:
         if count:
             return float(mean)
         tops = -G[self.beta < self.high], G[self.beta > self.low]
-        return InUnits.middle(*(float(wish.max(initial=-np.inf)) for wish in tops))
+        return ScaledVariables.middle(*(float(wish.max(initial=-np.inf)) for wish in tops))
 
     def _wrong(self, G: NDArray) -> NDArray:
         """How much each violates the KKT conditions, given the gradient; how far it is from it, if negative."""
@@ -199,5 +205,5 @@ class FromPoints:
         gradient = K @ beta - self.ep[W]
         if len(others):
             gradient += near.expand(self.points.take(others), self.beta[others, None])[:, 0]
-        end_among(K, gradient, beta, self.low[W], self.high[W])
+        finish_dense(K, gradient, beta, self.low[W], self.high[W])
         self.beta[W] = beta

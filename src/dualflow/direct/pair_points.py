@@ -18,8 +18,8 @@ from ..core.runtime import clock
 from ..core.runtime.threads import cached_property
 from ..core.solution import SHARP
 from ..core.sparse_points import SparsePoints
-from ..working_set._point_pairs import settle_point_pairs
-from ..working_set.descent import SINGLE_KKT
+from ..working_set._point_pairs import solve_point_pairs
+from ..working_set.descent import MIN_KKT_FLOAT32
 from .from_points import FromPoints, limits_of, pays_in_single
 from .point_sums import PointSums
 from .strategy import USUAL, Thresholds
@@ -133,7 +133,7 @@ class PointPairs:
         points, single = self.points, self.single if table[:, 4].any() else None
         assert points is not None
         return int(
-            settle_point_pairs(
+            solve_point_pairs(
                 points.points,
                 points.half,
                 np.empty((0, 1), dtype=np.float32) if single is None else single.points,
@@ -146,7 +146,7 @@ class PointPairs:
                 self.gram.reach,
                 growth_of(self.gram),
                 enough,
-                SINGLE_KKT,
+                MIN_KKT_FLOAT32,
                 self.thresholds.min_list_product_float32,
                 self.thresholds.max_uncertain_share,
                 self.thresholds.safe_errors,

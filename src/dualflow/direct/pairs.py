@@ -24,7 +24,7 @@ from ..core.bounds import growth_of
 from ..core.gram import Gram
 from ..core.runtime.arrays import filled
 from ..core.solution import SHARP
-from ..working_set.whole import END, solve_small_pairs
+from ..working_set.whole import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .pair_blocks import Blocks, Listed, whole
 from .pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
 from .results import Batch, PairResult
@@ -270,7 +270,7 @@ def _solved(
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END, most, AT_ONCE)
+        end = solve_dense_pairs(within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, most, AT_ONCE)
         which = listed[begin:end]
         figures = np.empty((end - begin, 9))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, figures, growth)

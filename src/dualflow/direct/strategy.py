@@ -94,7 +94,7 @@ class Thresholds:
     #: is a quarter of a millisecond.
     min_rows_float32: float = 4_500_000
     #: Variables that may be free as far as float32 tells, for each that is, above which the search is given up, if they
-    #: are more than `working_set.whole.AMONG`: of an ill-conditioned problem they join a few at a time.
+    #: are more than `working_set.whole.MAX_NEARLY_FREE`: of an ill-conditioned problem they join a few at a time.
     max_undetermined_per_free: int = 2
 
     # --- the product that a certificate is made of ------------------------------------------------
