@@ -54,7 +54,7 @@ def test_answers_do_not_depend_on_it(way):
 
 
 def test_so_many_are_at_work_at_once(monkeypatch):
-    honest, together = pair_batch.solve_small_pairs, threading.Barrier(3)
+    honest, together = pair_batch.solve_dense_pairs, threading.Barrier(3)
     who = set()
 
     def meets(*given):
@@ -63,7 +63,7 @@ def test_so_many_are_at_work_at_once(monkeypatch):
             together.wait(60)
         return honest(*given)
 
-    monkeypatch.setattr(pair_batch, "solve_small_pairs", meets)
+    monkeypatch.setattr(pair_batch, "solve_dense_pairs", meets)
     SVC(n_jobs=3).fit(X, Y)
     assert len(who) == 3
     assert threading.get_ident() not in who
@@ -93,7 +93,7 @@ def test_circuits_wait_for_one_another():
 
 @pytest.mark.parametrize("where", ["settled", "runs"])
 def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
-    honest, calls, count = pair_batch.solve_small_pairs, [], itertools.count(1)
+    honest, calls, count = pair_batch.solve_dense_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
     heard_by_all, fail = threading.Event(), _solving.Solving.fail
     monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard_by_all.set()])
@@ -113,7 +113,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
             heard_by_all.wait(60)
 
     if where == "settled":
-        monkeypatch.setattr(pair_batch, "solve_small_pairs", strikes)
+        monkeypatch.setattr(pair_batch, "solve_dense_pairs", strikes)
     else:
         options["callback"] = heard
     with pytest.warns(ConvergenceWarning):

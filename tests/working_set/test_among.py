@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification, make_moons
 from dualflow import Gram, certify, problems, solve
 from dualflow.core.workspace import Workspace
 from dualflow.direct import from_points
-from dualflow.direct.from_points import FromPoints
+from dualflow.direct.from_points import PointSearch
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
 from dualflow.working_set import whole
 from dualflow.working_set.whole import finish_dense, nearest_free, solve_subset
@@ -93,7 +93,7 @@ def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
 
 def searched(gram, C, order=None, enough=1e-10, twice=0):
     order, told = np.arange(len(Y)) if order is None else order, other(min_rows_float32=twice)
-    return FromPoints(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0, told), enough
+    return PointSearch(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0, told), enough
 
 
 @pytest.mark.parametrize("C", [0.3, 30.0, 1e4])
@@ -104,8 +104,8 @@ def test_float32_first_ends_where_float64_does(C):
     for twice in (0, np.inf):
         search, enough = searched(gram, C, twice=twice)
         assert (search.single is None) == (twice > 0)
-        assert search.settle(enough)
-        while search.look(gram.block(np.arange(400), np.arange(400)) @ (Y * search.alpha)):
+        assert search.solve(enough)
+        while search.extend(gram.block(np.arange(400), np.arange(400)) @ (Y * search.alpha)):
             pass
         certificate = certify(problem, search.alpha)
         assert certificate.relative_gap <= 1e-10
@@ -121,14 +121,14 @@ def test_a_gap_that_is_met_in_float32_is_the_end(monkeypatch):
     gaps = []
     for enough in (1e-2, 1e-10):
         search, _ = searched(gram, 1.0)
-        search.settle(enough)
+        search.solve(enough)
         gaps.append(certify(problem, search.alpha).relative_gap)
         assert (len(search.members) > 0) == (enough < 1e-3)
     assert 1e-9 < gaps[0] <= 1e-2
     assert gaps[1] <= 1e-10
     monkeypatch.setattr(from_points, "TRUSTED_GAP_SHARE", 0.0)  # which is not believed
     search, _ = searched(gram, 1.0)
-    search.settle(1e-2)
+    search.solve(1e-2)
     assert certify(problem, search.alpha).relative_gap <= 1e-10
 
 
@@ -136,7 +136,7 @@ def test_the_gap_that_float32_sees_is_about_the_certificates(monkeypatch):
     monkeypatch.setattr(from_points, "MIN_KKT_FLOAT32", 0.05)
     gram = Gram(X, gamma=0.5)
     search, _ = searched(gram, 1.0)
-    search.settle(np.inf)
+    search.solve(np.inf)
     G = gram.block(np.arange(400), np.arange(400)) @ (Y * search.alpha) - Y
     theirs = certify(problems.svc(gram, Y, 1.0), search.alpha).relative_gap
     assert theirs > 1e-4
@@ -150,7 +150,7 @@ def test_all_bounds_tight_leaves_nobody_to_move():
     signs = np.where(labels == 1, 1.0, -1.0)[:600]
     order = np.concatenate([np.flatnonzero(signs > 0)[:290], np.flatnonzero(signs < 0)[:290]])
     gram = Gram(points, gamma=0.01)
-    search = FromPoints(gram, order, signs[order], 1.0, np.full(580, 1e-3), np.zeros(580), np.inf)
+    search = PointSearch(gram, order, signs[order], 1.0, np.full(580, 1e-3), np.zeros(580), np.inf)
     assert search.single is not None
-    assert search.settle(1e-10)
+    assert search.solve(1e-10)
     np.testing.assert_array_equal(search.alpha, 1e-3)

@@ -14,7 +14,7 @@ from sklearn.svm import SVC as LIBSVM
 from dualflow import Gram, certify, problems
 from dualflow.core.bounds import growth_of
 from dualflow.core.solution import SHARP
-from dualflow.direct.pair_points import FoundPair, PointPairs
+from dualflow.direct.pair_points import PairArrays, PointPairs
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
 MANY = make_blobs([300, 450, 260, 380], 2, cluster_std=3.0, random_state=3)
@@ -53,7 +53,7 @@ def given(pairs):
 
 def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **options):
     size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
-    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
+    found = PairArrays(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
     given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *values.values())
     end = solve_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *given_to_all, *found, begin, seconds)
     return found, end
@@ -253,7 +253,7 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
     wrong = table.copy()
     wrong[row, column] = value
-    found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
+    found = PairArrays(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
     points = given(pairs)
     rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *OPTIONS.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):

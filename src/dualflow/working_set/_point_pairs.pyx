@@ -54,8 +54,8 @@ cpdef enum:
     N_COLUMNS = 10
 
 
-#: Places in a row of figures, see `core._pair_bound.certify_listed`.
-cdef enum:
+#: Places in a row of figures, the fields of `direct.results.CertificateRow`.
+cpdef enum:
     OBJECTIVE = 0
     LOWER_BOUND = 1
     LOW = 4  # the multiplier interval
