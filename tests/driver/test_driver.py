@@ -376,7 +376,7 @@ def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
     from dualflow.solvers.registry import solver_class
     from dualflow.testing.problem_zoo import zoo
 
-    before = run._NOT_DRAWN_FROM.bit_generator.state
+    before = run.UNUSED_GENERATOR.bit_generator.state
     seen = set()
     for info in list_solvers():
         cls = solver_class(info.name)
@@ -387,4 +387,4 @@ def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
                 break
     classical = {"gradient-flow", "lotka-volterra", "working-set", "smo", "frank-wolfe", "interior-point", "cvxopt"}
     assert seen - {"qpsolvers"} == classical | {"incremental", "invasion", "cascade", "level-search"}
-    assert run._NOT_DRAWN_FROM.bit_generator.state == before
+    assert run.UNUSED_GENERATOR.bit_generator.state == before

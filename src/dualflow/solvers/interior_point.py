@@ -14,7 +14,7 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from ..interior.dense import Affine, Dense
-from ..interior.low_rank import EXACT, LowRank
+from ..interior.low_rank import EXACT_GAP, LowRank
 from ..interior.reduced import Reduced, can_reduce
 from ..interior.state import InteriorState
 
@@ -93,7 +93,7 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
 
     def is_exact(self, state: InteriorState) -> bool:
         # Where no bounds are found that are as good, a refinement from so many free variables finds none either.
-        return state.done and state.gap <= EXACT
+        return state.done and state.gap <= EXACT_GAP
 
     def asks_for_certificate(self, state: InteriorState) -> bool:
         return state.done
