@@ -67,7 +67,7 @@ class Thresholds:
     max_expected_support: int = 3000
     #: Free support vectors that may be expected.
     max_expected_free: int = 1000
-    #: Numbers of all points, up to which these are made ready for all pairs at once: 64 MB.
+    #: Numbers of all points, up to which these are made ready for all pairs together: 64 MB.
     max_ready_numbers: int = 1 << 23
 
     # --- the search: what is made, and when it is given up ----------------------------------------

@@ -44,7 +44,7 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
         "gaussian": normal noise on every αᵢ, clipped, its width adapted by the 1/5 rule. "switching": αᵢ changes
         between 0 and uᵢ with probability 1/n. "hybrid" (Fig. 4): with probability 1/n, αᵢ > 0 becomes 0 and αᵢ = 0
         uniform. "switching-gaussian" is the paper's outlook: switching until ``patience`` or half of the
-        ``generations`` is spent, then Gaussian on the variables that the population has not settled at 0 or u.
+        ``generations`` is spent, then Gaussian on the variables that are not yet 0 or u in most of the population.
     preset : {"default", "paper"}
         The values of ``patience``, ``generations`` and ``memetic`` if they are None: 100, 10000, True; in the paper 5,
         1000, False.

@@ -22,7 +22,7 @@ PARTS = 64
 
 
 class _ProblemMatrix:
-    """Q of a problem, as an engine reads it: full columns are cached, so that the bits of a part are always the same."""
+    """Q of a problem, as an engine reads it: full columns are cached, so that the bits never depend on ranges."""
 
     def __init__(self, problem: Workspace) -> None:
         self.problem = problem
