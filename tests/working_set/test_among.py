@@ -1,4 +1,4 @@
-"""Few variables brought to their end among themselves, and whole problems from points by way of float32."""
+"""Subproblems over free and nearly free variables, and problems solved from points by way of float32."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_end_of_a_few_is_cvxopts_with_all_others_held(squared):
     assert e[W] @ found[W] == pytest.approx(e[W] @ alpha[W], abs=1e-12)
 
 
-def test_no_more_pair_updates_than_are_allowed_and_none_of_nobody():
+def test_pair_updates_are_limited_and_none_are_made_without_variables():
     problem = Workspace(problems.svc(Gram(X, gamma=0.5), Y, 3.0))
     start = np.zeros(400)
     for most in (0, 1, 7):
@@ -84,16 +84,18 @@ def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
     monkeypatch.setattr(whole, "MAX_NEARLY_FREE", 5)
     free = np.zeros(50, dtype=bool)
     free[[3, 40]] = True
-    wish = -np.arange(50) / 50.0
-    np.testing.assert_array_equal(nearest_free(free, wish, 0.01), [0, 1, 3, 40])  # up to three times as far
-    np.testing.assert_array_equal(nearest_free(free, wish, 1.0), [0, 1, 2, 3, 40])
+    excess = -np.arange(50) / 50.0
+    np.testing.assert_array_equal(nearest_free(free, excess, 0.01), [0, 1, 3, 40])  # up to three times as far
+    np.testing.assert_array_equal(nearest_free(free, excess, 1.0), [0, 1, 2, 3, 40])
     free[:] = True
-    assert len(nearest_free(free, wish, 0.0)) == 50
+    assert len(nearest_free(free, excess, 0.0)) == 50
 
 
 def searched(gram, C, order=None, enough=1e-10, twice=0):
-    order, told = np.arange(len(Y)) if order is None else order, other(min_rows_float32=twice)
-    return PointSearch(gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0, told), enough
+    order, thresholds = np.arange(len(Y)) if order is None else order, other(min_rows_float32=twice)
+    return PointSearch(
+        gram, order, Y[order], 1.0, np.full(len(order), C), np.zeros(len(order)), 200.0, thresholds
+    ), enough
 
 
 @pytest.mark.parametrize("C", [0.3, 30.0, 1e4])
@@ -144,7 +146,7 @@ def test_the_gap_that_float32_sees_is_about_the_certificates(monkeypatch):
     assert search._gap(G) <= 5 * theirs
 
 
-def test_all_bounds_tight_leaves_nobody_to_move():
+def test_all_variables_at_bounds_leave_no_subproblem():
     """Two classes so far apart, and C so small, that everybody is at the bound."""
     points, labels = make_classification(600, 20, class_sep=3.0, random_state=0)
     signs = np.where(labels == 1, 1.0, -1.0)[:600]

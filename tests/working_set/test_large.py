@@ -78,22 +78,22 @@ def test_pairs_that_crawl_or_are_stuck_are_handed_over_where_a_factor_is_small(m
     assert not context.hands_over(work)
 
 
-def test_who_wants_to_leave_a_bound_is_counted():
+def test_violators_at_bounds_are_counted():
     problem = problems.svc(Gram(X[:800]), Y[:800])
     alpha = solve(problem, tol=0.3, gap_tol=0.3, refine=False).alpha
     work = level.Level(Workspace(problem), alpha, np.float64)
-    # Against Qα − p of the dense Q: who violates at the multiplier halfway between those that want to move most.
+    # Against Qα − p of the dense Q: violators at the multiplier halfway between the two worst ones.
     h = (problem.dense() @ alpha - problem.p) * problem.e
     up = np.where(problem.e > 0, alpha < problem.upper, alpha > 0)
     down = np.where(problem.e > 0, alpha > 0, alpha < problem.upper)
     nu = 0.5 * (h[up].min() + h[down].max())
-    wants = (up & ~down & (h < nu)) | (down & ~up & (h > nu))
-    assert 0 < wants.sum() == work.violator_count()
+    violates = (up & ~down & (h < nu)) | (down & ~up & (h > nu))
+    assert 0 < violates.sum() == work.violator_count()
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_pairs_go_on_while_others_than_the_free_variables_want_to_be_free(settled, monkeypatch):
-    monkeypatch.setattr(level.Level, "violator_count", lambda work: 0 if settled else len(X))
+@pytest.mark.parametrize("has_none", [True, False])
+def test_pair_updates_continue_while_many_variables_at_bounds_violate(has_none, monkeypatch):
+    monkeypatch.setattr(level.Level, "violator_count", lambda work: 0 if has_none else len(X))
     rng = np.random.default_rng(0)
     points = rng.normal(size=(1500, 8))
     labels = np.where(points[:, 0] + rng.normal(size=1500) > 0, 1.0, -1.0)
@@ -104,12 +104,12 @@ def test_pairs_go_on_while_others_than_the_free_variables_want_to_be_free(settle
         state = context.step(state)
     limit = descent.HAND_OVER_TOLS_ROWS[1]
     assert state.violation <= limit
-    assert (state.violation > descent.FINER_TOL_RATIO * limit) == settled
+    assert (state.violation > descent.FINER_TOL_RATIO * limit) == has_none
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_pairs_that_crawl_are_handed_over_later_where_others_want_to_be_free(settled, monkeypatch):
-    monkeypatch.setattr(level.Level, "violator_count", lambda work: 0 if settled else len(X))
+@pytest.mark.parametrize("has_none", [True, False])
+def test_crawling_problems_are_handed_over_later_if_many_at_bounds_violate(has_none, monkeypatch):
+    monkeypatch.setattr(level.Level, "violator_count", lambda work: 0 if has_none else len(X))
     monkeypatch.setattr(descent, "MAX_FREE_FLOAT64_BOX", -1)
     problem = Workspace(problems.svc(Gram(X[:3000]), Y[:3000]))
     context = WorkingSet().aim(1e-9, hand_over=True).open(problem, problem)
@@ -118,7 +118,7 @@ def test_pairs_that_crawl_are_handed_over_later_where_others_want_to_be_free(set
     for updates in (1, descent.CRAWLING_UPDATES * 3000, 2 * descent.CRAWLING_UPDATES * 3000):
         work.updates = updates
         ends.append(context.should_stop(work, 1.0, descent.MAX_GAP_CRAWLING, 0.0, 0.0))
-    assert ends == [False, settled, True]
+    assert ends == [False, has_none, True]
     assert not context.should_stop(work, 1.0, 2 * descent.MAX_GAP_CRAWLING, 0.0, 0.0)
 
 

@@ -67,7 +67,7 @@ def test_pair_loop_takes_the_second_order_pair():
 
 @pytest.mark.parametrize("equality", [True, False])
 def test_pair_loop_leaps_to_the_minimum_over_the_free(equality):
-    """After 20 updates all free variables move at once to where pairs alone are far from: they are wrong by 6 there."""
+    """After 20 updates the free variables take a Newton step; pair updates alone would be wrong by 6 there."""
     M = 1.0 / (1.0 + np.subtract.outer(np.arange(9.0), np.arange(9.0)) ** 2) + 1e-3 * np.eye(9)
     M = M @ M @ M @ M  # condition number 6e3
     best = np.array([5.0, -4.0, 3.0, -7.0, 6.0, -5.0, 4.0, -3.0, 1.0])
@@ -133,7 +133,7 @@ def test_rows_made_on_demand_are_the_matrix_and_no_more_are_made(dtype, n):
 
 
 def test_rows_are_made_together_where_that_is_cheaper():
-    """Of those between their bounds all at once, though nothing is left to do; another row brings company."""
+    """Rows of all free variables are made together, even if no update follows; a single row brings another one."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 20))
     points = RadialPoints.of(X, np.zeros(20), 0.02, np.float64, (X**2).sum(axis=1))
@@ -204,7 +204,7 @@ KERNELS = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", KERNELS)
 def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
-    """G = e∘(Qα − p) after blocks that overlap, with kept rows dropped and fetched again, and with points asleep."""
+    """G = e∘(Qα − p) after blocks that overlap, with kept rows dropped and fetched again, and with shrunk variables."""
     monkeypatch.setattr(levels, "BLOCK_WIDTH", 16)
     monkeypatch.setattr(levels, "MIN_BLOCK_WIDTH", 8)
     monkeypatch.setattr(levels, "MAX_BLOCK_WIDTH", 16)
@@ -212,10 +212,10 @@ def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
     monkeypatch.setattr("dualflow.core.kernel_cache.AT_ONCE", 16)
     problem = PROBLEMS[name](KERNELS[rows](), Y)
     level = Level(Workspace(problem), problem.project(np.zeros(problem.n)), dtype)
-    before, slept = problem.objective(level.alpha), False
+    before, shrunk = problem.objective(level.alpha), False
     for k in range(12):
         level.solve_block(1e-6, 1000)
-        slept |= not level.active.all()
+        shrunk |= not level.active.all()
         if k % 4 == 3:
             level.unshrink()
     level.unshrink()
@@ -224,10 +224,10 @@ def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
     np.testing.assert_allclose(level.G * level.slope, expected, atol=2e-5 if dtype is np.float32 else 1e-11)
     assert problem.infeasibility(level.alpha) <= 1e-9
     assert problem.objective(level.alpha) < before
-    assert slept == (rows == "made on demand")
+    assert shrunk == (rows == "made on demand")
 
 
-def test_whoever_violates_stays_awake(monkeypatch):
+def test_violators_stay_active(monkeypatch):
     monkeypatch.setattr(levels, "MIN_BLOCK_WIDTH", 12)
     monkeypatch.setattr(levels, "MAX_BLOCK_WIDTH", 32)
     level = Level(Workspace(PROBLEMS["hinge"](KERNELS["made on demand"](), Y)), np.zeros(60), np.float32)
@@ -239,9 +239,9 @@ def test_whoever_violates_stays_awake(monkeypatch):
     assert 0 < level.active.sum() < 60
     h = level.problem.gradient(level.alpha)
     nu = np.median((h * Y)[(level.alpha > 0) & (level.alpha < 5)])
-    asleep = ~level.active
-    assert (level.alpha[asleep] == 0).all()
-    assert ((h - nu * Y)[asleep] > 0).all()
+    shrunk = ~level.active
+    assert (level.alpha[shrunk] == 0).all()
+    assert ((h - nu * Y)[shrunk] > 0).all()
 
 
 def test_the_error_of_float32_is_known():

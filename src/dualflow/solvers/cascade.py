@@ -81,7 +81,7 @@ class Cascade(Solver[Workspace, CascadeState]):
     state_type: ClassVar[type] = CascadeState
 
     name: ClassVar[str] = "cascade"
-    reaches: ClassVar[str] = "the tolerance asked for"
+    reaches: ClassVar[str] = "the requested tolerance"
     stochastic: ClassVar[bool] = False
     kinds = BOUNDED
     certify_every: ClassVar[int] = 1 << 30

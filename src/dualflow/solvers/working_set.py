@@ -75,7 +75,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     state_type: ClassVar[type] = WorkingSetState
 
     name: ClassVar[str] = "working-set"
-    reaches: ClassVar[str] = "the tolerance asked for"
+    reaches: ClassVar[str] = "the requested tolerance"
     stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False
