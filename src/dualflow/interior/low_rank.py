@@ -191,33 +191,12 @@ class LowRank:
             return self._step(state)
 
     def _step(self, state: InteriorState) -> InteriorState:
+        """Return the state after one predictor and corrector step, or the last one."""
         problem, rows, s = self.problem, self.rows, self.problem.scale
         at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
         borders = self.borders
-        grams, sums = np.zeros((parts, width, width)), np.zeros((parts, 12))
-        vectors = np.zeros((parts, 4 if borders > 1 else 3, width))
         q, rho = np.empty((2, problem.n))
-        self.run_parallel(
-            lambda k, start, stop: rows.weigh(
-                start,
-                stop,
-                at,
-                state.values,
-                state.nu,
-                state.level,
-                MIN_ROW_SHARE * state.largest,
-                q,
-                rho,
-                grams[k],
-                vectors[k],
-                sums[k],
-            )
-        )
-        half = grams.sum(axis=0)  # the lower triangle
-        G = half + half.T
-        G.flat[:: width + 1] = half.diagonal()
-        by_e, by_rho, w_alpha, *by_one = vectors.sum(axis=0)
-        totals = sums[:, : _passes.SUM_BOUND].sum(axis=0).tolist()
+        G, (by_e, by_rho, w_alpha, *by_one), totals = self._weigh(state, at, q, rho)
         sum_q, e_q = totals[_passes.SUM_Q], totals[_passes.SUM_EQ]
         e_rho, sum_rho = totals[_passes.SUM_EQR], totals[_passes.SUM_QR]
         e_alpha, sum_alpha = totals[_passes.SUM_EA], totals[_passes.SUM_A]
@@ -272,6 +251,34 @@ class LowRank:
         self.run_parallel(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
         nu, level = state.nu + k * d_nu, state.level + k * d_level
         return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level)
+
+    def _weigh(
+        self, state: InteriorState, at: NDArray, q: NDArray, rho: NDArray
+    ) -> tuple[NDArray, NDArray, list[float]]:
+        """Run the first pass, which computes q and ρ, and add up its sums.
+
+        Returns
+        -------
+        G : array of shape (r, r)
+            Fᵀdiag(q)F.
+        vectors : array of shape (3 or 4, r)
+            Rows times qe, qρ, α and, with two equalities, q.
+        totals : list of float
+            The sums that `_passes` names.
+        """
+        width, parts, least = self.rows.width, len(self.parts), MIN_ROW_SHARE * state.largest
+        grams, sums = np.zeros((parts, width, width)), np.zeros((parts, _passes.SUMS))
+        vectors = np.zeros((parts, 4 if self.borders > 1 else 3, width))
+
+        def weigh(k: int, start: int, stop: int) -> None:
+            given = state.values, state.nu, state.level, least
+            self.rows.weigh(start, stop, at, *given, q, rho, grams[k], vectors[k], sums[k])
+
+        self.run_parallel(weigh)
+        half = grams.sum(axis=0)  # the lower triangle
+        G = half + half.T
+        G.flat[:: width + 1] = half.diagonal()
+        return G, vectors.sum(axis=0), sums[:, : _passes.SUM_BOUND].sum(axis=0).tolist()
 
     def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
         """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""

@@ -15,11 +15,11 @@ __all__ = [
     "CATALOGUE",
     "DEFAULT_SOLVER",
     "SolverInfo",
+    "auto_solver_name",
     "list_solvers",
     "make_solver",
     "solver_class",
     "solver_names",
-    "usual_solver",
 ]
 
 #: Name that stands for the solver that suits a problem.
@@ -78,7 +78,7 @@ def solver_class(name: str) -> type[Solver[Any, Any]]:
     return SOLVERS.find(name)
 
 
-def usual_solver(gram: KernelMatrix, n: int) -> str:
+def auto_solver_name(gram: KernelMatrix, n: int) -> str:
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
     if _is_low_rank(gram) and n >= MIN_N_LOW_RANK:
         return "interior-point"
@@ -101,7 +101,7 @@ def make_solver(
 ) -> Solver[Any, Any]:
     """Return a solver instance from a name and its options, or the instance given.
 
-    "auto" is the `usual_solver` of a problem of n variables, or the default solver if no ``gram`` is given, or with
+    "auto" is the `auto_solver_name` of a problem of n variables, or the default solver if no ``gram`` is given, or with
     options, which are the default solver's. For a ``kind`` with two equalities it is "interior-point" if the kernel
     matrix has low rank, else "level-search".
     """
@@ -109,7 +109,7 @@ def make_solver(
         if kind is Kind.TWO_EQUALITIES:
             solver = "interior-point" if not options and gram is not None and _is_low_rank(gram) else "level-search"
         else:
-            solver = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
+            solver = DEFAULT_SOLVER if options or gram is None else auto_solver_name(gram, n)
     if isinstance(solver, Solver):
         if options:
             raise TypeError(f"options {sorted(options)} belong to a solver's name; an instance has its own")

@@ -234,7 +234,7 @@ def extremes(const double[::1] G, const double[::1] beta, const double[::1] low,
 
 def shortfall(const double[::1] G, const double[::1] e, const double[::1] low, const double[::1] high,
               const unsigned char[::1] active, double nu):
-    """Return Σ min(0, uρ) over the active variables, ρ = e(G − ν): the loss of the bound to wrong signs of multipliers."""
+    """Return Σ min(0, uρ) over the active variables, ρ = e(G − ν): the loss of the bound to wrong signs."""
     cdef double total = 0.0, rho
     cdef Index k, n = G.shape[0]
     with nogil:

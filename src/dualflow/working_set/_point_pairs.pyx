@@ -273,7 +273,8 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
     for k in range(size):
         if not 0 <= members[k] < points.shape[0]:
             raise ValueError("members must be places of points")
-    cdef bint has_single = half_32.shape[0] == points_32.shape[0] == points.shape[0] and points_32.shape[1] == points.shape[1]
+    cdef bint has_single = (half_32.shape[0] == points_32.shape[0] == points.shape[0]
+                            and points_32.shape[1] == points.shape[1])
     for k in range(table.shape[0]):
         m, n = table[k, N_FIRST], table[k, N_SECOND]
         if table[k, IN_FLOAT32] and not has_single:

@@ -183,8 +183,9 @@ static Index NAME(next_newton)(int f, int n, Index last, Index changed, Index li
 {
     const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n, far = f / MAX_FREE_IN_CACHE;
     const double price = (double)f * f * f / NEWTON_SPEED / n * (1 + far * far);
-    const Index wait = cost < MIN_UPDATES_PER_NEWTON ? MIN_UPDATES_PER_NEWTON : cost < (double)limit ? (Index)cost : limit;
-    const Index stable = f * STABLE_UPDATES_PER_FREE > MIN_UPDATES_PER_NEWTON ? (Index)(f * STABLE_UPDATES_PER_FREE) : MIN_UPDATES_PER_NEWTON;
+    const Index least = MIN_UPDATES_PER_NEWTON, most_stable = f * STABLE_UPDATES_PER_FREE;
+    const Index wait = cost < least ? least : cost < (double)limit ? (Index)cost : limit;
+    const Index stable = most_stable > least ? most_stable : least;
     const Index spent = last + (price > stable ? price < (double)limit ? (Index)price : limit : stable);
     const Index early = changed + stable > spent ? changed + stable : spent;
     return last + wait < early ? last + wait : early;
@@ -207,14 +208,15 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     REAL pending = 0, worst = 0;
     const double noise = GRADIENT_ULPS * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
-    Index done = 0, last = 0, changed = 0, newton_at = starts_newton ? 0 : MIN_UPDATES_PER_NEWTON, shrink_at = n / N_PER_SHRINK;
+    Index done = 0, last = 0, changed = 0, newton_at = starts_newton ? 0 : MIN_UPDATES_PER_NEWTON;
+    Index shrink_at = n / N_PER_SHRINK;
     const int may_shrink = memory.shrinks && from->m && n >= MIN_N_SHRINKING;
     for (; done < limit && *used <= max_rows; done++) {
         if (may_shrink && done >= shrink_at) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;
-            const Index moved = NAME(solve_active)(n, stride, rows, slots, used, from, G, diag, beta, low, high, equality, tolerance,
-                                           limit - done, max_rows, memory);
+            const Index moved = NAME(solve_active)(n, stride, rows, slots, used, from, G, diag, beta, low, high, equality,
+                                                   tolerance, limit - done, max_rows, memory);
             done += moved;
             shrink_at = done + n / N_PER_SHRINK;
             if (moved) {
@@ -233,8 +235,8 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             newton_at = done ? NAME(next_newton)(f, memory.all ? memory.all : n, last, changed, limit) : 0;
             if (done >= newton_at) {
                 if (away > enough)
-                    NAME(newton_over_free)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
-                                  stop_down, absent, memory);
+                    NAME(newton_over_free)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough,
+                                           stop_up, stop_down, absent, memory);
                 last = changed = done;
                 newton_at = done + MIN_UPDATES_PER_NEWTON;
             }

@@ -24,8 +24,8 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
                         int starts_newton);
 
 /* List the variables that are free, or would be violators with a little slack; return their number. */
-static int NAME(active_variables)(int n, const REAL *G, const double *beta, const double *low, const double *high, int equality,
-                         int *index)
+static int NAME(active_variables)(int n, const REAL *G, const double *beta, const double *low, const double *high,
+                                  int equality, int *index)
 {
     REAL least = equality ? (REAL)BIG : 0, most = equality ? -(REAL)BIG : 0;
     for (int k = 0; k < n; k++) {
@@ -98,8 +98,8 @@ static Index NAME(solve_active)(int n, Index stride, REAL *rows, long long *slot
         const Index held = known + new_rows + 4;
         const NAME(memory) rest = {part_rows + width * held, memory.size - points - width * held,
                                    memory.all ? memory.all : n, memory.entries, 1};
-        done = NAME(pairs)(w, width, part_rows, place, &filled, &source, g, d, b, l, u, equality, tolerance, limit, known + new_rows,
-                           work, &violation, rest, 0);
+        done = NAME(pairs)(w, width, part_rows, place, &filled, &source, g, d, b, l, u, equality, tolerance, limit,
+                           known + new_rows, work, &violation, rest, 0);
         *memory.entries += (filled - known) * w;
         Index count = 0;
         for (int a = 0; a < w; a++)
