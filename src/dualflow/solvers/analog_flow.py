@@ -19,12 +19,9 @@ from ..flows.gradient import balance, interior_point, weights
 
 __all__ = ["AnalogFlow"]
 
-#: Length of the first stretch of a run, in time constants of the integrators.
-FIRST_STRETCH = 100.0
-#: Length of the longest stretch: the simulator's shortest step is a part of the stretch.
-MAX_STRETCH = 1e6
-#: Movement of a voltage in a stretch, up to which the circuit is at rest, in volts.
-MAX_REST_V = 1e-9 * FULL_SCALE
+FIRST_STRETCH = 100.0  # length of a run's first stretch, in time constants of the integrators
+MAX_STRETCH = 1e6  # of the longest one, in time constants: the simulator's shortest step is a part of the stretch
+MAX_REST_V = 1e-9 * FULL_SCALE  # movement of a voltage in a stretch, up to which the circuit is at rest
 
 
 @dataclass
@@ -37,23 +34,8 @@ class AnalogContext:
 
 @dataclass(frozen=True)
 class AnalogState:
-    """State between stretches.
-
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    multiplier : float
-    held : array
-        Volts on the capacitors.
-    t, stretch : float
-        Time of the flow, and length of the next stretch, in the flow's time.
-    at_rest : bool
-        Whether the last stretch moved nothing.
-    seed : int
-        Seed of the parts' faults.
-    stretches : int
-        Stretches so far.
-    """
+    """α, ν, the capacitors' voltages (``held``), the flow's time ``t``, the length of its next stretch, whether the last
+    stretch moved nothing, the seed of the parts' faults, and the number of stretches so far."""
 
     alpha: NDArray
     multiplier: float
