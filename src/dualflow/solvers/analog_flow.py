@@ -34,8 +34,8 @@ class AnalogContext:
 
 @dataclass(frozen=True)
 class AnalogState:
-    """α, ν, the capacitors' voltages (``held``), the flow's time ``t``, the length of its next stretch, whether the last
-    stretch moved nothing, the seed of the parts' faults, and the number of stretches so far."""
+    """α, ν, the capacitors' voltages (``held``), the flow's time ``t``, the length of its next stretch, whether the
+    last stretch moved nothing, the seed of the parts' faults, and the stretches so far."""
 
     alpha: NDArray
     multiplier: float
